@@ -1,0 +1,198 @@
+"""What a schema cannot say about a campaign: rules between its parts, and files that must be there."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from typing import TYPE_CHECKING, Literal
+
+import phonenumbers
+
+from runner.campaign.model import (
+    Campaign,
+    CsvRecipients,
+    Message,
+    Question,
+    RecipientSource,
+    TemplateText,
+)
+from runner.source.confine import is_readable_below
+from runner.source.diagnostic import Diagnostic
+from runner.source.schema import schema_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.source.document import Key, YamlDocument
+
+COMMAND_WORDS = frozenset(
+    [
+        "STOP",
+        "STOPALL",
+        "UNSUBSCRIBE",
+        "CANCEL",
+        "END",
+        "QUIT",
+        "OPTOUT",
+        "REVOKE",
+        "START",
+        "YES",
+        "UNSTOP",
+        "HELP",
+        "INFO",
+    ]
+)
+"""Replies that carriers take for themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3)."""
+
+_NAME = re.compile(json.loads(schema_text("campaign"))["properties"]["name"]["pattern"])
+
+
+def check_campaign(
+    campaign: Campaign, document: YamlDocument, roots: tuple[Path, ...]
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with a campaign whose document fits the schema.
+
+    Args:
+        campaign: the campaign.
+        document: gives the places.
+        roots: the folders below which it may read files.
+    """
+    if not _NAME.fullmatch(campaign.name):
+        yield Diagnostic(
+            "error",
+            "campaign-name",
+            f"the file's name gives no name for the campaign: {campaign.name!r}",
+            campaign.file,
+            1,
+            1,
+            "write `name:` with letters, digits, `.`, `_` and `-`",
+        )
+    yield from _check_messages(campaign)
+    for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
+        for index, source in enumerate(sources):
+            yield from _check_region(source, document, [key, index, "region"])
+            if isinstance(source, CsvRecipients):
+                yield from _check_path(source, roots)
+
+
+def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
+    seen: dict[str, int] = {}
+    for message in campaign.messages:
+        if message.id in seen:
+            place = message.position
+            text = f"the message id `{message.id}` stands twice; first in line {seen[message.id]}"
+            yield Diagnostic(
+                "error",
+                "message-id-repeated",
+                text,
+                place.file,
+                place.line,
+                place.column,
+                "rename one of them",
+            )
+        seen.setdefault(message.id, message.position.line)
+        yield from _check_questions(message)
+
+
+def _check_questions(message: Message) -> Iterator[Diagnostic]:
+    seen: dict[str, int] = {}
+    for question in message.questions:
+        place = question.text.position
+        if question.tag in seen:
+            text = f"the question tag `{question.tag}` stands twice in message `{message.id}`"
+            yield Diagnostic(
+                "error",
+                "question-tag-repeated",
+                text,
+                place.file,
+                place.line,
+                place.column,
+                "rename one of them",
+            )
+        seen[question.tag] = place.line
+        yield from _check_scale(question)
+        yield from _check_conclusion(question)
+        for response in question.responses:
+            if response.source.strip().upper() in COMMAND_WORDS:
+                yield _text_problem(
+                    response,
+                    "warning",
+                    "response-command-word",
+                    f"carriers read {response.source.strip()!r} as a command: "
+                    "they may keep the answer, or opt the person out",
+                    "choose another word",
+                )
+
+
+def _check_scale(question: Question) -> Iterator[Diagnostic]:
+    if question.scale in ("nps", "csat", "ces") and not question.responses:
+        text = f"the scale `{question.scale}` needs `responses`"
+        yield _text_problem(question.text, "error", "scale-responses", text, "list the answers, lowest first")
+    written = [response.source.strip() for response in question.responses]
+    if question.scale == "nps" and written and written != [str(n) for n in range(11)]:
+        text = 'the scale `nps` needs the responses "0" to "10", in this order'
+        yield _text_problem(
+            question.responses[0], "error", "scale-responses", text, "or use the scale `number` or `choice`"
+        )
+
+
+def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
+    ending = question.conclude_on
+    texts = [response.source for response in question.responses]
+    if ending is None or not texts or any("{" in text for text in (*texts, ending.source)):
+        return
+    if ending.source.strip().casefold() not in (text.strip().casefold() for text in texts):
+        close = difflib.get_close_matches(ending.source, texts, n=1)
+        text = f"`conclude_on` is {ending.source!r}, which is none of the responses"
+        yield _text_problem(
+            ending,
+            "error",
+            "conclude-on-unknown",
+            text + (f": did you mean {close[0]!r}?" if close else ""),
+            None,
+        )
+
+
+def _text_problem(
+    text: TemplateText, severity: Literal["error", "warning"], code: str, message: str, hint: str | None
+) -> Diagnostic:
+    place = text.position
+    return Diagnostic(severity, code, message, place.file, place.line, place.column, hint)
+
+
+def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    if source.region is not None and source.region not in phonenumbers.SUPPORTED_REGIONS:
+        line, column = document.locate(path)
+        text = f"there is no region {source.region}"
+        yield Diagnostic(
+            "error",
+            "region-unknown",
+            text,
+            document.file,
+            line,
+            column,
+            "use a code of ISO 3166-1, as in US, GB, DE",
+        )
+
+
+def _check_path(source: CsvRecipients, roots: tuple[Path, ...]) -> Iterator[Diagnostic]:
+    place = source.position
+    written = (
+        source.path.relative_to(place.file.parent)
+        if source.path.is_relative_to(place.file.parent)
+        else source.path
+    )
+    if not is_readable_below(source.path, roots):
+        text = f"{written} is outside the repository"
+        hint = "campaigns read below the repository's root alone; --allow-path DIR widens it"
+        yield Diagnostic("error", "path-outside", text, place.file, place.line, place.column, hint)
+    elif not source.path.is_file():
+        others = (
+            [other.name for other in source.path.parent.glob("*.csv")] if source.path.parent.is_dir() else []
+        )
+        close = difflib.get_close_matches(source.path.name, others, n=1)
+        text = f"there is no file {written}" + (f": did you mean {close[0]}?" if close else "")
+        hint = "the path is relative to the campaign file"
+        yield Diagnostic("error", "csv-not-found", text, place.file, place.line, place.column, hint)

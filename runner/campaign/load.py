@@ -1,0 +1,115 @@
+"""From a campaign file to the model, or to all that is wrong with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from runner.campaign.checks import check_campaign
+from runner.campaign.reader import read_campaign
+from runner.source.confine import is_readable_below, reading_root
+from runner.source.diagnostic import Diagnostic
+from runner.source.document import Key, YamlDocument, YamlProblemError
+from runner.source.schema import find_problems
+from runner.source.yaml import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.campaign.model import (
+        Campaign,
+    )
+
+
+def load_campaign(
+    file: Path, *, current: Path, allowed: tuple[Path, ...] = ()
+) -> tuple[Campaign | None, list[Diagnostic]]:
+    """Read one campaign file.
+
+    Args:
+        file: the campaign file.
+        current: the current folder, which bounds reading outside a git repository.
+        allowed: further folders that the campaign may read from.
+
+    Returns:
+        The campaign, None if there are errors; and every problem, warnings included.
+    """
+    roots = (reading_root(file, current=current), *allowed)
+    text, problem = _read_text(file, roots)
+    if text is None:
+        return None, [problem] if problem else []
+    try:
+        document = read_yaml(text, file)
+    except YamlProblemError as error:
+        return None, [error.diagnostic]
+    problems = [*document.problems, *_find_schema_problems(document)]
+    if problems:
+        return None, problems
+    campaign = read_campaign(document, roots[0])
+    problems.extend(check_campaign(campaign, document, roots))
+    failed = any(problem.severity == "error" for problem in problems)
+    return (None if failed else campaign), problems
+
+
+def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
+    if not is_readable_below(file, roots):
+        message = "this campaign is a link to a file outside the repository"
+        return None, Diagnostic(
+            "error", "path-outside", message, file, 1, 1, "use --allow-path to widen what may be read"
+        )
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        message = f"this file cannot be read: {error.strerror}"
+        return None, Diagnostic("error", "campaign-unreadable", message, file, 1, 1)
+    try:
+        return raw.decode("utf-8-sig"), None
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return None, Diagnostic(
+            "error", "campaign-encoding", "this file is not UTF-8", file, line, 1, "save it as UTF-8"
+        )
+
+
+def _find_schema_problems(document: YamlDocument) -> Iterator[Diagnostic]:
+    """Hold a document to the schema; recipients that are plainly right are not shown to the validator.
+
+    The validator takes a hundred times as long for a row as the loop does (design: performance).
+    """
+    data = document.data
+    if not isinstance(data, dict):
+        yield Diagnostic(
+            "error",
+            "campaign-empty",
+            "this file holds no campaign",
+            document.file,
+            1,
+            1,
+            "a campaign starts with `version: 1`",
+        )
+        return
+    rows = data.get("recipients")
+    if not isinstance(rows, list) or all(not _is_plain_recipient(row) for row in rows):
+        yield from find_problems(document, "campaign")
+        return
+    kept = [index for index, row in enumerate(rows) if not _is_plain_recipient(row)]
+    head = {**data, "recipients": [rows[index] for index in kept] or rows[:1]}
+
+    def restore(path: list[Key]) -> list[Key]:
+        return (
+            [path[0], kept[cast("int", path[1])], *path[2:]]
+            if len(path) > 1 and path[0] == "recipients"
+            else path
+        )
+
+    yield from find_problems(document, "campaign", head, restore if kept else None)
+
+
+def _is_plain_recipient(row: Any) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get("phone"), str) or not row["phone"]:
+        return False
+    if row.keys() == {"phone"}:
+        return True
+    variables = row.get("vars")
+    is_all = row.keys() == {"phone", "vars"}
+    return is_all and isinstance(variables, dict) and all(map(str.isidentifier, variables))

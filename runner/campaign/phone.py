@@ -1,0 +1,89 @@
+"""Phone numbers: what people and spreadsheets write, brought to E.164 (ITU-T E.164) or refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import phonenumbers
+from phonenumbers import NumberParseException, ValidationResult
+
+_SCIENTIFIC = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+")
+_LETTERS = re.compile(r"[^\W\d_]")
+_EXTENSION = re.compile(r"(?:ext\.?|extension|x|#|;ext=)\s*\d+\s*$", re.IGNORECASE)
+
+_REASONS = {
+    ValidationResult.TOO_SHORT: "it has too few digits",
+    ValidationResult.TOO_LONG: "it has too many digits",
+    ValidationResult.INVALID_COUNTRY_CODE: "its country code does not exist",
+    ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
+    ValidationResult.INVALID_LENGTH: "no number has this many digits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneProblem:
+    """Why a phone is refused.
+
+    Attributes:
+        reason: completes "the phone … is refused: ".
+        hint: what to do about it.
+    """
+
+    reason: str
+    hint: str | None = None
+
+
+def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
+    """Return a phone in E.164 form, or why it is refused.
+
+    Args:
+        written: as it stands in the file.
+        region: ISO 3166-1 alpha-2 code of the country of numbers in national form; None if there is none.
+    """
+    text = written.strip().removeprefix("'")
+    if not text:
+        return PhoneProblem("it is blank", "fill it in, or remove the row")
+    if _SCIENTIFIC.fullmatch(text):
+        return PhoneProblem(
+            "a spreadsheet has rounded it, its last digits are gone",
+            "format the column as text in the spreadsheet, paste the numbers again, and export",
+        )
+    if _EXTENSION.search(text):
+        return PhoneProblem(
+            "an extension cannot be texted", "write the number without it, if it is a mobile's"
+        )
+    if _LETTERS.search(text):
+        return PhoneProblem("it has letters in it", "write digits alone")
+    return _parse_digits(text.removesuffix(".0"), region)
+
+
+def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
+    try:
+        number = phonenumbers.parse(text, region)
+    except NumberParseException as error:
+        return _explain_parse(error, region)
+    if phonenumbers.is_valid_number(number):
+        return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    possible = phonenumbers.is_possible_number_with_reason(number)
+    return PhoneProblem(_REASONS.get(possible, "nobody has such a number: its range is not allocated"))
+
+
+def _explain_parse(error: NumberParseException, region: str | None) -> PhoneProblem:
+    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and region is None:
+        return PhoneProblem(
+            "it does not start with + and a country code",
+            "write it as in +14155550101, or say which country's numbers these are with `region`",
+        )
+    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE:
+        return PhoneProblem("its country code does not exist")
+    if error.error_type in (NumberParseException.TOO_SHORT_NSN, NumberParseException.TOO_SHORT_AFTER_IDD):
+        return PhoneProblem("it has too few digits")
+    if error.error_type == NumberParseException.TOO_LONG:
+        return PhoneProblem("it has too many digits")
+    return PhoneProblem("it is not a phone number", "write it as in +14155550101")
+
+
+def mask_phone(phone: str) -> str:
+    """Return an E.164 phone with all but its first two and last two digits hidden, for people to read."""
+    return f"{phone[:3]}{'•' * max(len(phone) - 5, 0)}{phone[-2:]}"

@@ -1,0 +1,70 @@
+"""Says once what is wrong with a text, and row by row what is wrong with rows."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from runner.campaign.audience import known_names
+from runner.campaign.model import CsvRecipients
+from runner.campaign.table import fold_name
+from runner.campaign.template import variable_diagnostic
+from runner.source.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from runner.campaign.audience import Recipient
+    from runner.campaign.model import Campaign, Message, TemplateText
+    from runner.campaign.template import MissingVariablesError, TemplateProblemError
+    from runner.source.diagnostic import Problems
+
+
+class RowReporter:
+    """Reports what fails while texts are rendered for one recipient after the other.
+
+    Args:
+        campaign: whose texts.
+        problems: receives what is wrong.
+    """
+
+    def __init__(self, campaign: Campaign, problems: Problems) -> None:
+        self._campaign = campaign
+        self._problems = problems
+        self._said: set[object] = set()
+        self._names: dict[int, list[str]] = {}
+
+    def report_failure(self, error: TemplateProblemError) -> None:
+        """Report a text that cannot be rendered; said once, however many recipients it fails for."""
+        self._add_once(error.diagnostic)
+
+    def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
+        """Report a recipient's missing variables; one that no row of its source can have is said once."""
+        names = self._names.setdefault(recipient.source, known_names(self._campaign, recipient.source))
+        folded = {fold_name(name) for name in names}
+        for name, needed_by in error.missing:
+            if fold_name(name) in folded:
+                text = f"`{name}` is blank here, and the message `{message.id}` needs it"
+                hint = f'fill it in, or write {{{{ {name} | default("…") }}}} in the text'
+                self._problems.add(
+                    Diagnostic(
+                        "error", "recipient-variable-missing", text, recipient.file, recipient.line, 1, hint
+                    )
+                )
+            else:
+                self._add_once(self._unknown(recipient, name, names, needed_by))
+
+    def _unknown(self, recipient: Recipient, name: str, names: list[str], text: TemplateText) -> Diagnostic:
+        source = self._campaign.recipients[recipient.source]
+        where = (
+            f"in {source.path.name}"
+            if isinstance(source, CsvRecipients)
+            else f"for the recipient in line {recipient.line}"
+        )
+        close = difflib.get_close_matches(name, names, n=1)
+        words = f"there is no variable `{name}` {where}" + (f": did you mean `{close[0]}`?" if close else "")
+        hint = f"known here: {', '.join(names)}" if names else "give it in `vars`"
+        return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)
+
+    def _add_once(self, diagnostic: Diagnostic) -> None:
+        if diagnostic not in self._said:
+            self._said.add(diagnostic)
+            self._problems.add(diagnostic)

@@ -1,0 +1,80 @@
+"""Problems as data: collected while files are read, shown by the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+Severity = Literal["error", "warning"]
+
+SHOWN_OF_A_KIND = 20
+"""Problems of one kind that are listed one by one; the rest are counted (design: campaign format)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem of one file.
+
+    Attributes:
+        severity: `error` stops a plan, `warning` doesn't.
+        code: a stable slug, such as `recipient-phone-invalid`.
+        message: what is wrong.
+        file: where it is.
+        line: from 1; for a CSV the line in that file.
+        column: from 1.
+        hint: what to do about it.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    file: Path
+    line: int
+    column: int
+    hint: str | None = None
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects problems; keeps the first of each kind in each file and counts the rest.
+
+    A million bad rows cost no more memory than twenty.
+    """
+
+    shown_of_a_kind: int = SHOWN_OF_A_KIND
+    error_count: int = 0
+    warning_count: int = 0
+    _kept: list[Diagnostic] = field(default_factory=list)
+    _counts: dict[tuple[str, Path], int] = field(default_factory=dict)
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Record one problem."""
+        if diagnostic.severity == "error":
+            self.error_count += 1
+        else:
+            self.warning_count += 1
+        kind = (diagnostic.code, diagnostic.file)
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] <= self.shown_of_a_kind:
+            self._kept.append(diagnostic)
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Record several problems."""
+        for diagnostic in diagnostics:
+            self.add(diagnostic)
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        """Yield the kept problems in the order of the files' lines."""
+        return iter(sorted(self._kept, key=lambda d: (str(d.file), d.line, d.column, d.code)))
+
+    def omitted(self) -> list[tuple[str, Path, int]]:
+        """Return code, file and number of the problems that were counted but not kept."""
+        return [
+            (code, file, count - self.shown_of_a_kind)
+            for (code, file), count in sorted(self._counts.items(), key=lambda item: (item[0][1], item[0][0]))
+            if count > self.shown_of_a_kind
+        ]

@@ -1,0 +1,279 @@
+"""What a schema doesn't allow, in words for people, with the place in the file.
+
+The schemas stay plain JSON Schema 2020-12 that any editor understands; where a rule needs words of
+its own they stand beside it in an `x-` keyword.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from runner.source.diagnostic import Diagnostic
+from runner.source.document import Key, YamlDocument
+
+_SHOWN = 60
+_TYPE_NAMES = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that a schema doesn't allow.
+
+    Attributes:
+        keyword: the JSON Schema keyword that it breaks.
+        value: the keyword's value in the schema.
+        instance: what was found.
+        path: keys and indices from the document's root.
+        schema: the schema that the keyword stands in.
+        message: the validator's own words.
+        is_about_a_key: whether `instance` is the name of a key.
+    """
+
+    keyword: str
+    value: Any
+    instance: Any
+    path: list[Key]
+    schema: dict[str, Any]
+    message: str
+    is_about_a_key: bool
+
+
+def explain(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    """Yield a violation as problems for people.
+
+    Args:
+        violation: what isn't allowed.
+        document: gives the places.
+        path: where it is in the document.
+    """
+    yield from _EXPLAINERS.get(violation.keyword, _explain_other)(violation, document, path)
+
+
+def list_unknown_keys(violation: Violation) -> list[str]:
+    """Return the keys that a mapping has and its schema doesn't know."""
+    return [key for key in violation.instance if key not in violation.schema.get("properties", {})]
+
+
+def follows_from_misspelling(violation: Violation, unknown: list[str]) -> bool:
+    """Return whether a violation says again what a misspelt key beside it has said.
+
+    Args:
+        violation: of the same mapping.
+        unknown: the mapping's unknown keys.
+    """
+    if violation.keyword == "oneOf":
+        return bool(unknown)
+    if violation.keyword != "required":
+        return False
+    return bool(difflib.get_close_matches(_missing_key(violation), unknown, n=1))
+
+
+def _missing_key(violation: Violation) -> str:
+    # The validator reports one violation a key, and only its message says which.
+    keys: list[str] = violation.value
+    return next(key for key in keys if f"'{key}' is a required property" == violation.message)
+
+
+def _diagnostic(
+    code: str,
+    message: str,
+    document: YamlDocument,
+    path: list[Key],
+    *,
+    hint: str | None,
+    at_key: bool = False,
+) -> Diagnostic:
+    line, column = document.locate(path, at_key=at_key)
+    return Diagnostic("error", code, message, document.file, line, column, hint)
+
+
+def _explain_unknown_keys(
+    violation: Violation, document: YamlDocument, path: list[Key]
+) -> Iterator[Diagnostic]:
+    schema = violation.schema
+    known = list(schema.get("properties", {}))
+    later: dict[str, str] = schema.get("x-later", {})
+    for key in list_unknown_keys(violation):
+        where = f" in {_named(path)}" if path else ""
+        if key in later:
+            code, message = "key-not-supported-yet", f"`{key}`{where} is not supported by this version yet"
+            hint: str | None = f"remove it: {later[key]}"
+        else:
+            close = difflib.get_close_matches(str(key), [*known, *later], n=1, cutoff=0.6)
+            code = "key-unknown"
+            message = f"`{key}` is not a key{where}" + (f": did you mean `{close[0]}`?" if close else "")
+            hint = f"known here: {', '.join(known)}" if known else None
+        yield _diagnostic(code, message, document, [*path, key], hint=hint, at_key=True)
+
+
+def _explain_missing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    key = _missing_key(violation)
+    hint = _example_of(key, violation.schema)
+    yield _diagnostic("key-missing", f"{_named(path)} has no `{key}`", document, path, hint=hint)
+
+
+def _example_of(key: str, schema: dict[str, Any]) -> str | None:
+    examples = schema.get("properties", {}).get(key, {}).get("examples")
+    if not examples:
+        return None
+    return f"write for example `{key}: {json.dumps(examples[0], ensure_ascii=False)}`"
+
+
+def _explain_type(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    wanted = violation.value if isinstance(violation.value, list) else [violation.value]
+    names = " or ".join(_TYPE_NAMES[name] for name in wanted)
+    message = f"{_named(path)} must be {names}, not {_kind_of(violation.instance)}"
+    hint = None
+    if "string" in wanted and isinstance(violation.instance, (int, float)):
+        written = json.dumps(violation.instance)
+        hint = f'put it in quotes: "{written}"'
+    yield _diagnostic("value-type", message, document, path, hint=hint)
+
+
+def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    allowed = [str(value) for value in violation.value]
+    close = difflib.get_close_matches(str(violation.instance), allowed, n=1, cutoff=0.6)
+    message = f"{_named(path)} is {_shown(violation.instance)}" + (
+        f": did you mean `{close[0]}`?" if close else ""
+    )
+    yield _diagnostic("value-not-allowed", message, document, path, hint=f"one of: {', '.join(allowed)}")
+
+
+def _explain_const(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {violation.value} alone"
+    yield _diagnostic("value-not-allowed", message, document, path, hint=f"write {violation.value}")
+
+
+def _explain_pattern(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    rule = violation.schema.get("x-pattern-words", f"does not match {violation.value}")
+    if violation.is_about_a_key:
+        message = f"the key {_shown(violation.instance)} in {_named(path)}: {rule}"
+        yield _diagnostic(
+            "key-pattern", message, document, [*path, violation.instance], hint=None, at_key=True
+        )
+        return
+    hidden = violation.schema.get("x-hide-value", False)
+    message = (
+        f"{_named(path)}: {rule}" if hidden else f"{_named(path)} is {_shown(violation.instance)}: {rule}"
+    )
+    yield _diagnostic("value-pattern", message, document, path, hint=None)
+
+
+def _explain_size(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    bound = violation.value
+    words = {
+        "minItems": "is empty" if bound == 1 else f"has fewer than {bound} entries",
+        "maxItems": f"has more than {bound} entries",
+        "minLength": "is empty" if bound == 1 else f"has fewer than {bound} characters",
+        "maxLength": f"has more than {bound} characters",
+        "minProperties": "is empty" if bound == 1 else f"has fewer than {bound} keys",
+        "minimum": f"is {violation.instance}: the least is {bound}",
+        "exclusiveMinimum": f"is {violation.instance}: it must be more than {bound}",
+        "maximum": f"is {violation.instance}: the most is {bound}",
+    }[violation.keyword]
+    yield _diagnostic("value-size", f"{_named(path)} {words}", document, path, hint=None)
+
+
+def _explain_unique(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    seen: list[Any] = []
+    for index, item in enumerate(violation.instance):
+        if item in seen:
+            message = f"{_named([*path, index])} repeats {_shown(item)}"
+            yield _diagnostic("value-repeated", message, document, [*path, index], hint="remove it")
+        seen.append(item)
+
+
+def _explain_choice(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    schema = violation.schema
+    words = schema.get("x-choice-words", "has not one of the allowed forms")
+    yield _diagnostic(
+        "value-form", f"{_named(path)} {words}", document, path, hint=schema.get("x-choice-hint")
+    )
+
+
+def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    schema: dict[str, Any] = violation.value if isinstance(violation.value, dict) else {}
+    words = schema.get("x-refusal-words", "is not allowed")
+    yield _diagnostic(
+        schema.get("x-refusal-code", "value-refused"),
+        f"{_named(path)} {words}",
+        document,
+        path,
+        hint=schema.get("x-refusal-hint"),
+    )
+
+
+def _explain_dependency(
+    violation: Violation, document: YamlDocument, path: list[Key]
+) -> Iterator[Diagnostic]:
+    for key, needs in violation.value.items():
+        missing = [need for need in needs if need not in violation.instance]
+        if key in violation.instance and missing:
+            message = f"`{key}` in {_named(path)} needs `{missing[0]}` beside it"
+            yield _diagnostic("key-missing", message, document, [*path, key], hint=None, at_key=True)
+
+
+def _explain_other(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    yield _diagnostic("value-refused", f"{_named(path)}: {violation.message}", document, path, hint=None)
+
+
+_Explainer = Callable[[Violation, YamlDocument, list[Key]], Iterator[Diagnostic]]
+
+_EXPLAINERS: dict[str, _Explainer] = {
+    "additionalProperties": _explain_unknown_keys,
+    "required": _explain_missing,
+    "type": _explain_type,
+    "enum": _explain_enum,
+    "const": _explain_const,
+    "pattern": _explain_pattern,
+    "minItems": _explain_size,
+    "maxItems": _explain_size,
+    "minLength": _explain_size,
+    "maxLength": _explain_size,
+    "minProperties": _explain_size,
+    "minimum": _explain_size,
+    "exclusiveMinimum": _explain_size,
+    "maximum": _explain_size,
+    "uniqueItems": _explain_unique,
+    "oneOf": _explain_choice,
+    "anyOf": _explain_choice,
+    "not": _explain_refusal,
+    "dependentRequired": _explain_dependency,
+}
+
+
+def _named(path: list[Key]) -> str:
+    text = ""
+    for key in path:
+        # People count entries from 1.
+        text += f"[{key + 1}]" if isinstance(key, int) else (f".{key}" if text else key)
+    return f"`{text}`" if text else "the file"
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"{str(value).lower()}"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {_shown(value)}"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,74 @@
+"""JSON Schema: the one door through which documents are held to their schemas."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+from runner.source.explanation import Violation, explain, follows_from_misspelling, list_unknown_keys
+from runner.source.shipped import shipped_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jsonschema.exceptions import ValidationError
+
+    from runner.source.diagnostic import Diagnostic
+    from runner.source.document import Key, YamlDocument
+
+SCHEMA_SUFFIX = ".schema.json"
+
+
+def schema_names() -> list[str]:
+    """Return the names of the shipped schemas, such as `campaign`."""
+    files = shipped_folder("schemas").glob(f"*{SCHEMA_SUFFIX}")
+    return sorted(file.name.removesuffix(SCHEMA_SUFFIX) for file in files)
+
+
+def schema_text(name: str) -> str:
+    """Return a shipped schema as it stands in its file."""
+    return (shipped_folder("schemas") / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8")
+
+
+@cache
+def load_validator(name: str) -> Draft202012Validator:
+    """Return the validator for the shipped schema `name`."""
+    return Draft202012Validator(json.loads(schema_text(name)))
+
+
+def find_problems(
+    document: YamlDocument,
+    schema: str,
+    data: Any = None,
+    restore: Callable[[list[Key]], list[Key]] | None = None,
+) -> Iterator[Diagnostic]:
+    """Yield what in a document its schema doesn't allow.
+
+    Args:
+        document: gives the places.
+        schema: the schema's name.
+        data: validated instead of the document's own data, when given.
+        restore: turns a path in `data` into one in the document, where they differ.
+    """
+    instance = document.data if data is None else data
+    violations = [_read(error) for error in load_validator(schema).iter_errors(instance)]
+    unknown = {tuple(v.path): list_unknown_keys(v) for v in violations if v.keyword == "additionalProperties"}
+    for violation in violations:
+        if follows_from_misspelling(violation, unknown.get(tuple(violation.path), [])):
+            continue
+        yield from explain(violation, document, restore(violation.path) if restore else violation.path)
+
+
+def _read(error: ValidationError) -> Violation:
+    return Violation(
+        keyword=str(error.validator),
+        value=error.validator_value,
+        instance=error.instance,
+        path=list(error.absolute_path),
+        schema=dict(error.schema) if isinstance(error.schema, dict) else {},
+        message=error.message,
+        is_about_a_key="propertyNames" in error.absolute_schema_path,
+    )

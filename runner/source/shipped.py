@@ -1,0 +1,20 @@
+"""The files that come with the program: schemas and example campaigns.
+
+They stand at the top of the repository, and below `runner/shipped/` once installed from a wheel.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder `schemas` or `campaigns`.
+
+    Args:
+        name: the folder's name at the top of the repository.
+    """
+    installed = _PACKAGE / "shipped" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
