@@ -1,0 +1,209 @@
+"""What the ledger tells others, as values: no SQL here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown"]
+"""`intent`: recorded before the POST, no outcome yet. The others: design/delivery.md, step 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTotals:
+    """Counts of one message over all its launches, as last reconciled.
+
+    Attributes:
+        message: the message's id.
+        launches: launches that the service accepted.
+        sent: recipients of those launches.
+        unresolved: recipients of launches whose outcome is not known.
+        rejected: recipients of launches that the service refused.
+        queued: sessions waiting for an earlier one of the same participant, of `sent`.
+        active: sessions in progress.
+        complete: sessions that have ended.
+        renders: what the service says it rendered, in renders (reference, 2.3 `num_renders`).
+        questions: questions the service says it asked (`num_questions`).
+        results: results the service says it holds (`num_results`).
+        first_sent_at: UTC, ISO 8601; None when nothing was sent.
+        last_sent_at: UTC, ISO 8601; None when nothing was sent.
+        reconciled_at: UTC, ISO 8601, of the oldest reconciled launch; None when one was never reconciled.
+    """
+
+    message: str
+    launches: int = 0
+    sent: int = 0
+    unresolved: int = 0
+    rejected: int = 0
+    queued: int = 0
+    active: int = 0
+    complete: int = 0
+    renders: int = 0
+    questions: int = 0
+    results: int = 0
+    first_sent_at: str | None = None
+    last_sent_at: str | None = None
+    reconciled_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One reconciled result: a validated answer to a question (reference, 2.1).
+
+    Attributes:
+        message: the id of the message whose launch it answers.
+        participant: the participant's pseudonym, stable within the campaign; never a phone number.
+        question_tag: the question's tag; empty when the service gave none.
+        question_text: the question as it was asked, rendered.
+        question_display_order: the question's place in its survey, as the service counts it.
+        answer: `result_answer`: the 1-based index as text, or the text of a freeform answer.
+        response: `result_response`: the answer as text.
+        created: when it was recorded; ISO 8601, the service's clock.
+        guid: `result_guid`.
+    """
+
+    message: str
+    participant: str
+    question_tag: str
+    question_text: str
+    question_display_order: int
+    answer: str
+    response: str
+    created: str
+    guid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A launch about to be sent.
+
+    Attributes:
+        message: the message's id.
+        key: names the launch: a digest of campaign, message, payload and recipients.
+        tag: the project tag it is sent with.
+        payload_digest: of the definition.
+        definition: the send body less `phone`, as JSON.
+        recipients: fingerprints, sorted.
+    """
+
+    message: str
+    key: str
+    tag: str
+    payload_digest: str
+    definition: str
+    recipients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a launch.
+
+    Attributes:
+        launch_id: the ledger's number of the launch.
+        state: where it is now.
+        project_launch_guid: the service's name for it; only of `sent` ones.
+        detail: why it is not `sent`, without anything secret.
+        at: UTC, ISO 8601.
+    """
+
+    launch_id: int
+    state: LaunchState
+    at: str
+    project_launch_guid: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """A launch as the lockfile holds it: one that the service accepted."""
+
+    message: str
+    key: str
+    tag: str
+    payload_digest: str
+    project_launch_guid: str
+    sent_at: str
+    recipients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLaunch:
+    """An accepted launch as reconciling sees it.
+
+    Attributes:
+        id: the ledger's number of the launch.
+        tag: its project tag.
+        project_launch_guid: the service's name for it.
+        results: results that the ledger holds of it.
+    """
+
+    id: int
+    tag: str
+    project_launch_guid: str
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStats:
+    """The service's own counts of one launch (reference, 2.3)."""
+
+    launch_id: int
+    num_active_sessions: int
+    num_complete_sessions: int
+    num_messages: int
+    num_questions: int
+    num_queued_sessions: int
+    num_renders: int
+    num_results: int
+    project_launch_start: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result on its way into the ledger: the reference's fields less the phone number."""
+
+    launch_id: int
+    result_guid: str
+    participant: str
+    question_guid: str
+    question_tag: str
+    question_text: str
+    question_display_order: int
+    result_answer: str
+    result_response: str
+    created: str
+    updated: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the record says of one campaign's deliveries: fingerprints by message id.
+
+    Attributes:
+        sent: those that the service accepted.
+        unresolved: those whose outcome is not known: never sent again on the strength of time alone.
+    """
+
+    sent: dict[str, set[str]]
+    unresolved: dict[str, set[str]]
+
+    def is_empty(self) -> bool:
+        """Return whether nobody has been texted, as far as is known."""
+        return not any(self.sent.values()) and not any(self.unresolved.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRow:
+    """A campaign as the ledger enters it.
+
+    Attributes:
+        id: the ledger's number of it.
+        salt: of its fingerprints; None when they are keyed by the user's secret.
+        key_fingerprint: tells under which key they were made.
+        has_launches: whether any were; without, the key can still be another one.
+    """
+
+    id: int
+    salt: str | None
+    key_fingerprint: str
+    has_launches: bool
