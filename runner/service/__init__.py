@@ -1,0 +1,1 @@
+"""The Messaging Survey Service as a client sees it."""

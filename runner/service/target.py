@@ -1,0 +1,203 @@
+"""Where a run sends to: a service, its limits, and the credentials for it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from runner.errors import ConfigurationError
+from runner.source.diagnostic import Diagnostic
+from runner.source.document import YamlProblemError
+from runner.source.schema import find_problems
+from runner.source.yaml import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SANDBOX = "sandbox"
+LIVE = "live"
+DEFAULT_CONCURRENCY = 16
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What every request carries in its query (reference, section 5). Never shown."""
+
+    username: str = field(repr=False)
+    api_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A service to send to.
+
+    Attributes:
+        name: a part of the lockfile's name.
+        base_url: None for the embedded sandbox, whose address is known once it runs.
+        credentials: None for the embedded sandbox.
+        state_key: the user's secret for fingerprints, if there is one.
+        concurrency: sends in flight at once.
+        rate: the most sends a second; None for no limit.
+        recipients_per_send: the most phones in one send; None if the target doesn't say.
+        connect_timeout: seconds.
+        read_timeout: seconds between two bytes of an answer.
+    """
+
+    name: str
+    base_url: str | None = None
+    credentials: Credentials | None = None
+    state_key: str | None = field(default=None, repr=False)
+    concurrency: int = DEFAULT_CONCURRENCY
+    rate: float | None = None
+    recipients_per_send: int | None = None
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+
+
+class TargetsProblemError(Exception):
+    """`targets.yaml` is wrong.
+
+    Attributes:
+        diagnostics: all that is wrong with it.
+    """
+
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
+        super().__init__(f"{len(diagnostics)} problems")
+        self.diagnostics = diagnostics
+
+
+def read_targets(file: Path) -> dict[str, Any]:
+    """Return what `targets.yaml` says: `default` and `targets`; both empty if there is no such file.
+
+    Raises:
+        TargetsProblemError: it is wrong.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {"targets": {}}
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"this file cannot be read: {error}"
+        raise TargetsProblemError([Diagnostic("error", "targets-unreadable", message, file, 1, 1)]) from None
+    try:
+        document = read_yaml(text, file)
+    except YamlProblemError as error:
+        raise TargetsProblemError([error.diagnostic]) from None
+    problems = [*document.problems, *find_problems(document, "targets")]
+    if problems:
+        raise TargetsProblemError(problems)
+    return document.data  # type: ignore[no-any-return]
+
+
+def choose_target(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> Target:
+    """Return the target of a run: option beats environment beats file (contract, "Where it talks to").
+
+    Args:
+        name: `--target`, if given.
+        targets: what `read_targets` returned.
+        environment: the process's environment variables.
+
+    Raises:
+        ConfigurationError: nothing, or not enough, is said about it.
+    """
+    base_url = environment.get("RUNNER_BASE_URL")
+    chosen = (
+        name or environment.get("RUNNER_TARGET") or (LIVE if base_url else targets.get("default", SANDBOX))
+    )
+    if not _NAME.fullmatch(chosen):
+        raise ConfigurationError(
+            f"{chosen!r} is no name of a target", hint="letters, digits, `_` and `-`, at most 50"
+        )
+    settings: dict[str, Any] = targets["targets"].get(chosen, {})
+    base_url = base_url or settings.get("base_url")
+    state_key = environment.get(settings.get("state_key_env", "RUNNER_STATE_KEY")) or None
+    if base_url is None:
+        if chosen == SANDBOX:
+            return Target(SANDBOX, state_key=state_key)
+        known = ", ".join([SANDBOX, *targets["targets"]])
+        raise ConfigurationError(
+            f"nothing says where the target {chosen!r} is",
+            hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
+        )
+    _require_safe_url(base_url, insecure=settings.get("insecure", False))
+    return Target(
+        chosen,
+        base_url.rstrip("/"),
+        _read_credentials(chosen, settings, environment),
+        state_key,
+        **_read_limits(settings.get("limits", {})),
+    )
+
+
+def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:
+    # A target that names its own variables never gets the credentials of another one.
+    variables = [
+        settings.get("username_env", "RUNNER_USERNAME"),
+        settings.get("api_key_env", "RUNNER_API_KEY"),
+    ]
+    missing = [variable for variable in variables if not environment.get(variable)]
+    if missing:
+        raise ConfigurationError(
+            f"the target {name!r} has no credentials", hint=f"set {' and '.join(missing)}"
+        )
+    return Credentials(*(environment[variable] for variable in variables))
+
+
+def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = {
+        key: limits[key] for key in ("concurrency", "recipients_per_send") if key in limits
+    }
+    if "rate" in limits:
+        number, unit = limits["rate"].split("/")
+        read["rate"] = float(number) / _SECONDS[unit]
+    for key in ("connect_timeout", "read_timeout"):
+        if key in limits:
+            read[key] = parse_duration(limits[key])
+    return read
+
+
+def parse_duration(text: str) -> float:
+    """Return a duration such as `500ms`, `10s` or `2m` in seconds.
+
+    Raises:
+        ValueError: it is not written like that.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _require_safe_url(base_url: str, *, insecure: bool) -> None:
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in ("http", "https") or parts.username or parts.query or parts.fragment:
+        raise ConfigurationError(
+            "the base URL is not one that can be used",
+            hint="as in https://sms.example.com, without credentials, `?` or `#`; check RUNNER_BASE_URL",
+        )
+    if parts.scheme != "https" and not insecure and not is_loopback(host):
+        raise ConfigurationError(
+            f"the base URL http://{host} would send credentials and phone numbers unencrypted",
+            hint="use https, or set `insecure: true` for this target in targets.yaml",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
