@@ -1,0 +1,1 @@
+"""Makes a plan true, exactly once (design: delivery)."""

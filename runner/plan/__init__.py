@@ -1,0 +1,1 @@
+"""Plans: what to send, to whom, and why not to the others."""
