@@ -1,0 +1,1 @@
+"""Reconciled results become metrics, and metrics become documents."""

@@ -1,0 +1,120 @@
+"""The survey field's scores, as pure functions of counted answers. Nothing is rounded here."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from runner.report.model import NetPromoterScore, NumberSummary, SatisfactionScore
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+NPS_SCALE = range(11)
+_LOWEST_PROMOTER = 9
+_LOWEST_PASSIVE = 7
+_TOP_BOXES = 2
+_Z_95 = NormalDist().inv_cdf(0.975)
+
+
+def divide(part: int, whole: int) -> Fraction | None:
+    """Return a part of a whole, exactly; None when there is no whole."""
+    return Fraction(part, whole) if whole else None
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval of a proportion.
+
+    With p = successes / trials, n = trials and z = 1.95996…, the ends are
+    (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
+
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
+    the American Statistical Association 22 (1927), 209-212. Unlike the textbook p ± z √(p(1 - p)/n) it stays
+    within 0 and 1, and keeps its promise for small samples and rates near the ends.
+
+    Args:
+        successes: from 0 to `trials`.
+        trials: at least 1.
+
+    Returns:
+        The low and the high end, from 0 to 1.
+
+    Raises:
+        ValueError: when the counts are not those of a proportion.
+    """
+    if not 0 <= successes <= trials or trials == 0:
+        raise ValueError(f"{successes} of {trials} is no proportion")
+    rate, square = successes / trials, _Z_95**2
+    middle = rate + square / (2 * trials)
+    reach = _Z_95 * sqrt(rate * (1 - rate) / trials + square / (4 * trials**2))
+    scale = 1 + square / trials
+    # At the ends the formula gives exactly 0 and 1; floating point may miss them by a hair.
+    low = 0.0 if successes == 0 else (middle - reach) / scale
+    high = 1.0 if successes == trials else (middle + reach) / scale
+    return low, high
+
+
+def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
+    """Return the Net Promoter Score of answers to "how likely are you to recommend us, from 0 to 10".
+
+    Source: F. F. Reichheld, "The one number you need to grow", Harvard Business Review, December 2003; Bain
+    & Company: promoters answer 9 or 10, passives 7 or 8, detractors 0 to 6; the score is the percentage of
+    promoters less that of detractors.
+
+    Args:
+        numbers: how often each number was answered; what is no whole number from 0 to 10 is left out.
+    """
+    counts = {int(number): count for number, count in numbers.items() if number in NPS_SCALE}
+    counted = sum(counts.values())
+    promoters = sum(count for number, count in counts.items() if number >= _LOWEST_PROMOTER)
+    detractors = sum(count for number, count in counts.items() if number < _LOWEST_PASSIVE)
+    return NetPromoterScore(
+        score=divide(100 * (promoters - detractors), counted),
+        promoters=promoters,
+        passives=counted - promoters - detractors,
+        detractors=detractors,
+        counted=counted,
+    )
+
+
+def satisfaction_score(
+    numbers: Mapping[Fraction, int], scale: Collection[Fraction | None]
+) -> SatisfactionScore | None:
+    """Return the top-two-box share: answers that are one of the two highest points of the scale.
+
+    Args:
+        numbers: how often each point was answered; what is not on the scale is left out.
+        scale: the points that could be answered.
+
+    Returns:
+        None for a scale of fewer than three points, of which the top two say nothing.
+    """
+    points = sorted({point for point in scale if point is not None})
+    if len(points) <= _TOP_BOXES:
+        return None
+    counted = sum(numbers.get(point, 0) for point in points)
+    satisfied = sum(numbers.get(point, 0) for point in points[-_TOP_BOXES:])
+    return SatisfactionScore(score=divide(satisfied, counted), satisfied=satisfied, counted=counted)
+
+
+def summarise_numbers(numbers: Mapping[Fraction, int]) -> NumberSummary:
+    """Return the mean and the median of numbers, given how often each was answered."""
+    counted = sum(numbers.values())
+    if not counted:
+        return NumberSummary(mean=None, median=None, counted=0)
+    total = sum((number * count for number, count in numbers.items()), Fraction())
+    middles = (_find_ranked(numbers, (counted - 1) // 2), _find_ranked(numbers, counted // 2))
+    return NumberSummary(mean=total / counted, median=sum(middles, Fraction()) / 2, counted=counted)
+
+
+def _find_ranked(numbers: Mapping[Fraction, int], rank: int) -> Fraction:
+    """Return the number at a rank, from 0, of all answers in ascending order."""
+    ascending = iter(sorted(numbers))
+    number = next(ascending)
+    passed = numbers[number]
+    while passed <= rank:
+        number = next(ascending)
+        passed += numbers[number]
+    return number

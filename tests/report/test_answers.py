@@ -1,0 +1,111 @@
+"""What is kept of an answer."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report.answers import OWN_WORDS, build_reader, read_number, read_scale, read_scale_point
+from runner.report.facts import QuestionOutline, Scale
+
+COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude_on=" red ")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", Fraction(7)),
+        (" 7.5 ", Fraction(15, 2)),
+        ("-1", Fraction(-1)),
+        ("+3", Fraction(3)),
+        ("7,5", None),
+        ("1e9", None),
+        ("1" * 16, None),
+        ("seven", None),
+        ("\N{ARABIC-INDIC DIGIT SEVEN}", None),
+        ("nan", None),
+        ("", None),
+    ],
+)
+def test_only_plain_numbers_read_as_numbers(text: str, number: Fraction | None) -> None:
+    """A text is a number when it is plain digits, with a sign and decimals at most."""
+    assert read_number(text) == number
+
+
+@given(st.text())
+def test_no_text_breaks_the_reading_of_numbers(text: str) -> None:
+    """Whatever somebody answers, reading it as a number gives a number or None."""
+    assert read_number(text) is None or isinstance(read_number(text), Fraction)
+    assert read_scale_point(text) is None or isinstance(read_scale_point(text), Fraction)
+
+
+@pytest.mark.parametrize(
+    ("label", "point"),
+    [("10", 10), ("10 (very likely)", 10), ("0: never", 0), ("5=best", 5), ("10-20", None), ("1st", None)],
+)
+def test_labels_count_as_the_number_they_start_with(label: str, point: int | None) -> None:
+    """A scale's label may explain its number, but a range or an ordinal is no number."""
+    assert read_scale_point(label) == point
+
+
+@pytest.mark.parametrize(
+    ("scale", "responses", "points"),
+    [
+        ("csat", ("Bad", "Fair", "Good"), (1, 2, 3)),
+        ("ces", ("1 hard", "2", "easy"), (1, 2, 3)),
+        ("csat", ("5", "3", "1"), (5, 3, 1)),
+        ("number", ("none", "1", "2"), (None, 1, 2)),
+        ("nps", ("0 (no)", "1", "never"), (0, 1, None)),
+    ],
+)
+def test_a_scale_reads_its_responses_alike(
+    scale: Scale, responses: tuple[str, ...], points: tuple[int | None, ...]
+) -> None:
+    """Responses of csat and ces count as numbers, or all as their places when one of them is words."""
+    assert read_scale(QuestionOutline("q", "?", responses, scale)) == points
+
+
+@pytest.mark.parametrize("response", ["Green", "green", "  GREEN\n"])
+@pytest.mark.parametrize("answer", ["2", "3", "Green", ""])
+def test_answers_match_by_text_and_not_by_index(response: str, answer: str) -> None:
+    """A response is known by its text, whatever its case, blanks and index."""
+    reading = build_reader(COLOURS).read(answer, response)
+    assert (reading.answer, reading.label, reading.position) == ("2", "Green", 2)
+
+
+def test_a_numeric_response_is_not_taken_for_an_index() -> None:
+    """The response "2" of a scale from 0 is the third one, though its index reads 3."""
+    scale = QuestionOutline("q", "?", ("0", "1", "2"), "nps")
+    reading = build_reader(scale).read("3", "2")
+    assert (reading.position, reading.number) == (3, Fraction(2))
+
+
+def test_conclusions_are_recognised_as_the_service_does() -> None:
+    """An answer concludes when it is the `conclude_on` text, without regard to case and outer blanks."""
+    reader = build_reader(COLOURS)
+    assert reader.read("1", "RED").concludes
+    assert not reader.read("2", "Green").concludes
+    words = build_reader(QuestionOutline("q", "?", scale="text", conclude_on="no"))
+    assert words.read("No ", "No ").concludes
+
+
+@pytest.mark.parametrize("text", ["my name is Ada", "4155550123", "", "0", "1.5"])
+def test_words_of_ones_own_are_not_kept(text: str) -> None:
+    """A text that nobody could choose leaves no trace in a reading, whatever was asked."""
+    freeform = QuestionOutline("q", "?", scale="text")
+    for question in (COLOURS, freeform, None):
+        reading = build_reader(question).read(text, text)
+        assert (reading.answer, reading.label, reading.number) == ("", None, None)
+    assert build_reader(None).read(text, text) is OWN_WORDS
+
+
+def test_equal_answers_are_one_reading() -> None:
+    """Memory does not grow with the answers: equal ones give one and the same value."""
+    number = QuestionOutline("q", "?", scale="number")
+    for question in (COLOURS, number, None):
+        reader = build_reader(question)
+        assert reader.read("2", "2") is reader.read("2", "2")
+        assert reader.read("what", "what") is reader.read("ever", "ever")

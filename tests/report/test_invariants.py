@@ -1,0 +1,93 @@
+"""What holds for every campaign, compared with a plain second computation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.ledger.model import MessageTotals, ResultRow
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
+from runner.report.metrics import summarise
+
+QUESTIONS = (
+    QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0"),
+    QuestionOutline("csat", "How was it?", ("bad", "fair", "good", "great"), "csat"),
+    QuestionOutline("text", "Why?", scale="text"),
+)
+OUTLINE = MessageOutline("ask", "tag", QUESTIONS)
+TAGS = ("nps", "csat", "text", "unknown", "")
+
+results = st.lists(
+    st.builds(
+        ResultRow,
+        message=st.just("ask"),
+        participant=st.sampled_from("abcdef"),
+        question_tag=st.sampled_from(TAGS),
+        question_text=st.sampled_from(("Is it?", "Was it?")),
+        question_display_order=st.integers(1, 3),
+        answer=st.sampled_from(("1", "2", "12", "own words")),
+        response=st.sampled_from(("0", "1", "7", "9", "10", "bad", " GREAT ", "odd", "own words")),
+        created=st.sampled_from(("2026-11-20T10:00:00.000001", "2026-11-20T10:00:00.000002")),
+        guid=st.uuids().map(str),
+    ),
+    max_size=40,
+)
+totals = st.builds(
+    MessageTotals,
+    message=st.just("ask"),
+    sent=st.integers(0, 8),
+    unresolved=st.integers(0, 3),
+    queued=st.integers(0, 3),
+)
+
+
+def find_latest(rows: list[ResultRow]) -> dict[tuple[str, str], str]:
+    """Return each participant's latest response by tag, from a sort rather than a pass."""
+    ordered = sorted(rows, key=lambda row: (row.created, row.guid))
+    return {(row.question_tag, row.participant): row.response.strip().casefold() for row in ordered}
+
+
+@given(totals, results)
+def test_figures_hold_together(counts: MessageTotals, rows: list[ResultRow]) -> None:
+    """Shares sum to 1, counts to answers, groups to what was counted, and no rate leaves 0 to 1."""
+    message = summarise(CampaignFacts("pulse", "live", ((OUTLINE, counts),)), rows).messages[0]
+    rates = [message.response_rate, message.completion_rate]
+    for question in message.questions:
+        rates += [question.answer_rate, *(row.share for row in question.distribution)]
+        assert question.asked is None or question.asked >= question.answers
+        if question.distribution and question.answers:
+            assert sum(row.count for row in question.distribution) == question.answers
+            assert sum(row.share or Fraction() for row in question.distribution) == 1
+        if question.nps is not None:
+            nps = question.nps
+            assert nps.promoters + nps.passives + nps.detractors == nps.counted <= question.answers
+            assert nps.score is None or -100 <= nps.score <= 100
+    assert all(rate is None or 0 <= rate <= 1 for rate in rates)
+    assert message.participants_completed <= message.participants_answered
+
+
+@given(totals, results)
+def test_a_second_computation_agrees(counts: MessageTotals, rows: list[ResultRow]) -> None:
+    """Answers, distributions and completions are those that sorting and filtering give."""
+    message = summarise(CampaignFacts("pulse", "live", ((OUTLINE, counts),)), rows).messages[0]
+    latest = find_latest(rows)
+    assert message.participants_answered == len({row.participant for row in rows})
+    for question in message.questions:
+        chosen = Counter(response for (tag, _), response in latest.items() if tag == question.tag)
+        assert question.answers == chosen.total()
+        if question.scale in ("nps", "csat"):
+            known = question.distribution[: 11 if question.scale == "nps" else 4]
+            assert [row.count for row in known] == [chosen[row.label] for row in known]
+    ended = {person for (tag, person), text in latest.items() if tag == "text" or (tag, text) == ("nps", "0")}
+    assert message.participants_completed == len(ended)
+
+
+@given(totals, results)
+def test_order_does_not_matter(counts: MessageTotals, rows: list[ResultRow]) -> None:
+    """The same results in another order give the same report."""
+    shuffled = sorted(rows, key=lambda row: row.guid)
+    facts = CampaignFacts("pulse", "live", ((OUTLINE, counts),))
+    assert summarise(facts, rows) == summarise(facts, shuffled)

@@ -1,0 +1,277 @@
+"""From results to numbers: what counts, what does not, and what is undefined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+
+from runner.ledger.model import MessageTotals, ResultRow
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale
+from runner.report.metrics import OWN_WORDS_LABEL, summarise
+from runner.report.model import CampaignReport, MessageReport, Sessions
+
+FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
+SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))
+WORDS = QuestionOutline("words", "Why?", scale="text")
+SURVEY = MessageOutline("ask", "tag", (FIRST, SECOND, WORDS))
+TOTALS = MessageTotals("ask", launches=1, sent=10, complete=10, reconciled_at="2026-11-20T12:34:56Z")
+
+
+def result(
+    participant: str,
+    tag: str,
+    response: str,
+    answer: str = "1",
+    *,
+    created: str = "2026-11-20T10:00:00",
+    guid: str = "g",
+) -> ResultRow:
+    return ResultRow("ask", participant, tag, "as asked", 1, answer, response, created, guid)
+
+
+def report_of(outline: MessageOutline, totals: MessageTotals, *results: ResultRow) -> MessageReport:
+    totals = replace(totals, results=len(results))
+    return summarise(CampaignFacts("pulse", "live", ((outline, totals),)), results).messages[0]
+
+
+def count_labels(message: MessageReport, question: int) -> list[tuple[str, str, int]]:
+    return [(row.answer, row.label, row.count) for row in message.questions[question].distribution]
+
+
+def test_a_funnel_follows_who_answered_without_concluding() -> None:
+    """Each further question was asked of those who answered the one before without concluding."""
+    message = report_of(
+        SURVEY,
+        replace(TOTALS, queued=2, complete=8),
+        *(result(f"p{number}", "first", "Yes") for number in range(4)),
+        *(result(f"q{number}", "first", "No", "2") for number in range(2)),
+        *(result(f"p{number}", "second", "Red") for number in range(3)),
+        result("p0", "words", "because", "because"),
+    )
+    funnel = [(question.asked, question.answers, question.answer_rate) for question in message.questions]
+    assert funnel == [
+        (8, 6, Fraction(3, 4)),
+        (4, 3, Fraction(3, 4)),
+        (3, 1, Fraction(1, 3)),
+    ]
+    assert (message.participants_answered, message.response_rate) == (6, Fraction(6, 10))
+    assert (message.participants_completed, message.completion_rate) == (3, Fraction(1, 2))
+    assert message.discrepancies == ()
+
+
+def test_recipients_are_sent_and_unresolved() -> None:
+    """Refused recipients are counted apart, and rates stand on what was sent."""
+    message = report_of(SURVEY, replace(TOTALS, unresolved=3, rejected=4), result("p", "first", "Yes"))
+    assert (message.recipients, message.sent, message.unresolved, message.rejected) == (13, 10, 3, 4)
+    assert message.response_rate == Fraction(1, 10)
+    assert message.sessions == Sessions(queued=0, active=0, complete=10)
+
+
+def test_the_latest_answer_counts() -> None:
+    """Of several answers of one participant the latest by (time, guid) counts, in any order."""
+    rows = (
+        result("p", "second", "Red", created="2026-11-20T10:00:00.000001"),
+        result("p", "second", "Green", created="2026-11-20T10:00:00.000002", guid="a"),
+        result("p", "second", "Blue", created="2026-11-20T10:00:00.000002", guid="b"),
+        result("p", "second", "Red", created="2026-11-19T23:59:59.999999", guid="z"),
+    )
+    for ordered in (rows, rows[::-1]):
+        message = report_of(SURVEY, TOTALS, *ordered)
+        assert count_labels(message, 1) == [("1", "Red", 0), ("2", "Green", 0), ("3", "Blue", 1)]
+        assert (message.results, message.questions[1].answers) == (4, 1)
+
+
+def test_an_edited_answer_takes_its_conclusion_back() -> None:
+    """Who first ended the survey and then answered otherwise has not reached the end."""
+    concluded = result("p", "first", "No", created="2026-11-20T10:00:00")
+    corrected = result("p", "first", "Yes", created="2026-11-20T10:01:00")
+    assert report_of(SURVEY, TOTALS, concluded).participants_completed == 1
+    assert report_of(SURVEY, TOTALS, corrected, concluded).participants_completed == 0
+
+
+def test_gaps_are_told_and_never_exceed_a_whole() -> None:
+    """An answer whose predecessor is missing counts as asked, and the gap is said."""
+    message = report_of(SURVEY, TOTALS, result("p", "first", "Yes"), result("q", "second", "Red"))
+    assert (message.questions[1].asked, message.questions[1].answers) == (2, 1)
+    assert message.discrepancies == (
+        "Participants who answered “second” with no answer in the ledger that leads there: 1.",
+    )
+
+
+def test_responses_the_campaign_does_not_have_are_appended() -> None:
+    """Responses of an earlier edition stand at the end, most chosen first, as the service gave them."""
+    message = report_of(
+        SURVEY,
+        TOTALS,
+        result("p1", "second", "blue", "3"),
+        result("p2", "second", "Mauve", "5"),
+        result("p3", "second", "Amber", "4"),
+        result("p4", "second", "Amber", "4"),
+        result("p5", "second", "I am Ada Lovelace", "I am Ada Lovelace"),
+    )
+    assert count_labels(message, 1) == [
+        ("1", "Red", 0),
+        ("2", "Green", 0),
+        ("3", "Blue", 1),
+        ("4", "Amber", 2),
+        ("", OWN_WORDS_LABEL, 1),
+        ("5", "Mauve", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "scale", "labels"),
+    [
+        ((("1", "Tea"), ("2", "Milk"), ("1", "Tea")), "choice", [("1", "Tea", 2), ("2", "Milk", 1)]),
+        ((("1", "0"), ("2", "1")), "choice", [("1", "0", 1), ("2", "1", 1)]),
+        ((("Ada", "Ada"),), "text", []),
+        ((("7", "7"), ("8", "8")), "text", []),
+        ((("1", "Tea"), ("my own", "my own")), "text", []),
+    ],
+)
+def test_questions_the_campaign_does_not_have_are_appended(
+    given: tuple[tuple[str, str], ...], scale: Scale, labels: list[tuple[str, str, int]]
+) -> None:
+    """An unknown tag becomes a question; it shows responses only if all of them were to choose from."""
+    rows = [result(f"p{number}", "old", text, answer) for number, (answer, text) in enumerate(given)]
+    message = report_of(SURVEY, TOTALS, *rows)
+    question = message.questions[-1]
+    assert (question.tag, question.scale, question.asked, question.answer_rate) == ("old", scale, None, None)
+    assert count_labels(message, -1) == labels
+    assert "“old”, which the campaign does not have" in message.discrepancies[0]
+
+
+def test_an_unknown_question_has_the_text_it_was_asked_with_most() -> None:
+    """The text of a question that only results know is the most frequent one, and the first of equals."""
+    texts = ("Tee?", "Tea?", "Tea?", "Tee?", "T?")
+    rows = [replace(result(f"p{number}", "", "x"), question_text=text) for number, text in enumerate(texts)]
+    message = report_of(SURVEY, TOTALS, *rows)
+    assert message.questions[-1].text == "Tea?"
+    assert "without a tag" in message.discrepancies[0]
+
+
+@pytest.mark.parametrize("outline", [SURVEY, MessageOutline("ask", "tag")])
+def test_nothing_sent_leaves_rates_undefined(outline: MessageOutline) -> None:
+    """Without sends and answers there are zeros and no rates, never a division by zero."""
+    message = report_of(outline, MessageTotals("ask"))
+    assert (message.sent, message.participants_answered, message.results) == (0, 0, 0)
+    assert (message.response_rate, message.response_rate_interval, message.completion_rate) == (
+        None,
+        None,
+        None,
+    )
+    assert [question.answer_rate for question in message.questions] == [None] * len(outline.questions)
+    assert {row.share for question in message.questions for row in question.distribution} <= {None}
+    assert message.discrepancies == ()
+
+
+def test_no_answers_make_a_rate_of_zero() -> None:
+    """Who was sent to and did not answer makes a response rate of 0, and no completion rate."""
+    message = report_of(SURVEY, TOTALS)
+    assert (message.response_rate, message.completion_rate) == (Fraction(0), None)
+    assert message.response_rate_interval is not None
+    assert list(message.response_rate_interval) == pytest.approx([0, 0.2775], abs=5e-5)
+
+
+def test_a_plain_text_has_no_response_rate() -> None:
+    """A message that asks nothing is sent, and cannot be answered."""
+    message = report_of(MessageOutline("ask", "tag"), TOTALS)
+    assert (message.response_rate, message.completion_rate, message.questions) == (None, None, ())
+
+
+def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
+    """When more answered than were sent to there is no rate above 1 but a sentence."""
+    totals = replace(TOTALS, sent=1, complete=1)
+    message = report_of(SURVEY, totals, result("p", "first", "Yes"), result("q", "first", "Yes"))
+    assert (message.response_rate, message.response_rate_interval) == (None, None)
+    assert message.questions[0].asked == 2
+    assert "No response rate is given." in message.discrepancies[0]
+
+
+def test_counts_are_compared_with_the_service_once_reconciled() -> None:
+    """Results and sessions that the service counts otherwise are told, but not before reconciling."""
+    totals = replace(TOTALS, active=1, results=7)
+    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),))
+    rows = [result("p", "first", "Yes")]
+    assert summarise(facts, rows).messages[0].discrepancies == (
+        "Results that the service counts: 7; in the ledger: 1.",
+        "Sessions that the service has: 11; recipients that were sent to: 10.",
+    )
+    early = CampaignFacts("pulse", "live", ((SURVEY, replace(totals, reconciled_at=None)),))
+    assert summarise(early, rows).messages[0].discrepancies == ()
+
+
+@pytest.mark.parametrize(
+    ("scale", "responses", "chosen", "mean", "median"),
+    [
+        ("number", (), ("1", "2", "4", "lots"), Fraction(7, 3), Fraction(2)),
+        ("number", ("1", "10"), ("1", "10"), Fraction(11, 2), Fraction(11, 2)),
+        ("ces", ("hard", "so-so", "easy"), ("Easy", "easy", "hard"), Fraction(7, 3), Fraction(3)),
+        ("csat", ("1", "2", "3", "4", "5"), ("5", "5", "4", "1"), Fraction(15, 4), Fraction(9, 2)),
+        ("csat", ("bad", "fair", "good"), ("words",), None, None),
+        ("number", (), (), None, None),
+    ],
+)
+def test_means_stand_on_answers_that_read_as_numbers(
+    scale: Scale,
+    responses: tuple[str, ...],
+    chosen: tuple[str, ...],
+    mean: Fraction | None,
+    median: Fraction | None,
+) -> None:
+    """Numbers count as themselves, words of a scale as their places, other words not at all."""
+    outline = MessageOutline("ask", "tag", (QuestionOutline("q", "?", responses, scale),))
+    rows = [result(f"p{number}", "q", text, text) for number, text in enumerate(chosen)]
+    numbers = report_of(outline, TOTALS, *rows).questions[0].numbers
+    assert numbers is not None
+    assert (numbers.mean, numbers.median) == (mean, median)
+
+
+def test_freeform_scores_count_without_showing_texts() -> None:
+    """A freeform question on the nps scale has a score and no distribution."""
+    outline = MessageOutline("ask", "tag", (QuestionOutline("q", "0 to 10?", scale="nps"),))
+    rows = [
+        result(f"p{number}", "q", text, text) for number, text in enumerate(("10", " 9", "0", "dunno", "11"))
+    ]
+    question = report_of(outline, TOTALS, *rows).questions[0]
+    assert question.distribution == ()
+    assert question.nps is not None
+    assert (question.answers, question.nps.counted, question.nps.score) == (5, 3, Fraction(100, 3))
+
+
+def report_times(*reconciled: tuple[int, str | None]) -> CampaignReport:
+    messages = tuple(
+        (MessageOutline(str(place), "tag"), MessageTotals(str(place), launches=launches, reconciled_at=time))
+        for place, (launches, time) in enumerate(reconciled)
+    )
+    return summarise(CampaignFacts("pulse", "live", messages), ())
+
+
+def test_a_report_is_as_old_as_its_oldest_message() -> None:
+    """The report's time is the earliest of the messages sent, in UTC; None if one never was."""
+    early, late = (1, "2026-11-20T12:34:56+02:00"), (1, "2026-11-20T11:00:00")
+    assert report_times(late, early).reconciled_at == datetime(2026, 11, 20, 10, 34, 56, tzinfo=UTC)
+    assert report_times(late, (0, None)).reconciled_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
+    assert report_times(late, (1, None)).reconciled_at is None
+    assert report_times().reconciled_at is None
+
+
+def test_results_of_other_messages_are_left_out_and_told() -> None:
+    """Results whose message the campaign does not have change no figure, and are said to be left out."""
+    stray = replace(result("p", "first", "Yes"), message="gone")
+    report = summarise(CampaignFacts("pulse", "live", ((SURVEY, TOTALS),)), iter([stray]))
+    assert report.participants_answered == report.messages[0].results == 0
+    assert report.discrepancies == ("Results of messages that the campaign does not have, left out here: 1.",)
+
+
+def test_people_are_counted_once_over_all_messages() -> None:
+    """Who answered two messages is one participant of the campaign."""
+    follow_up = replace(SURVEY, id="more")
+    facts = CampaignFacts("pulse", "live", ((SURVEY, TOTALS), (follow_up, replace(TOTALS, message="more"))))
+    row = result("p", "first", "Yes")
+    report = summarise(facts, [row, replace(row, message="more")])
+    assert report.participants_answered == 1
+    assert [message.participants_answered for message in report.messages] == [1, 1]

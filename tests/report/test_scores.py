@@ -1,0 +1,127 @@
+"""Scores, against published examples and derivations of another kind."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report.scores import (
+    divide,
+    net_promoter_score,
+    satisfaction_score,
+    summarise_numbers,
+    wilson_interval,
+)
+
+Z = 1.959963984540054
+
+
+@st.composite
+def proportions(draw: st.DrawFn) -> tuple[int, int]:
+    trials = draw(st.integers(1, 10**6))
+    return draw(st.integers(0, trials)), trials
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [
+        # 8 of 10: the worked example that textbooks and statistics packages share.
+        (8, 10, 0.4902, 0.9433),
+        # Newcombe 1998, Statistics in Medicine 17, table I, method 3.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_meets_published_intervals(successes: int, trials: int, low: float, high: float) -> None:
+    """The interval is the one that the literature prints, to its four decimal places."""
+    assert wilson_interval(successes, trials) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(proportions())
+def test_wilson_ends_solve_the_score_equation(proportion: tuple[int, int]) -> None:
+    """Each end is a rate e that the score test only just accepts: |p - e| = z √(e(1 - e)/n)."""
+    successes, trials = proportion
+    low, high = wilson_interval(successes, trials)
+    rate = successes / trials
+    assert 0 <= low <= rate <= high <= 1
+    for end in (low, high):
+        assert (rate - end) ** 2 == pytest.approx(Z**2 * end * (1 - end) / trials, rel=1e-6, abs=1e-12)
+
+
+@given(proportions())
+def test_wilson_is_symmetric(proportion: tuple[int, int]) -> None:
+    """Counting failures for successes mirrors the interval."""
+    successes, trials = proportion
+    low, high = wilson_interval(successes, trials)
+    assert wilson_interval(trials - successes, trials) == pytest.approx((1 - high, 1 - low))
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (2, 1), (-1, 5)])
+def test_wilson_refuses_what_is_no_proportion(successes: int, trials: int) -> None:
+    """Counts that are no proportion are an error, never a division by zero."""
+    with pytest.raises(ValueError, match="no proportion"):
+        wilson_interval(successes, trials)
+
+
+def test_divide_is_undefined_without_a_whole() -> None:
+    """A part of nothing is None."""
+    assert divide(0, 0) is None
+    assert divide(1, 3) == Fraction(1, 3)
+
+
+@given(st.lists(st.integers(0, 10)))
+def test_nps_groups_partition_the_answers(answers: list[int]) -> None:
+    """Promoters, passives and detractors are all answers counted, and the score follows from them."""
+    nps = net_promoter_score(Counter(map(Fraction, answers)))
+    assert nps.promoters + nps.passives + nps.detractors == nps.counted == len(answers)
+    assert nps.promoters == sum(answer >= 9 for answer in answers)
+    assert nps.detractors == sum(answer <= 6 for answer in answers)
+    if answers:
+        votes = [(answer >= 9) - (answer <= 6) for answer in answers]
+        assert nps.score == Fraction(100 * sum(votes), len(votes))
+    else:
+        assert nps.score is None
+
+
+def test_nps_leaves_out_what_is_not_on_its_scale() -> None:
+    """Answers that are no whole number from 0 to 10 are not counted."""
+    numbers = {Fraction(10): 1, Fraction(11): 5, Fraction(-1): 5, Fraction(17, 2): 5}
+    nps = net_promoter_score(numbers)
+    assert (nps.counted, nps.score) == (1, Fraction(100))
+
+
+def test_csat_is_the_share_of_the_two_highest_points() -> None:
+    """The top two boxes are the highest two points of the scale, in whatever order it lists them."""
+    numbers = {Fraction(1): 2, Fraction(4): 3, Fraction(5): 5, Fraction(9): 100}
+    csat = satisfaction_score(numbers, [Fraction(point) for point in (5, 4, 3, 2, 1)])
+    assert csat is not None
+    assert (csat.satisfied, csat.counted, csat.score) == (8, 10, Fraction(4, 5))
+
+
+@pytest.mark.parametrize("scale", [(), (1,), (1, 2), (None, None, None)])
+def test_csat_needs_more_than_two_points(scale: tuple[int | None, ...]) -> None:
+    """A scale on which everything is in the top two has no score."""
+    points = [None if point is None else Fraction(point) for point in scale]
+    assert satisfaction_score({Fraction(1): 3}, points) is None
+
+
+@given(st.lists(st.fractions(max_denominator=1000), min_size=1))
+def test_middles_are_those_of_the_statistics_module(numbers: list[Fraction]) -> None:
+    """Mean and median of counted numbers are those of the numbers written out."""
+    summary = summarise_numbers(Counter(numbers))
+    assert summary.mean == statistics.mean(numbers)
+    assert summary.median == statistics.median(numbers)
+    assert summary.counted == len(numbers)
+
+
+def test_middles_of_nothing_are_undefined() -> None:
+    """Without numbers there is neither mean nor median."""
+    assert summarise_numbers({}).mean is None
+    assert summarise_numbers({}).median is None
