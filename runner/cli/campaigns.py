@@ -1,0 +1,101 @@
+"""Finds the campaign files that a command line means, and loads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.campaign.load import load_campaign
+from runner.errors import RunnerError
+from runner.source.diagnostic import Diagnostic, Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.campaign.model import Campaign
+
+DEFAULT_FOLDER = Path("campaigns")
+TARGETS_FILE = "targets.yaml"
+_ENDINGS = {".yaml", ".yml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Campaign files that were read.
+
+    Attributes:
+        files: all of them.
+        campaigns: those without errors.
+    """
+
+    files: tuple[Path, ...]
+    campaigns: tuple[Campaign, ...]
+
+
+def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the campaign files at `paths`, or below `campaigns/` if there are none given.
+
+    Raises:
+        RunnerError: there are none.
+    """
+    given = list(paths) or [DEFAULT_FOLDER]
+    found: dict[Path, None] = {}
+    for path in given:
+        if path.is_dir():
+            found.update(dict.fromkeys(sorted(filter(_is_campaign, path.rglob("*")))))
+        elif path.exists():
+            found[path] = None
+    if not found:
+        where = ", ".join(map(str, given))
+        raise RunnerError(
+            f"there is no campaign in {where}",
+            hint="write one: `runner schema campaign` prints the format, `runner demo` shows it at work",
+        )
+    return list(found)
+
+
+def _is_campaign(file: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.parts if part not in (".", ".."))
+    return file.suffix in _ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
+
+
+def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path], problems: Problems) -> Loaded:
+    """Load campaign files.
+
+    Args:
+        paths: files and folders; empty for the default folder.
+        allowed: further folders that campaigns may read from.
+        problems: receives what is wrong.
+
+    Raises:
+        RunnerError: there is no campaign at all.
+    """
+    files = find_campaign_files(paths)
+    names: dict[str, Path] = {}
+    campaigns = []
+    for file in files:
+        campaign, found = load_campaign(file, current=Path.cwd(), allowed=tuple(allowed))
+        problems.extend(found)
+        if campaign is None:
+            continue
+        if campaign.name in names:
+            problems.add(_repeated_name(campaign, names[campaign.name]))
+            continue
+        names[campaign.name] = file
+        campaigns.append(campaign)
+    return Loaded(tuple(files), tuple(campaigns))
+
+
+def _repeated_name(campaign: Campaign, first: Path) -> Diagnostic:
+    message = f"the name {campaign.name!r} is taken by {show_path(first)}"
+    hint = "deliveries are known by the campaign's name: give each its own"
+    return Diagnostic("error", "campaign-name-repeated", message, campaign.file, 1, 1, hint)
+
+
+def show_path(file: Path) -> str:
+    """Return a path as people write it: relative to the current folder if it is below it."""
+    absolute = Path(os.path.normpath(file.absolute()))
+    current = Path.cwd()
+    return str(absolute.relative_to(current)) if absolute.is_relative_to(current) else str(absolute)

@@ -1,0 +1,76 @@
+"""`runner demo`: the whole loop on the sandbox, each step the command that a user would type."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from runner.errors import RunnerError
+from runner.source.shipped import shipped_folder
+
+FEATURED = "customer-pulse"
+_STEPS = (
+    "validate",
+    "plan",
+    f"preview campaigns/{FEATURED}.yaml",
+    "apply --auto-approve",
+    "sandbox simulate --seed {seed}",
+    "reconcile",
+    "status",
+    "report --out reports --format html --format md --format json --format csv",
+    f"report campaigns/{FEATURED}.yaml",
+)
+
+
+@click.command(epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where to run. Default: a new folder for temporary files, which is kept.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="The same seed gives the same participants."
+)
+def command(folder: Path | None, seed: int) -> int:
+    """Run the whole loop on the sandbox: validate, plan, apply, answers, reconcile, report.
+
+    The example campaigns are copied to a scratch folder, sent to the built-in service, answered by
+    simulated participants and reported. Nobody is texted.
+    """
+    scratch = _prepare(folder)
+    for step in _STEPS:
+        arguments = step.format(seed=seed).split()
+        click.secho(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
+        # A demonstration never reaches a real service, whatever the environment says.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNNER_")}
+        done = subprocess.run(  # noqa: S603  our own command, with arguments of our own
+            [sys.executable, "-P", "-m", "runner", *arguments], cwd=scratch, env=environment, check=False
+        )
+        if done.returncode:
+            raise RunnerError(f"the step `runner {step}` ended with exit code {done.returncode}")
+    reports = (scratch / "reports").resolve()
+    click.echo(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
+    click.echo(f"Everything else, to look around in: {scratch.resolve()}")
+    return 0
+
+
+def _prepare(folder: Path | None) -> Path:
+    scratch = folder or Path(tempfile.mkdtemp(prefix="runner-demo-"))
+    campaigns = scratch / "campaigns"
+    if campaigns.exists():
+        raise RunnerError(f"there is a {campaigns} already", hint="name an empty folder with --dir")
+    try:
+        shutil.copytree(
+            shipped_folder("campaigns"), campaigns, ignore=shutil.ignore_patterns("*.lock.json", ".*")
+        )
+    except OSError as error:
+        raise RunnerError(f"the example campaigns cannot be copied to {scratch}: {error}") from None
+    return scratch

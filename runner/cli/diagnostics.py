@@ -1,0 +1,170 @@
+"""Writes problems: for people, programs, pull requests and job logs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.campaigns import show_path
+from runner.cli.console import markdown_table, print_json
+from runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.source.diagnostic import Diagnostic, Problems
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+class InvalidCampaignError(RunnerError):
+    """Campaigns have errors, which have been shown."""
+
+
+def refuse_errors(problems: Problems, *, quiet: bool) -> None:
+    """Show problems on standard error, and stop if there are errors among them.
+
+    Raises:
+        InvalidCampaignError: there are errors.
+    """
+    if not quiet or problems.error_count:
+        for line in human_lines(problems):
+            click.echo(line, err=True)
+    if problems.error_count:
+        raise InvalidCampaignError(f"{_count(problems.error_count, 'error')}: nothing was sent")
+
+
+def human_lines(problems: Problems) -> list[str]:
+    """Return the problems as lines for people: place, what is wrong, what to do."""
+    lines = []
+    for diagnostic in problems:
+        place = f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}"
+        colour = "red" if diagnostic.severity == "error" else "yellow"
+        label = click.style(diagnostic.severity, fg=colour, bold=True)
+        lines.append(f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]")
+        if diagnostic.hint:
+            lines.append(f"    {printable(diagnostic.hint)}")
+    lines += [f"{show_path(file)}: and {count:,} more [{code}]" for code, file, count in problems.omitted()]
+    return lines
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot steer a terminal or start a line of its own."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def _write_human(problems: Problems, files: int) -> None:
+    for line in human_lines(problems):
+        click.echo(line)
+    found = f"{_count(problems.error_count, 'error')}, {_count(problems.warning_count, 'warning')}"
+    verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
+    click.echo(f"{verdict}: {_count(files, 'campaign')}, {found}.")
+
+
+def _write_json(problems: Problems, _files: int) -> None:
+    print_json(
+        {
+            "valid": not problems.error_count,
+            "error_count": problems.error_count,
+            "warning_count": problems.warning_count,
+            "diagnostics": [diagnostic_json(diagnostic) for diagnostic in problems],
+            "omitted": [
+                {"code": code, "file": show_path(file), "count": count}
+                for code, file, count in problems.omitted()
+            ],
+        }
+    )
+
+
+def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a problem as the contract's JSON."""
+    document: dict[str, Any] = {
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "file": show_path(diagnostic.file),
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+    }
+    return document | ({"hint": diagnostic.hint} if diagnostic.hint else {})
+
+
+def _markdown(problems: Problems, files: int) -> str:
+    verdict = "Invalid" if problems.error_count else "Valid"
+    found = f"{_count(problems.error_count, 'error')}, {_count(problems.warning_count, 'warning')}"
+    text = f"## {verdict}: {_count(files, 'campaign')}, {found}\n"
+    rows = [
+        (
+            d.severity,
+            f"{show_path(d.file)}:{d.line}:{d.column}",
+            printable(d.message),
+            printable(d.hint or ""),
+        )
+        for d in problems
+    ]
+    if rows:
+        text += "\n" + markdown_table(("severity", "where", "what", "what to do"), rows)
+    for code, file, count in problems.omitted():
+        text += f"\n{show_path(file)}: and {count:,} more ({code})\n"
+    return text
+
+
+def _write_markdown(problems: Problems, files: int) -> None:
+    click.echo(_markdown(problems, files), nl=False)
+
+
+def _write_github(problems: Problems, files: int) -> None:
+    for diagnostic in problems:
+        click.echo(annotation(diagnostic))
+    append_summary(_markdown(problems, files))
+
+
+def annotation(diagnostic: Diagnostic) -> str:
+    """Return a GitHub workflow command that annotates a line; its values cannot start another one."""
+    properties = {
+        "file": show_path(diagnostic.file),
+        "line": str(diagnostic.line),
+        "col": str(diagnostic.column),
+        "title": diagnostic.code,
+    }
+    written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
+    message = diagnostic.message + (f"\n{diagnostic.hint}" if diagnostic.hint else "")
+    return f"::{diagnostic.severity} {written}::{_escape_data(message)}"
+
+
+def append_summary(markdown: str) -> None:
+    """Append Markdown to the job's summary, if there is one.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if file:
+        try:
+            with Path(file).open("a", encoding="utf-8") as stream:
+                stream.write(markdown + "\n")
+        except OSError as error:
+            raise RunnerError(f"the job summary {file} cannot be written: {error.strerror}") from None
+
+
+def _escape_data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+REPORTERS: dict[str, Callable[[Problems, int], None]] = {
+    "human": _write_human,
+    "json": _write_json,
+    "markdown": _write_markdown,
+    "github": _write_github,
+}

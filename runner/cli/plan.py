@@ -1,0 +1,111 @@
+"""`runner plan`: what apply would send, to whom, and why not to the others."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from runner.cli.console import FORMAT_VERSION, note, print_json
+from runner.cli.options import (
+    allow_path_option,
+    format_option,
+    output_options,
+    paths_argument,
+    target_options,
+)
+from runner.cli.planning import WRITERS, Planned, count_to_send, plan_campaigns, plan_json
+from runner.cli.workspace import Workspace, utc_now
+from runner.errors import LimitError, RunnerError
+from runner.plan.model import PlanOptions
+
+SOMETHING_TO_SEND = 2
+
+
+@click.command(
+    epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
+    "  runner plan --target live --format json --launches"
+)
+@paths_argument
+@allow_path_option
+@target_options
+@format_option("human", "json", "markdown", "github")
+@output_options
+@click.option("--only", metavar="MESSAGE", help="Plan this message alone.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
+@click.option(
+    "--launches", "with_launches", is_flag=True, help="With --format json: each launch with its payload."
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Save the plan for `runner apply --plan FILE`.",
+)
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
+)
+@click.option("--now", metavar="TIME", help="Plan as of this time, ISO 8601.")
+def command(
+    paths: tuple[Path, ...],
+    allowed: tuple[Path, ...],
+    target: str | None,
+    ledger: str | None,
+    format_: str,
+    quiet: bool,
+    verbose: bool,
+    only: str | None,
+    limit: int | None,
+    with_launches: bool,
+    out: Path | None,
+    detailed_exitcode: bool,
+    now: str | None,
+) -> int:
+    """Show what apply would send, to whom, and why not to the others. Reads only.
+
+    Exits with 5 if the plan breaks one of the campaign's limits.
+    """
+    moment = _parse_moment(now) if now else utc_now()
+    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
+    options = PlanOptions(only, limit, workspace.target.recipients_per_send)
+    with workspace.open_ledger_if_present() as opened:
+        planned = plan_campaigns(
+            workspace, paths, allowed, options, lambda c: workspace.read_record(opened, c), quiet=quiet
+        )
+    if format_ == "json":
+        print_json(plan_json(planned, with_launches=with_launches, now=moment))
+    else:
+        WRITERS[format_](planned)
+    if out is not None:
+        _save(planned, out, options, moment, quiet=quiet)
+    refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
+    if refusals:
+        raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
+    return SOMETHING_TO_SEND if detailed_exitcode and count_to_send(planned) else 0
+
+
+def _parse_moment(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            "not a time in ISO 8601, as in 2026-12-01T09:00Z", param_hint="--now"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _save(planned: list[Planned], file: Path, options: PlanOptions, now: str, *, quiet: bool) -> None:
+    document = {
+        "format_version": FORMAT_VERSION,
+        **plan_json(planned, with_launches=False, now=now),
+        "options": {"only": options.only, "limit": options.limit},
+    }
+    try:
+        file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
+    if not quiet:
+        note(f"Saved to {file}. Send exactly this with: runner apply --plan {file}")

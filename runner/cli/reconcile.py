@@ -1,0 +1,124 @@
+"""`runner reconcile`: brings counts and results into the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.campaigns import load_campaigns
+from runner.cli.console import print_json, show_progress, warn
+from runner.cli.diagnostics import refuse_errors
+from runner.cli.options import (
+    allow_path_option,
+    format_option,
+    output_options,
+    paths_argument,
+    target_options,
+)
+from runner.cli.workspace import Workspace, utc_now
+from runner.ledger.record import refresh_lockfile
+from runner.reconcile import ReconcileSummary, reconcile_campaign
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
+
+
+@click.command(
+    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile campaigns/customer-pulse.yaml --target live"
+)
+@paths_argument
+@allow_path_option
+@target_options
+@format_option("human", "json")
+@output_options
+def command(
+    paths: tuple[Path, ...],
+    allowed: tuple[Path, ...],
+    target: str | None,
+    ledger: str | None,
+    format_: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Bring stats and results of every launch into the ledger.
+
+    Only launches with something new are read. What was stored is checked against the service's own counts.
+    """
+    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
+    problems = Problems()
+    loaded = load_campaigns(paths, allowed, problems)
+    refuse_errors(problems, quiet=quiet)
+    with workspace.open_ledger() as opened:
+        summaries = reconcile_campaigns(workspace, opened, loaded.campaigns, quiet=quiet)
+    if format_ == "json":
+        print_json({"campaigns": [{"name": name, **asdict(summary)} for name, summary in summaries.items()]})
+    else:
+        for name, summary in summaries.items():
+            click.echo(_sentence(name, summary))
+    return 0
+
+
+def reconcile_campaigns(
+    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], *, quiet: bool
+) -> dict[str, ReconcileSummary]:
+    """Reconcile campaigns one after the other, and warn of what does not add up.
+
+    Args:
+        workspace: names the service.
+        ledger: open for writing.
+        campaigns: those to bring up to date.
+        quiet: show no progress.
+
+    Returns:
+        What was found, by campaign name.
+    """
+    summaries: dict[str, ReconcileSummary] = {}
+    with workspace.open_service() as (client, _):
+        for campaign in campaigns:
+            record = workspace.enter_record(ledger, campaign)
+            campaign_id, key = record.require_entered()
+            with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
+                summary = reconcile_campaign(
+                    ledger,
+                    client,
+                    campaign_id=campaign_id,
+                    campaign=campaign.name,
+                    key=key,
+                    now=utc_now,
+                    observe_progress=progress.advance,
+                )
+            with ledger.reading() as connection:
+                refresh_lockfile(connection, workspace.identify(campaign), record)
+            summaries[campaign.name] = summary
+            _warn_of_differences(campaign.name, summary)
+    return summaries
+
+
+def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
+    if summary.missing_launches:
+        shown = ", ".join(summary.missing_launches[:3])
+        warn(
+            f"{name}: {len(summary.missing_launches):,} recorded launches are not listed by the service, "
+            f"first: {shown}"
+        )
+    if summary.results != summary.expected_results:
+        warn(
+            f"{name}: the ledger holds {summary.results:,} results, "
+            f"the service counts {summary.expected_results:,}; "
+            "run `runner reconcile` again, results may have come in meanwhile"
+        )
+
+
+def _sentence(name: str, summary: ReconcileSummary) -> str:
+    sessions = ", ".join(f"{count:,} {state}" for state, count in summary.sessions.items())
+    return (
+        f"{name}: {summary.launches:,} launches; sessions: {sessions}; "
+        f"{summary.results:,} results, {summary.new_results:,} of them new."
+    )

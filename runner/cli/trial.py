@@ -1,0 +1,76 @@
+"""`runner apply --test-to`: the first recipients' texts, sent to one's own phone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.campaign.phone import PhoneProblem, mask_phone, parse_phone
+from runner.cli.console import note
+from runner.errors import ServiceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.cli.planning import Planned
+    from runner.cli.workspace import Workspace
+    from runner.plan.model import PlannedLaunch
+
+TRIALS = 3
+"""Recipients whose texts are tried, of each message."""
+TAG_SUFFIX = "-test"
+
+
+def send_trial(
+    workspace: Workspace, planned: Sequence[Planned], phone: str, *, is_approved: bool, quiet: bool
+) -> int:
+    """Send what the first recipients of each message would get to `phone`, and record nothing.
+
+    The launches carry the message's tag with `-test` behind it, so that they stay out of its results.
+
+    Args:
+        workspace: where to send.
+        planned: the plans.
+        phone: `--test-to`.
+        is_approved: send without asking.
+        quiet: say nothing.
+
+    Raises:
+        UsageError: `phone` is none, or there is nobody to ask.
+        ServiceError: the service did not take a launch.
+    """
+    parsed = parse_phone(phone, None)
+    if isinstance(parsed, PhoneProblem):
+        raise UsageError(
+            f"--test-to {phone}: {parsed.reason}", hint=parsed.hint or "write it as in +14155550101"
+        )
+    launches = [launch for item in planned for launch in _first_launches(item)]
+    if not is_approved:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "there is no terminal to ask at, and nothing was sent", hint="add --auto-approve"
+            )
+        click.confirm(f"Send {len(launches)} test launches to {mask_phone(parsed)}?", abort=True, err=True)
+    with workspace.open_service() as (client, _):
+        for launch in launches:
+            definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
+            reply = client.send(json.dumps(definition, ensure_ascii=False), [parsed])
+            if reply.outcome != "sent":
+                raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
+    if not quiet:
+        note(f"Sent {len(launches)} test launches to {mask_phone(parsed)}; nothing was recorded.")
+    return 0
+
+
+def _first_launches(item: Planned) -> Iterator[PlannedLaunch]:
+    counts: dict[str, int] = {}
+    for launch in item.planner.iterate_launches():
+        taken = counts.get(launch.message.id, 0)
+        if taken < TRIALS:
+            counts[launch.message.id] = taken + 1
+            yield launch
+        if all(counts.get(message.id, 0) >= TRIALS for message in item.plan.messages):
+            return

@@ -1,0 +1,167 @@
+"""Composes what a command works with: the target, the ledger, the service."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE
+from runner.cli.console import note, warn
+from runner.cli.diagnostics import refuse_errors
+from runner.cli.folders import sandbox_database, state_folder
+from runner.errors import RunnerError
+from runner.ledger.database import Ledger, show_url
+from runner.ledger.record import Identity, Record, enter_record, read_record
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Where a command sends, and where it records.
+
+    Attributes:
+        target: where it sends.
+        ledger_url: where it records.
+    """
+
+    target: Target
+    ledger_url: str
+
+    @classmethod
+    def open(
+        cls, target: str | None, ledger: str | None, paths: Sequence[Path], *, verbose: bool
+    ) -> Workspace:
+        """Compose a workspace from options, environment and `targets.yaml`.
+
+        Args:
+            target: `--target`.
+            ledger: `--ledger`, or RUNNER_LEDGER.
+            paths: the command's PATHs, beside which `targets.yaml` is looked for.
+            verbose: say on standard error what was chosen.
+
+        Raises:
+            RunnerError: they don't say clearly where to send.
+        """
+        try:
+            targets = read_targets(_find_targets_file(paths))
+        except TargetsProblemError as error:
+            problems = Problems()
+            problems.extend(error.diagnostics)
+            refuse_errors(problems, quiet=False)
+            raise
+        workspace = cls(choose_target(target, targets, os.environ), ledger or default_ledger_url())
+        if verbose:
+            note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
+        return workspace
+
+    def identify(self, campaign: Campaign) -> Identity:
+        """Return what a campaign's record on this target goes by."""
+        return Identity(campaign.name, campaign.file, self.target.name, self.target.state_key)
+
+    @contextmanager
+    def open_ledger(self) -> Iterator[Ledger]:
+        """Open the ledger for writing, and create it if it isn't there.
+
+        Raises:
+            LedgerError: it cannot be used.
+        """
+        with Ledger(self.ledger_url) as ledger:
+            ledger.prepare()
+            yield ledger
+
+    @contextmanager
+    def open_ledger_if_present(self) -> Iterator[Ledger | None]:
+        """Open the ledger for reading; None if there is none yet.
+
+        Raises:
+            LedgerError: it cannot be read.
+        """
+        if not Ledger.exists(self.ledger_url):
+            yield None
+            return
+        with Ledger(self.ledger_url) as ledger:
+            ledger.check_version()
+            yield ledger
+
+    def read_record(self, ledger: Ledger | None, campaign: Campaign) -> Record:
+        """Return what is on record of a campaign, writing nothing."""
+        return self._checked(read_record(ledger, self.identify(campaign)), campaign)
+
+    def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
+        """Return what is on record of a campaign, after filling the ledger from the lockfile."""
+        return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
+
+    def _checked(self, record: Record, campaign: Campaign) -> Record:
+        if record.uses_salt_despite_key:
+            warn(
+                f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
+                "its recipients stay fingerprinted with the salt in its lockfile"
+            )
+        return record
+
+    @contextmanager
+    def open_service(self, concurrency: int | None = None) -> Iterator[tuple[ServiceClient, Target]]:
+        """Yield a client of the target's service, which is started first if it is the sandbox.
+
+        Args:
+            concurrency: `--concurrency`; None for the target's own.
+
+        Raises:
+            RunnerError: the sandbox cannot be started.
+        """
+        with self._reach_target() as reached:
+            target = reached if concurrency is None else replace(reached, concurrency=concurrency)
+            connection = Connection(target, verify=_ca_bundle())
+            try:
+                yield ServiceClient(target, connection), target
+            finally:
+                connection.close()
+
+    @contextmanager
+    def _reach_target(self) -> Iterator[Target]:
+        if self.target.base_url is not None:
+            yield self.target
+            return
+        # Imported here: only the sandbox's users pay for a web server.
+        from runner.sandbox.errors import SandboxError
+        from runner.sandbox.server import running_service
+
+        try:
+            with running_service(sandbox_database()) as service:
+                credentials = Credentials(service.username, service.api_key)
+                yield replace(self.target, base_url=service.url, credentials=credentials)
+        except SandboxError as error:
+            raise RunnerError(str(error)) from None
+
+
+def default_ledger_url() -> str:
+    """Return the URL of the SQLite ledger below `.runner/`."""
+    return f"sqlite:///{state_folder() / 'ledger.sqlite'}"
+
+
+def utc_now() -> str:
+    """Return the time as the records write it: UTC, ISO 8601, microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _find_targets_file(paths: Sequence[Path]) -> Path:
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    candidates = [folder / TARGETS_FILE for folder in (*folders, DEFAULT_FOLDER)]
+    return next((file for file in candidates if file.is_file()), candidates[-1])
+
+
+def _ca_bundle() -> bool | str:
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
