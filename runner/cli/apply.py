@@ -5,22 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.console import Progress, note, print_json, show_progress, warn
-from runner.cli.options import (
-    allow_path_option,
-    concurrency_option,
-    format_option,
-    output_options,
-    paths_argument,
-    target_options,
-)
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
 from runner.cli.saved import SavedPlan, read_saved_plan
+from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.signals import stop_on_signals
 from runner.cli.trial import send_trial
 from runner.cli.workspace import Workspace, utc_now
@@ -49,12 +43,14 @@ _SHOWN_DETAILS = 5
     "  runner apply --auto-approve --quiet\n"
     "  runner plan --out plan.json && runner apply --plan plan.json"
 )
-@paths_argument
-@allow_path_option
-@target_options
+@target_scope
 @format_option("human", "json")
-@output_options
-@concurrency_option
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Sends in flight at once. Default: the target's, else 16.",
+)
 @click.option(
     "--plan",
     "plan_file",
@@ -69,13 +65,8 @@ _SHOWN_DETAILS = 5
     "--test-to", metavar="PHONE", help="Render for the first recipients, send to PHONE only, record nothing."
 )
 def command(
-    paths: tuple[Path, ...],
-    allowed: tuple[Path, ...],
-    target: str | None,
-    ledger: str | None,
+    scope: Scope,
     format_: str,
-    quiet: bool,
-    verbose: bool,
     concurrency: int | None,
     plan_file: Path | None,
     auto_approve: bool,
@@ -88,33 +79,32 @@ def command(
     Asks before it sends. Whoever is on record as texted is not texted again, whatever happened to
     the run before. Ctrl-C stops new sends, waits for those in flight and records them.
     """
-    saved = _read_saved(plan_file, paths, only, limit)
-    paths = tuple(saved.paths()) if saved else paths
-    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
-    chosen = (saved.only, saved.limit) if saved else (only, limit)
-    options = PlanOptions(*chosen, workspace.target.recipients_per_send)
+    saved = _read_saved(plan_file, scope, only, limit)
+    if saved:
+        scope = replace(scope, paths=tuple(saved.paths()))
+        only, limit = saved.only, saved.limit
+    workspace = Workspace.open(scope)
+    options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     with workspace.open_ledger() as opened:
-        planned = plan_campaigns(
-            workspace, paths, allowed, options, lambda c: workspace.enter_record(opened, c), quiet=quiet
-        )
+        planned = plan_campaigns(workspace, scope, options, lambda c: workspace.enter_record(opened, c))
         if test_to is not None:
-            return send_trial(workspace, planned, test_to, is_approved=auto_approve, quiet=quiet)
+            return send_trial(workspace, planned, test_to, is_approved=auto_approve, quiet=scope.quiet)
         if saved:
             saved.require_unchanged(planned)
         _refuse_beyond_limits(planned)
         if count_to_send(planned):
             _ask(planned, is_approved=auto_approve or saved is not None)
-        run = _Run(workspace, opened, quiet=quiet, verbose=verbose)
+        run = _Run(workspace, opened, quiet=scope.quiet, verbose=scope.verbose)
         run.deliver_all(planned, concurrency)
     return run.report(planned, format_)
 
 
 def _read_saved(
-    plan_file: Path | None, paths: Sequence[Path], only: str | None, limit: int | None
+    plan_file: Path | None, scope: Scope, only: str | None, limit: int | None
 ) -> SavedPlan | None:
     if plan_file is None:
         return None
-    if paths or only is not None or limit is not None:
+    if scope.paths or only is not None or limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
     return read_saved_plan(plan_file)
 

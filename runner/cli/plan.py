@@ -9,14 +9,8 @@ from pathlib import Path
 import click
 
 from runner.cli.console import FORMAT_VERSION, note, print_json
-from runner.cli.options import (
-    allow_path_option,
-    format_option,
-    output_options,
-    paths_argument,
-    target_options,
-)
 from runner.cli.planning import WRITERS, Planned, count_to_send, plan_campaigns, plan_json
+from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
 from runner.errors import LimitError, RunnerError
 from runner.plan.model import PlanOptions
@@ -28,11 +22,8 @@ SOMETHING_TO_SEND = 2
     epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
     "  runner plan --target live --format json --launches"
 )
-@paths_argument
-@allow_path_option
-@target_options
+@target_scope
 @format_option("human", "json", "markdown", "github")
-@output_options
 @click.option("--only", metavar="MESSAGE", help="Plan this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
 @click.option(
@@ -49,13 +40,8 @@ SOMETHING_TO_SEND = 2
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time, ISO 8601.")
 def command(
-    paths: tuple[Path, ...],
-    allowed: tuple[Path, ...],
-    target: str | None,
-    ledger: str | None,
+    scope: Scope,
     format_: str,
-    quiet: bool,
-    verbose: bool,
     only: str | None,
     limit: int | None,
     with_launches: bool,
@@ -68,18 +54,16 @@ def command(
     Exits with 5 if the plan breaks one of the campaign's limits.
     """
     moment = _parse_moment(now) if now else utc_now()
-    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
+    workspace = Workspace.open(scope)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as opened:
-        planned = plan_campaigns(
-            workspace, paths, allowed, options, lambda c: workspace.read_record(opened, c), quiet=quiet
-        )
+        planned = plan_campaigns(workspace, scope, options, lambda c: workspace.read_record(opened, c))
     if format_ == "json":
         print_json(plan_json(planned, with_launches=with_launches, now=moment))
     else:
         WRITERS[format_](planned)
     if out is not None:
-        _save(planned, out, options, moment, quiet=quiet)
+        _save(planned, out, options, moment, quiet=scope.quiet)
     refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")

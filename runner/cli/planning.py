@@ -19,9 +19,9 @@ from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
+    from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
     from runner.ledger.record import Record
 
@@ -54,32 +54,27 @@ class Planned:
 
 def plan_campaigns(
     workspace: Workspace,
-    paths: Sequence[Path],
-    allowed: Sequence[Path],
+    scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
-    *,
-    quiet: bool,
 ) -> list[Planned]:
     """Load and plan campaigns; show what is wrong with them.
 
     Args:
         workspace: names the target.
-        paths: files and folders; empty for the default folder.
-        allowed: further folders that campaigns may read from.
+        scope: says which campaigns.
         options: what the user asks of the plan.
         find_record: returns what is on record of a campaign.
-        quiet: don't show warnings.
 
     Raises:
         InvalidCampaignError: there are errors, which have been shown.
         UsageError: no campaign has the message that was asked for.
     """
     problems = Problems()
-    loaded = load_campaigns(paths, allowed, problems)
+    loaded = load_campaigns(scope.paths, scope.allowed, problems)
     if problems.error_count:
         _check_audiences(loaded.campaigns, problems)
-        refuse_errors(problems, quiet=quiet)
+        refuse_errors(problems, quiet=scope.quiet)
     _require_message(loaded.campaigns, options.only)
     planned = []
     for campaign in loaded.campaigns:
@@ -88,7 +83,7 @@ def plan_campaigns(
         plan = planner.make_plan(problems)
         if plan is not None:
             planned.append(Planned(campaign, record, planner, plan))
-    refuse_errors(problems, quiet=quiet)
+    refuse_errors(problems, quiet=scope.quiet)
     return planned
 
 

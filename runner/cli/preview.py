@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,9 @@ from runner.campaign.conversation import Bubble, iterate_bubbles
 from runner.campaign.payload import MessageRenderer
 from runner.campaign.phone import PhoneProblem, mask_phone, parse_phone
 from runner.campaign.template import TextCompiler, include_folder
-from runner.cli.campaigns import load_campaigns
 from runner.cli.console import print_json
 from runner.cli.diagnostics import printable, refuse_errors
-from runner.cli.options import allow_path_option, format_option
+from runner.cli.scope import Scope, format_option, single_scope
 from runner.cli.validate import find_audience_problems
 from runner.errors import RunnerError, UsageError
 from runner.source.diagnostic import Problems
@@ -35,19 +35,17 @@ _WIDTH = 60
     "campaign_file", metavar="CAMPAIGN", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--phone", metavar="PHONE", help="Whose conversation. Default: the first recipient's.")
-@allow_path_option
+@single_scope
 @format_option("human", "json")
-def command(campaign_file: Path, phone: str | None, allowed: tuple[Path, ...], format_: str) -> int:
+def command(scope: Scope, campaign_file: Path, phone: str | None, format_: str) -> int:
     """Show the conversation as a recipient will see it, with the segments of every text.
 
     Nothing is sent. The whole audience is checked on the way.
     """
+    (campaign,) = replace(scope, paths=(campaign_file,)).load_valid_campaigns()
     problems = Problems()
-    loaded = load_campaigns([campaign_file], allowed, problems)
-    for campaign in loaded.campaigns:
-        find_audience_problems(campaign, problems)
-    refuse_errors(problems, quiet=False)
-    campaign = loaded.campaigns[0]
+    find_audience_problems(campaign, problems)
+    refuse_errors(problems, quiet=scope.quiet)
     compiler = TextCompiler(include_folder(campaign))
     renderers = [MessageRenderer(message, compiler) for message in campaign.messages]
     recipient = _find_recipient(campaign, renderers, phone)

@@ -7,24 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.campaigns import load_campaigns
 from runner.cli.console import print_json, show_progress, warn
-from runner.cli.diagnostics import refuse_errors
-from runner.cli.options import (
-    allow_path_option,
-    format_option,
-    output_options,
-    paths_argument,
-    target_options,
-)
+from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
 from runner.ledger.record import refresh_lockfile
 from runner.reconcile import ReconcileSummary, reconcile_campaign
-from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -33,30 +23,17 @@ if TYPE_CHECKING:
 @click.command(
     epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile campaigns/customer-pulse.yaml --target live"
 )
-@paths_argument
-@allow_path_option
-@target_options
+@target_scope
 @format_option("human", "json")
-@output_options
-def command(
-    paths: tuple[Path, ...],
-    allowed: tuple[Path, ...],
-    target: str | None,
-    ledger: str | None,
-    format_: str,
-    quiet: bool,
-    verbose: bool,
-) -> int:
+def command(scope: Scope, format_: str) -> int:
     """Bring stats and results of every launch into the ledger.
 
     Only launches with something new are read. What was stored is checked against the service's own counts.
     """
-    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
-    problems = Problems()
-    loaded = load_campaigns(paths, allowed, problems)
-    refuse_errors(problems, quiet=quiet)
+    workspace = Workspace.open(scope)
+    campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger() as opened:
-        summaries = reconcile_campaigns(workspace, opened, loaded.campaigns, quiet=quiet)
+        summaries = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
     if format_ == "json":
         print_json({"campaigns": [{"name": name, **asdict(summary)} for name, summary in summaries.items()]})
     else:

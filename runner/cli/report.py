@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.campaign.template import TextCompiler, include_folder
-from runner.cli.campaigns import load_campaigns
 from runner.cli.console import note
-from runner.cli.diagnostics import refuse_errors
-from runner.cli.options import allow_path_option, output_options, paths_argument, target_options
 from runner.cli.reconcile import reconcile_campaigns
+from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import MessageTotals
@@ -20,7 +18,6 @@ from runner.ledger.reconciled import iterate_results, read_totals
 from runner.report.documents import WRITERS
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.metrics import summarise
-from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +32,7 @@ if TYPE_CHECKING:
     "  runner report --format html --format json --out reports\n"
     "  runner report campaigns/customer-pulse.yaml --format json"
 )
-@paths_argument
-@allow_path_option
-@target_options
-@output_options
+@target_scope
 @click.option("--reconcile", "reconcile_first", is_flag=True, help="Bring the ledger up to date first.")
 @click.option(
     "--format",
@@ -54,12 +48,7 @@ if TYPE_CHECKING:
     help="Write one file a campaign and format. Default: standard output, for one of each.",
 )
 def command(
-    paths: tuple[Path, ...],
-    allowed: tuple[Path, ...],
-    target: str | None,
-    ledger: str | None,
-    quiet: bool,
-    verbose: bool,
+    scope: Scope,
     reconcile_first: bool,
     formats: tuple[str, ...],
     out: Path | None,
@@ -70,23 +59,21 @@ def command(
     numbers and no free texts in it.
     """
     formats = tuple(dict.fromkeys(formats)) or ("md",)
-    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
-    problems = Problems()
-    loaded = load_campaigns(paths, allowed, problems)
-    refuse_errors(problems, quiet=quiet)
-    if out is None and len(formats) * len(loaded.campaigns) > 1 and formats != ("md",):
+    workspace = Workspace.open(scope)
+    campaigns = scope.load_valid_campaigns()
+    if out is None and len(formats) * len(campaigns) > 1 and formats != ("md",):
         raise UsageError(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
     if reconcile_first:
         with workspace.open_ledger() as opened:
-            reconcile_campaigns(workspace, opened, loaded.campaigns, quiet=quiet)
+            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
     with workspace.open_ledger_if_present() as present:
-        reports = [make_report(workspace, present, campaign) for campaign in loaded.campaigns]
+        reports = [make_report(workspace, present, campaign) for campaign in campaigns]
     if out is None:
         _print(reports, formats[0])
     else:
-        _save(reports, formats, out, quiet=quiet)
+        _save(reports, formats, out, quiet=scope.quiet)
     return 0
 
 

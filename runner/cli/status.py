@@ -6,16 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.campaigns import load_campaigns, show_path
+from runner.cli.campaigns import show_path
 from runner.cli.console import markdown_table, note, print_json, print_table
-from runner.cli.diagnostics import human_lines, refuse_errors
-from runner.cli.options import (
-    allow_path_option,
-    format_option,
-    output_options,
-    paths_argument,
-    target_options,
-)
+from runner.cli.diagnostics import human_lines
+from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
 from runner.ledger.model import MessageTotals
 from runner.ledger.reconciled import count_answered, read_totals
@@ -25,7 +19,6 @@ from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -37,31 +30,18 @@ _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unre
 @click.command(
     epilog="\b\nExamples:\n  runner status\n  runner status campaigns/customer-pulse.yaml --format json"
 )
-@paths_argument
-@allow_path_option
-@target_options
+@target_scope
 @format_option("human", "json", "markdown")
-@output_options
-def command(
-    paths: tuple[Path, ...],
-    allowed: tuple[Path, ...],
-    target: str | None,
-    ledger: str | None,
-    format_: str,
-    quiet: bool,
-    verbose: bool,
-) -> int:
+def command(scope: Scope, format_: str) -> int:
     """Show per campaign and message what is planned, sent, queued, active, complete, answered, unresolved.
 
     Reads only, and asks no service: sessions and answers are as last reconciled.
     """
-    workspace = Workspace.open(target, ledger, paths, verbose=verbose)
-    problems = Problems()
-    loaded = load_campaigns(paths, allowed, problems)
-    refuse_errors(problems, quiet=quiet)
+    workspace = Workspace.open(scope)
+    campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger_if_present() as opened:
         statuses = [
-            _find_status(workspace, opened, campaign, verbose=verbose) for campaign in loaded.campaigns
+            _find_status(workspace, opened, campaign, verbose=scope.verbose) for campaign in campaigns
         ]
     _WRITERS[format_](statuses)
     return 0

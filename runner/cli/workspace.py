@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
+    from runner.cli.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +42,26 @@ class Workspace:
     ledger_url: str
 
     @classmethod
-    def open(
-        cls, target: str | None, ledger: str | None, paths: Sequence[Path], *, verbose: bool
-    ) -> Workspace:
+    def open(cls, scope: Scope) -> Workspace:
         """Compose a workspace from options, environment and `targets.yaml`.
 
         Args:
-            target: `--target`.
-            ledger: `--ledger`, or RUNNER_LEDGER.
-            paths: the command's PATHs, beside which `targets.yaml` is looked for.
-            verbose: say on standard error what was chosen.
+            scope: what the command was given; `targets.yaml` is looked for beside its paths.
 
         Raises:
             RunnerError: they don't say clearly where to send.
         """
         try:
-            targets = read_targets(_find_targets_file(paths))
+            targets = read_targets(_find_targets_file(scope.paths))
         except TargetsProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
-            refuse_errors(problems, quiet=False)
+            refuse_errors(problems, quiet=scope.quiet)
             raise
-        workspace = cls(choose_target(target, targets, os.environ), ledger or default_ledger_url())
-        if verbose:
+        workspace = cls(
+            choose_target(scope.target, targets, os.environ), scope.ledger or default_ledger_url()
+        )
+        if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
         return workspace
 

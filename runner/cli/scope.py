@@ -1,0 +1,117 @@
+"""What most commands are given: which campaigns, which target, which ledger, how much to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.campaigns import load_campaigns
+from runner.cli.diagnostics import refuse_errors
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.campaign.model import Campaign
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The options that commands share, with one meaning everywhere.
+
+    Attributes:
+        paths: campaign files and folders of them; empty for `campaigns/`.
+        allowed: further folders that campaigns may read from.
+        target: `--target`, if given.
+        ledger: `--ledger` or RUNNER_LEDGER, if given.
+        quiet: say nothing on standard error but errors.
+        verbose: say more on standard error.
+    """
+
+    paths: tuple[Path, ...] = ()
+    allowed: tuple[Path, ...] = ()
+    target: str | None = None
+    ledger: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+    def load_valid_campaigns(self) -> tuple[Campaign, ...]:
+        """Load the campaigns; show what is wrong with their files.
+
+        Raises:
+            InvalidCampaignError: there are errors, which have been shown.
+            RunnerError: there is no campaign.
+        """
+        problems = Problems()
+        loaded = load_campaigns(self.paths, self.allowed, problems)
+        refuse_errors(problems, quiet=self.quiet)
+        return loaded.campaigns
+
+
+_PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
+_ALLOWED = click.option(
+    "--allow-path",
+    "allowed",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A further folder that campaigns may read from; may be repeated.",
+)
+_TARGET = click.option(
+    "--target",
+    metavar="NAME",
+    help="Where to send: a target of targets.yaml, live or sandbox.  [env var: RUNNER_TARGET]",
+)
+_LEDGER = click.option(
+    "--ledger",
+    metavar="URL",
+    envvar="RUNNER_LEDGER",
+    show_envvar=True,
+    help="The ledger's database. Default: SQLite below .runner/.",
+)
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
+_VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
+
+
+def file_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command a `Scope` of campaign files: PATH…, --allow-path, --quiet, --verbose."""
+    return _give_scope(function, _PATHS, _ALLOWED, _QUIET, _VERBOSE)
+
+
+def single_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command that names its one campaign a `Scope` of the rest: --allow-path, --quiet, --verbose."""
+    return _give_scope(function, _ALLOWED, _QUIET, _VERBOSE)
+
+
+def target_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command a `Scope` of campaign files on a target: the same, --target and --ledger."""
+    return _give_scope(function, _PATHS, _ALLOWED, _TARGET, _LEDGER, _QUIET, _VERBOSE)
+
+
+def _give_scope(function: Callable[..., int], *options: Callable[[Any], Any]) -> Callable[..., int]:
+    names = Scope.__dataclass_fields__.keys()
+
+    @wraps(function)
+    def call(**values: Any) -> int:
+        scope = Scope(**{name: values.pop(name) for name in names if name in values})
+        return function(scope, **values)
+
+    for option in reversed(options):
+        call = option(call)
+    return call
+
+
+def format_option(*formats: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds --format with these choices; the first is the default."""
+    return click.option(
+        "--format",
+        "format_",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to write what is found.",
+    )

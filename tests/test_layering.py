@@ -1,0 +1,119 @@
+"""The shape of the house: who may know whom (design: architecture)."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from pathlib import Path
+
+import pytest
+
+import runner
+
+PACKAGE = Path(runner.__file__).parent
+
+MAY_KNOW: dict[str, tuple[str, ...]] = {
+    "runner.errors": (),
+    "runner.source": ("runner.errors", "runner.source"),
+    "runner.campaign": ("runner.errors", "runner.source", "runner.campaign"),
+    "runner.ledger": ("runner.errors", "runner.source", "runner.ledger"),
+    "runner.service": ("runner.errors", "runner.source", "runner.service", "runner"),
+    "runner.report": ("runner.report", "runner.ledger.model"),
+    "runner.plan": ("runner.errors", "runner.source", "runner.campaign", "runner.ledger", "runner.plan"),
+    "runner.deliver": ("runner.errors", "runner.plan", "runner.ledger", "runner.service", "runner.deliver"),
+    "runner.reconcile": ("runner.errors", "runner.ledger", "runner.service"),
+    "runner.sandbox": ("runner.sandbox",),
+}
+MODELS = ("runner.campaign.model", "runner.ledger.model", "runner.service.model")
+DOORS: dict[str, tuple[str, ...]] = {
+    "yaml": ("runner.source.yaml",),
+    "jsonschema": ("runner.source.schema",),
+    "requests": ("runner.service.connection",),
+    "sqlalchemy": ("runner.ledger",),
+    # Campaign texts and our own documents: the first are theirs and bounded, the second escape HTML.
+    "jinja2": ("runner.campaign.bounds", "runner.campaign.language", "runner.campaign.template", "runner.report.html"),
+    "phonenumbers": ("runner.campaign.phone", "runner.campaign.checks"),
+    "csv": ("runner.campaign.table", "runner.report.csv_table", "runner.sandbox.records"),
+    "click": ("runner.cli",),
+    "rich": ("runner.cli.console",),
+    "sqlite3": ("runner.sandbox",),
+    "starlette": ("runner.sandbox",),
+    "uvicorn": ("runner.sandbox",),
+}
+
+
+def name_module(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def find_imports(file: Path) -> set[str]:
+    """Return every module that a file imports: at its top, in functions, and for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file.name} has a relative import"
+            assert node.module is not None
+            found.add(node.module)
+    return found
+
+
+IMPORTS = {name_module(file): find_imports(file) for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def is_within(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or (place != "runner" and module.startswith(f"{place}.")) for place in places)
+
+
+@pytest.mark.parametrize("shelf", MAY_KNOW)
+def test_shelf_knows_only_its_neighbours(shelf: str) -> None:
+    """A shelf imports nothing of the program but what stands below it."""
+    modules = [module for module in IMPORTS if is_within(module, (shelf,))]
+    assert modules
+    for module in modules:
+        ours = {name for name in IMPORTS[module] if name.split(".")[0] == "runner"}
+        strangers = {name for name in ours if not is_within(name, MAY_KNOW[shelf])}
+        assert not strangers, f"{module} knows {strangers}"
+
+
+def test_nobody_knows_the_command_line() -> None:
+    """Only the entry point imports runner.cli."""
+    knowing = {m for m, names in IMPORTS.items() if any(is_within(n, ("runner.cli",)) for n in names)}
+    assert {m for m in knowing if not is_within(m, ("runner.cli",))} == {"runner.__main__"}
+
+
+def test_only_the_command_line_knows_the_sandbox() -> None:
+    """Client and server share schemas alone, so that one wrong idea can't satisfy both ends."""
+    for module, names in IMPORTS.items():
+        if any(is_within(name, ("runner.sandbox",)) for name in names):
+            assert is_within(module, ("runner.sandbox", "runner.cli")), module
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models_know_nobody(model: str) -> None:
+    """A module of values imports nothing of the program."""
+    assert not {name for name in IMPORTS[model] if name.split(".")[0] == "runner"}
+
+
+def test_there_are_no_import_cycles() -> None:
+    """No module imports, by whatever way, a module that imports it."""
+    graph = {module: {name for name in names if name in IMPORTS} for module, names in IMPORTS.items()}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_library_has_one_door(library: str) -> None:
+    """A library is imported in the one place that is its door."""
+    entered = {m for m, names in IMPORTS.items() if any(n.split(".")[0] == library for n in names)}
+    assert entered
+    assert {module for module in entered if not is_within(module, DOORS[library])} == set()
+
+
+def test_only_the_command_line_writes_output() -> None:
+    """Nothing but runner.cli prints: the rest returns values or tells an observer."""
+    for file in PACKAGE.rglob("*.py"):
+        calls = (n for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(n, ast.Call))
+        prints = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+        assert not prints, file
