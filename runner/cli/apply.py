@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.console import Progress, note, print_json, show_progress, warn
+from runner.cli.console import Progress, count_words, note, print_json, show_progress, warn
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
 from runner.cli.saved import SavedPlan, read_saved_plan
 from runner.cli.scope import Scope, format_option, target_scope
@@ -235,7 +235,7 @@ class _Observer:
     def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
         self._progress.advance(recipients)
         if self._verbose:
-            note(f"{outcome}: {recipients:,} recipients" + (f" ({detail})" if detail else ""))
+            note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
 
 
 def _campaign_json(campaign: Campaign, summary: DeliverySummary) -> dict[str, Any]:
@@ -262,16 +262,20 @@ def _campaign_json(campaign: Campaign, summary: DeliverySummary) -> dict[str, An
 def _sentence(item: Planned, summary: DeliverySummary) -> str:
     name = item.campaign.name
     unresolved = sum(message.unresolved for message in item.plan.messages)
-    held = f" {unresolved:,} recipients have an unknown outcome and are held." if unresolved else ""
+    people = count_words(unresolved, "recipient has", "recipients have")
+    held = f" {people} an unknown outcome and will not be texted." if unresolved else ""
     if not summary.launches:
         return f"{name}: nothing sent.{held}"
-    parts = [f"{summary.recipients_sent:,} recipients texted in {summary.count('sent'):,} launches"]
+    texted = count_words(summary.recipients_sent, "recipient")
+    parts = [f"{texted} texted in {_launches(summary, 'sent')}"]
     words: dict[LaunchState, str] = {
         "rejected": "rejected",
         "unknown": "of unknown outcome",
         "not_sent": "not sent",
     }
-    parts += [
-        f"{summary.count(state):,} launches {text}" for state, text in words.items() if summary.count(state)
-    ]
+    parts += [f"{_launches(summary, state)} {text}" for state, text in words.items() if summary.count(state)]
     return f"{name}: {', '.join(parts)}.{held}"
+
+
+def _launches(summary: DeliverySummary, state: LaunchState) -> str:
+    return count_words(summary.count(state), "launch", "launches")

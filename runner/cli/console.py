@@ -117,6 +117,17 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
+def count_words(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 launch`, `1,209 launches`.
+
+    Args:
+        count: how many.
+        one: the noun for one.
+        many: the noun for any other number. Default: `one` with an s.
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     """Return a Markdown table, its cells escaped."""
     lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]

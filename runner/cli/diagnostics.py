@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.campaigns import show_path
-from runner.cli.console import markdown_table, print_json
+from runner.cli.console import count_words, markdown_table, print_json
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def refuse_errors(problems: Problems, *, quiet: bool) -> None:
         for line in human_lines(problems):
             click.echo(line, err=True)
     if problems.error_count:
-        raise InvalidCampaignError(f"{_count(problems.error_count, 'error')}: nothing was sent")
+        raise InvalidCampaignError(f"{count_words(problems.error_count, 'error')}: nothing was sent")
 
 
 def human_lines(problems: Problems) -> list[str]:
@@ -59,9 +59,9 @@ def printable(text: str) -> str:
 def _write_human(problems: Problems, files: int) -> None:
     for line in human_lines(problems):
         click.echo(line)
-    found = f"{_count(problems.error_count, 'error')}, {_count(problems.warning_count, 'warning')}"
+    found = f"{count_words(problems.error_count, 'error')}, {count_words(problems.warning_count, 'warning')}"
     verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
-    click.echo(f"{verdict}: {_count(files, 'campaign')}, {found}.")
+    click.echo(f"{verdict}: {count_words(files, 'campaign')}, {found}.")
 
 
 def _write_json(problems: Problems, _files: int) -> None:
@@ -94,8 +94,8 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 def _markdown(problems: Problems, files: int) -> str:
     verdict = "Invalid" if problems.error_count else "Valid"
-    found = f"{_count(problems.error_count, 'error')}, {_count(problems.warning_count, 'warning')}"
-    text = f"## {verdict}: {_count(files, 'campaign')}, {found}\n"
+    found = f"{count_words(problems.error_count, 'error')}, {count_words(problems.warning_count, 'warning')}"
+    text = f"## {verdict}: {count_words(files, 'campaign')}, {found}\n"
     rows = [
         (
             d.severity,
@@ -156,10 +156,6 @@ def _escape_data(text: str) -> str:
 
 def _escape_property(text: str) -> str:
     return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 REPORTERS: dict[str, Callable[[Problems, int], None]] = {

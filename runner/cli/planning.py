@@ -10,7 +10,7 @@ import click
 
 from runner.campaign.phone import mask_phone
 from runner.cli.campaigns import load_campaigns, show_path
-from runner.cli.console import markdown_table, print_table
+from runner.cli.console import count_words, markdown_table, print_table
 from runner.cli.diagnostics import append_summary, refuse_errors
 from runner.errors import UsageError
 from runner.plan.model import CampaignPlan, MessagePlan, PlanOptions
@@ -188,7 +188,7 @@ def _costly_words(characters: dict[str, int]) -> str:
     ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{character!r} ({count:,})" for character, count in ranked[:_SHOWN_CHARACTERS])
     more = len(ranked) - _SHOWN_CHARACTERS
-    people = _number(sum(characters.values()), "recipient gets", "recipients get")
+    people = count_words(sum(characters.values()), "recipient gets", "recipients get")
     return f"{people} shorter segments (UCS-2) because of {shown}{f' and {more} more' if more > 0 else ''}"
 
 
@@ -206,13 +206,10 @@ def summary_line(planned: Sequence[Planned]) -> str:
     segments = sum(message.segments for message in messages)
     target = planned[0].plan.target
     return (
-        f"To send to {target}: {_number(people, 'recipient')} in {_number(launches, 'launch', 'launches')}, "
-        f"{_number(segments, 'SMS segment')}."
+        f"To send to {target}: {count_words(people, 'recipient')} "
+        f"in {count_words(launches, 'launch', 'launches')}, "
+        f"{count_words(segments, 'SMS segment')}."
     )
-
-
-def _number(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def plan_markdown(planned: Sequence[Planned]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_json, show_progress, warn
+from runner.cli.console import count_words, print_json, show_progress, warn
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
 from runner.ledger.record import refresh_lockfile
@@ -96,6 +96,6 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
 def _sentence(name: str, summary: ReconcileSummary) -> str:
     sessions = ", ".join(f"{count:,} {state}" for state, count in summary.sessions.items())
     return (
-        f"{name}: {summary.launches:,} launches; sessions: {sessions}; "
-        f"{summary.results:,} results, {summary.new_results:,} of them new."
+        f"{name}: {count_words(summary.launches, 'launch', 'launches')}; sessions: {sessions}; "
+        f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new."
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.folders import state_folder
+from runner.cli.folders import sandbox_database
 from runner.errors import RunnerError
 from runner.sandbox.errors import SandboxError
 
@@ -37,7 +37,7 @@ def command() -> None:
     epilog="""\b
 Examples:
   runner sandbox serve
-  runner sandbox serve --port 9000 --db /tmp/service.sqlite
+  runner sandbox serve --port 9000 --db service.sqlite
 """
 )
 @click.option(
@@ -111,7 +111,7 @@ def _explained() -> Iterator[None]:
 
 
 def _choose_db(db: Path | None) -> Path:
-    return db or state_folder() / "sandbox" / "service.sqlite"
+    return db or sandbox_database()
 
 
 def _show_address(address: ServiceAddress) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.campaigns import show_path
-from runner.cli.console import markdown_table, note, print_json, print_table
+from runner.cli.console import count_words, markdown_table, note, print_json, print_table
 from runner.cli.diagnostics import human_lines
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
@@ -87,7 +87,10 @@ def _plan(
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     plan = Planner(campaign, workspace.target.name, record.known, record.key, options).make_plan(problems)
     if plan is None:
-        note(f"{campaign.name} cannot be planned: {problems.error_count:,} errors, see `runner validate`")
+        note(
+            f"{campaign.name} cannot be planned: {count_words(problems.error_count, 'error')}, "
+            "see `runner validate`"
+        )
         for line in human_lines(problems) if verbose else ():
             note(line)
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.campaign.phone import PhoneProblem, mask_phone, parse_phone
-from runner.cli.console import note
+from runner.cli.console import count_words, note
 from runner.errors import ServiceError, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ def send_trial(
             raise UsageError(
                 "there is no terminal to ask at, and nothing was sent", hint="add --auto-approve"
             )
-        click.confirm(f"Send {len(launches)} test launches to {mask_phone(parsed)}?", abort=True, err=True)
+        click.confirm(
+            f"Send {count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(parsed)}?",
+            abort=True,
+            err=True,
+        )
     with workspace.open_service() as (client, _):
         for launch in launches:
             definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
@@ -61,7 +65,10 @@ def send_trial(
             if reply.outcome != "sent":
                 raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
     if not quiet:
-        note(f"Sent {len(launches)} test launches to {mask_phone(parsed)}; nothing was recorded.")
+        note(
+            f"Sent {count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(parsed)}; "
+            "nothing was recorded."
+        )
     return 0
 
 

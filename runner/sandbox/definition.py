@@ -1,0 +1,217 @@
+"""Reads and checks the body of a send: every problem is found before anything is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+from urllib.parse import urlsplit
+
+from runner.sandbox.errors import RefusalError
+from runner.sandbox.model import Definition, Method, Question
+
+# What people put between the digits of a phone number, typographic dashes and no-break blanks among it.
+_PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
+_PHONE = re.compile(r"\+?([0-9]{7,15})")
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """A checked send: the project, and the phones in E.164, each once, in the order of the body."""
+
+    definition: Definition
+    phones: tuple[str, ...] = field(repr=False)
+
+
+def read_send(raw: bytes) -> SendRequest:
+    """Read the body of `POST /api/send` (section 4.1, and what public clients send beside it).
+
+    The body is JSON whatever its content type says. Fields that the service does not know are kept in the
+    project definition and change nothing.
+
+    Args:
+        raw: the body as it came.
+
+    Raises:
+        RefusalError: 400, with every problem of the body.
+    """
+    body = _parse_object(raw)
+    problems: list[str] = []
+    phones = _read_phones(body.get("phone"), problems)
+    definition = _read_definition(body, problems)
+    if problems:
+        raise RefusalError(400, "invalid_send", "The send request is not valid; nobody was texted.", problems)
+    return SendRequest(definition, phones)
+
+
+@lru_cache(maxsize=1024)
+def load_definition(document: str) -> Definition:
+    """Read back a project definition that was checked when it was sent."""
+    return _read_definition(json.loads(document), [])
+
+
+def normalise_phone(written: str) -> str | None:
+    """Bring a phone number to E.164, its digits after one leading `+`.
+
+    Returns:
+        The number, or None when it is not 7 to 15 digits with blanks and punctuation between them.
+    """
+    match = _PHONE.fullmatch(_PHONE_PUNCTUATION.sub("", written))
+    return None if match is None else f"+{match[1]}"
+
+
+def _parse_object(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw, parse_float=_read_float, parse_constant=_read_float)
+        if rb"\u" in raw:
+            # An escaped half of a surrogate pair is valid JSON, but no text that could be stored or sent.
+            json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        # The parser's own message would repeat parts of the body.
+        raise RefusalError(400, "invalid_json", "The body is not valid JSON.") from None
+    if not isinstance(body, dict):
+        raise RefusalError(400, "invalid_json", "The body must be a JSON object.")
+    return body
+
+
+def _read_float(written: str) -> float:
+    """Read a number; one beyond the range of a double, or NaN, could not be given back as JSON."""
+    value = float(written)
+    if not isfinite(value):
+        raise ValueError(written)
+    return value
+
+
+def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
+    # Some public clients send one plain string.
+    written = [value] if isinstance(value, str) else value
+    if written is None:
+        problems.append("phone: is required")
+        return ()
+    if not isinstance(written, list):
+        problems.append("phone: must be an array of strings")
+        return ()
+    if not written:
+        problems.append("phone: must hold at least one number")
+    # A dictionary keeps the order and each phone once: one session a participant.
+    phones: dict[str, None] = {}
+    for index, phone in enumerate(written):
+        normalised = normalise_phone(phone) if isinstance(phone, str) else None
+        if normalised is not None:
+            phones[normalised] = None
+        elif isinstance(phone, str):
+            problems.append(f"phone[{index}]: is no phone number of 7 to 15 digits")
+        else:
+            problems.append(f"phone[{index}]: must be a string")
+    return tuple(phones)
+
+
+def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:
+    text = _read_text(body, "text", problems, may_be_empty=False)
+    questions = _read_questions(body.get("questions"), problems)
+    is_given = {name for name in ("text", "questions") if body.get(name) is not None}
+    if not is_given:
+        problems.append("text: is required, unless there are questions")
+    elif len(is_given) > 1:
+        problems.append("text: must be left out where there are questions")
+    return Definition(
+        document=json.dumps({name: value for name, value in body.items() if name != "phone"}),
+        text=text,
+        questions=questions,
+        introduction=_read_text(body, "introduction", problems),
+        conclusion=_read_text(body, "conclusion", problems),
+        tag=_read_text(body, "tag", problems) or "",
+        method=_read_method(body.get("method"), problems),
+        completes_existing=_read_flag(body, "complete_existing_sessions", problems),
+    )
+
+
+def _read_questions(value: object, problems: list[str]) -> tuple[Question, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        problems.append("questions: must be an array of objects")
+        return ()
+    if not value:
+        problems.append("questions: must hold at least one question")
+    return tuple(_read_question(item, f"questions[{index}]", problems) for index, item in enumerate(value))
+
+
+def _read_question(item: object, path: str, problems: list[str]) -> Question:
+    if not isinstance(item, dict):
+        problems.append(f"{path}: must be an object")
+        return Question("")
+    text = _read_text(item, "text", problems, path, may_be_empty=False)
+    if item.get("text") is None:
+        problems.append(f"{path}.text: is required")
+    _check_webhook(item, path, problems)
+    return Question(
+        text=text or "",
+        tag=_read_text(item, "tag", problems, path) or "",
+        responses=_read_responses(item.get("responses"), f"{path}.responses", problems),
+        conclude_on=_read_text(item, "conclude_on", problems, path),
+    )
+
+
+def _read_responses(value: object, path: str, problems: list[str]) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        problems.append(f"{path}: must be an array of strings")
+        return ()
+    if not value:
+        problems.append(f"{path}: must hold at least one response; leave it out for a freeform question")
+    for index, response in enumerate(value):
+        if not isinstance(response, str):
+            problems.append(f"{path}[{index}]: must be a string")
+        elif not response.strip():
+            problems.append(f"{path}[{index}]: must not be empty")
+    return tuple(response for response in value if isinstance(response, str))
+
+
+def _check_webhook(item: dict[str, Any], path: str, problems: list[str]) -> None:
+    webhook = _read_text(item, "webhook", problems, path)
+    if not webhook:
+        return
+    try:
+        address = urlsplit(webhook)
+        is_web = address.scheme in {"http", "https"} and bool(address.hostname)
+    except ValueError:
+        is_web = False
+    if not is_web:
+        problems.append(f"{path}.webhook: must be an http or https URL")
+
+
+def _read_text(
+    fields: dict[str, Any], name: str, problems: list[str], path: str = "", *, may_be_empty: bool = True
+) -> str | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    where = f"{path}.{name}" if path else name
+    if not isinstance(value, str):
+        problems.append(f"{where}: must be a string")
+        return None
+    if not may_be_empty and not value.strip():
+        problems.append(f"{where}: must not be empty")
+    return value
+
+
+def _read_method(value: object, problems: list[str]) -> Method:
+    if value is None:
+        return Method.SMS
+    if value not in (Method.SMS.value, Method.VOICE.value):
+        problems.append("method: must be SMS or VOICE")
+        return Method.SMS
+    return Method(value)
+
+
+def _read_flag(body: dict[str, Any], name: str, problems: list[str]) -> bool:
+    value = body.get(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    problems.append(f"{name}: must be true or false")
+    return False

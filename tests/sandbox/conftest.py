@@ -1,0 +1,61 @@
+"""A real service on a real socket, and the domain on the same file for what has no endpoint."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+from runner.sandbox.server import ServiceAddress, running_service
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "sandbox" / "service.sqlite"
+
+
+@pytest.fixture
+def address(db: Path) -> Iterator[ServiceAddress]:
+    with running_service(db) as running:
+        yield running
+
+
+@pytest.fixture
+def domain(db: Path) -> Iterator[Service]:
+    """The service's domain on the database of `address`, as another process would have it."""
+    with closing(open_store(db)) as store:
+        yield Service(store)
+
+
+@pytest.fixture
+def reply(domain: Service) -> Callable[[str, str], None]:
+    """Let a participant send a text, now."""
+
+    def receive(phone: str, text: str) -> None:
+        domain.receive(phone, text, datetime.now(UTC))
+
+    return receive
+
+
+@pytest.fixture
+def call(address: ServiceAddress) -> Iterator[Callable[..., requests.Response]]:
+    """Make a request with the right credentials: method, path, a JSON `body` if any, query parameters."""
+    with requests.Session() as session:
+        session.trust_env = False
+
+        def request(method: str, path: str, body: object = None, **query: object) -> requests.Response:
+            credentials: dict[str, Any] = {"username": address.username, "api_key": address.api_key}
+            return session.request(
+                method, address.url + path, params={**credentials, **query}, json=body, timeout=10
+            )
+
+        yield request

@@ -1,0 +1,182 @@
+"""The service as a process and inside another program: started, stopped, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from runner.sandbox import store as store_module
+from runner.sandbox.errors import SandboxError
+from runner.sandbox.server import ServiceAddress, running_service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SERVE = """
+import sys
+from pathlib import Path
+from runner.sandbox.server import serve
+show = lambda address: print(address.url, address.username, address.api_key, flush=True)
+serve(Path(sys.argv[1]), host="127.0.0.1", port=0, username=None, api_key=None, on_start=show)
+"""
+
+
+@contextmanager
+def serving_process(db: Path) -> Iterator[tuple[subprocess.Popen[str], ServiceAddress]]:
+    """Run `serve` as a process of its own, and kill what is left of it in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(db)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, ServiceAddress(*process.stdout.readline().split())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def send(address: ServiceAddress, phone: str) -> str:
+    response = requests.post(
+        f"{address.url}/api/send",
+        params={"username": address.username, "api_key": address.api_key},
+        json={"phone": [phone], "text": "Hello"},
+        timeout=10,
+    )
+    assert response.status_code == 200
+    return str(response.json()["project_launch_guid"])
+
+
+def list_launches(address: ServiceAddress) -> list[str]:
+    query = {"username": address.username, "api_key": address.api_key, "limit": "1000"}
+    stats = requests.get(f"{address.url}/api/stats/", params=query, timeout=10).json()["objects"]
+    return [stat["project_launch_guid"] for stat in stats]
+
+
+def test_accepted_sends_survive_a_kill(db: Path) -> None:
+    """A service that is killed right after it accepted sends shows all of them when it is back."""
+    accepted = []
+    for number in range(3):
+        with serving_process(db) as (process, address):
+            accepted += [send(address, f"+1415555{number}{each:03d}") for each in range(5)]
+            os.kill(process.pid, signal.SIGKILL)
+            assert process.wait(10) == -signal.SIGKILL
+    with serving_process(db) as (_, address):
+        assert list_launches(address) == accepted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_stops_the_service_cleanly(db: Path, number: signal.Signals) -> None:
+    """SIGINT and SIGTERM end the service with code 0, nothing on standard error, and the database at rest."""
+    with serving_process(db) as (process, address), requests.Session() as session:
+        session.get(f"{address.url}/api/stats/", timeout=10)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (0, "")
+    assert [path.name for path in db.parent.iterdir()] == ["service.sqlite"]
+
+
+def test_service_runs_in_any_thread(db: Path) -> None:
+    """A service can be started and stopped outside the main thread, and leaves no thread behind."""
+    guids: list[str] = []
+
+    def run() -> None:
+        with running_service(db) as address:
+            guids.append(send(address, "+14155550101"))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(10)
+    assert len(guids) == 1
+    assert [thread.name for thread in threading.enumerate()].count("sandbox-service") == 0
+
+
+def test_signal_handlers_are_left_alone(db: Path) -> None:
+    """A running service takes no signal away from the program around it."""
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with running_service(db):
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_service_is_stopped_after_the_block(db: Path) -> None:
+    """Nothing listens any more once the block is left, also after an error in it."""
+    with pytest.raises(KeyError), running_service(db) as address:
+        raise KeyError
+    with pytest.raises(requests.ConnectionError):
+        requests.get(address.url, timeout=10)
+
+
+def test_service_says_nothing(
+    db: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A running service neither prints nor logs, whatever it is asked."""
+    with running_service(db) as address:
+        send(address, "+14155550101")
+        requests.get(f"{address.url}/api/stats/?username=a&api_key=secret", timeout=10)
+    assert capfd.readouterr() == ("", "")
+    assert [record for record in caplog.records if not record.name.startswith("urllib3")] == []
+
+
+def test_fault_is_answered_and_not_explained(
+    db: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of the service answers 500 without its cause, which may name people, and logs nothing."""
+    with running_service(db) as address:
+        with closing(open_store(db)) as store:
+            store.connection.execute("DROP TABLE transcript")
+        query = {"username": address.username, "api_key": address.api_key}
+        body = {"phone": ["+14155550101"], "text": "Hello"}
+        answer = requests.post(f"{address.url}/api/send", params=query, json=body, timeout=10)
+        after = requests.get(f"{address.url}/api/stats/", params=query, timeout=10)
+    assert answer.status_code == 500
+    assert answer.json()["error"] == {
+        "code": "internal_error",
+        "message": "The service failed; this is a fault of the sandbox.",
+        "problems": [],
+    }
+    assert after.json()["meta"]["total_count"] == 0
+    assert capfd.readouterr() == ("", "")
+    assert [record for record in caplog.records if not record.name.startswith("urllib3")] == []
+
+
+def test_port_in_use_is_named(db: Path) -> None:
+    """A port that somebody listens on is refused by name."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SandboxError) as error, running_service(db, port=port):
+            pass
+    assert str(error.value) == f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+
+
+def test_unknown_host_is_named(db: Path) -> None:
+    """A host that is no address of this machine is refused by name."""
+    with pytest.raises(SandboxError) as error, running_service(db, host="192.0.2.1"):
+        pass
+    assert str(error.value) == "cannot listen on 192.0.2.1 port 0: Cannot assign requested address"
+
+
+def test_busy_database_is_a_temporary_refusal(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the database, a send answers 503 with Retry-After and stores nothing."""
+    monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.05)
+    with running_service(db) as address, closing(open_store(db)) as other:
+        other.connection.execute("BEGIN IMMEDIATE")
+        query = {"username": address.username, "api_key": address.api_key}
+        body = {"phone": ["+14155550101"], "text": "Hello"}
+        answer = requests.post(f"{address.url}/api/send", params=query, json=body, timeout=10)
+        other.connection.rollback()
+        assert list_launches(address) == []
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json()["error"]["code"] == "busy"

@@ -1,0 +1,162 @@
+"""Simulated participants: the same seed gives the same people."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.definition import read_send
+from runner.sandbox.listing import Listing
+from runner.sandbox.model import Plan
+from runner.sandbox.service import Service
+from runner.sandbox.simulate import simulate
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+SURVEY: dict[str, Any] = {
+    "questions": [
+        {"text": "Score?", "tag": "nps", "responses": [str(score) for score in range(11)]},
+        {"text": "Colour?", "tag": "colour", "responses": ["Red", "Blue", "Green"]},
+        {"text": "Why?", "tag": "why"},
+    ],
+    "conclusion": "Thanks",
+}
+PHONES = tuple(f"+1415555{number:04d}" for number in range(300))
+
+
+def launch(db: Path, *phones: str, body: dict[str, Any] | None = None) -> None:
+    request = read_send(json.dumps({**(body or SURVEY), "phone": list(phones)}).encode())
+    with closing(open_store(db)) as store:
+        Service(store).send(request.definition, request.phones, NOON)
+
+
+def list_answers(db: Path) -> list[tuple[str, ...]]:
+    """Give who answered what and when, in order: everything but the guids."""
+    with closing(open_store(db)) as store:
+        records = Listing(store, plan=Plan()).list_results({}, 100_000, 0).records
+    names = ("participant_phone_number", "question_tag", "result_answer", "result_response", "created")
+    return [tuple(str(record[name]) for name in names) for record in records]
+
+
+def test_same_seed_gives_the_same_answers(tmp_path: Path) -> None:
+    """Services in the same state, simulated with the same seed, hold the same answers at the same times."""
+    answers, summaries = [], []
+    for name in ("a", "b"):
+        launch(tmp_path / name, *PHONES)
+        summaries.append(simulate(tmp_path / name, seed=7, now=NOON))
+        answers.append(list_answers(tmp_path / name))
+    assert answers[0] == answers[1] != []
+    assert summaries[0] == summaries[1]
+
+
+def test_other_seed_gives_other_answers(tmp_path: Path) -> None:
+    """Another seed gives other answers."""
+    for seed in (1, 2):
+        launch(tmp_path / str(seed), *PHONES)
+        simulate(tmp_path / str(seed), seed=seed, now=NOON)
+    assert list_answers(tmp_path / "1") != list_answers(tmp_path / "2")
+
+
+def test_more_participants_change_nobody(tmp_path: Path) -> None:
+    """Participants who are added answer for themselves and change nobody else's answers."""
+    few, many = tmp_path / "few", tmp_path / "many"
+    launch(few, *PHONES[::2])
+    launch(many, *PHONES)
+    for db in (few, many):
+        simulate(db, seed=1, now=NOON)
+    known = set(PHONES[::2])
+    assert [answer for answer in list_answers(many) if answer[0] in known] == list_answers(few)
+
+
+def test_summary_counts_what_is_in_the_store(db: Path) -> None:
+    """The summary's counts are those of the store; everybody either answered or fell silent."""
+    launch(db, *PHONES)
+    summary = simulate(db, seed=1, now=NOON, invalid_rate=0.3)
+    answers = list_answers(db)
+    with closing(open_store(db)) as store:
+        _, usage = Listing(store, plan=Plan()).list_stats({}, 1, 0)
+    assert summary.participants == len(PHONES)
+    assert summary.answered == len({answer[0] for answer in answers})
+    assert summary.silent == summary.participants - summary.answered
+    assert summary.results == len(answers) == usage["totals"]["results"]
+    assert summary.sessions_completed == usage["totals"]["complete_sessions"]
+    rendered = usage["totals"]["messages"] + usage["totals"]["questions"]
+    assert summary.invalid_answers == usage["totals"]["renders"] - rendered > 0
+
+
+def test_running_again_leaves_the_silent_silent(db: Path) -> None:
+    """A second simulation with the same seed adds nothing where nothing was sent since."""
+    launch(db, *PHONES)
+    simulate(db, seed=1, now=NOON)
+    before = list_answers(db)
+    again = simulate(db, seed=1, now=NOON + timedelta(days=3))
+    assert (again.results, again.invalid_answers, again.answered) == (0, 0, 0)
+    assert again.silent == again.participants > 0
+    assert list_answers(db) == before
+
+
+def test_running_again_answers_what_is_new(db: Path) -> None:
+    """A second simulation answers sessions that were launched since, for those who are not silent."""
+    launch(db, *PHONES)
+    simulate(db, seed=1, now=NOON)
+    done = {phone for phone, *_ in list_answers(db)}
+    launch(db, *PHONES, body={**SURVEY, "complete_existing_sessions": True})
+    again = simulate(db, seed=1, now=NOON + timedelta(days=3))
+    answered = {phone for phone, *_, created in list_answers(db) if created > "2026-12-04"}
+    assert again.answered == len(answered)
+    assert answered == done
+
+
+def test_queued_sessions_are_answered_in_turn(db: Path) -> None:
+    """Sessions that wait in the queue are answered when they start, in the same simulation."""
+    for _ in range(3):
+        launch(db, *PHONES[:50])
+    summary = simulate(db, seed=1, now=NOON, response_rate=1.0, quit_rate=0.0)
+    assert (summary.results, summary.sessions_completed) == (450, 150)
+
+
+def test_answers_carry_virtual_time(db: Path) -> None:
+    """Results are in order of virtual time, seconds to hours after the start, whatever the clock says."""
+    launch(db, *PHONES)
+    summary = simulate(db, seed=1, now=NOON)
+    times = [datetime.fromisoformat(answer[-1]).replace(tzinfo=UTC) for answer in list_answers(db)]
+    assert times == sorted(times)
+    assert NOON < times[0] < NOON + timedelta(minutes=5)
+    assert NOON + timedelta(hours=1) < times[-1] <= summary.ended
+
+
+@pytest.mark.parametrize(("rate", "answered"), [(0.0, 0), (1.0, 300)])
+def test_response_rate_is_kept_at_its_ends(db: Path, rate: float, answered: int) -> None:
+    """A response rate of nothing gives silence, one of all gives an answer from everybody."""
+    launch(db, *PHONES)
+    assert simulate(db, seed=1, now=NOON, response_rate=rate).answered == answered
+
+
+def test_people_write_as_people_do(db: Path) -> None:
+    """Choices come as words, in odd case and as numbers; scores lean to the top; some stop half-way."""
+    launch(db, *PHONES)
+    simulate(db, seed=1, now=NOON)
+    with closing(open_store(db)) as store:
+        texts = {
+            text for (text,) in store.connection.execute("SELECT text FROM transcript WHERE kind = 'inbound'")
+        }
+    asked = Counter(tag for _, tag, *_ in list_answers(db))
+    scores = [int(response) for _, tag, _, response, _ in list_answers(db) if tag == "nps"]
+    assert {"1", "Red", "RED", "red", " Red ", "Red\n"} <= texts
+    assert asked["nps"] > asked["colour"] > asked["why"] > 0
+    assert 0.4 < sum(score >= 9 for score in scores) / len(scores) < 0.6
+    assert 0.1 < sum(score <= 6 for score in scores) / len(scores) < 0.3
+
+
+def test_nobody_asked_is_no_error(db: Path) -> None:
+    """A service that asks nobody anything simulates to nothing."""
+    summary = simulate(db, seed=1, now=NOON)
+    assert (summary.participants, summary.results, summary.ended) == (0, 0, NOON)

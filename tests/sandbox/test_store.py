@@ -1,0 +1,157 @@
+"""The database file: who may read it, what survives, and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from runner.sandbox.errors import SandboxError
+from runner.sandbox.model import Definition
+from runner.sandbox.server import running_service
+from runner.sandbox.service import Service
+from runner.sandbox.store import SCHEMA_VERSION, open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPEN_AND_SEND = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from runner.sandbox.model import Definition
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+sys.stdin.readline()
+service = Service(open_store(Path(sys.argv[1])))
+print(service.store.keep_api_key())
+for number in range(20):
+    service.send(Definition("{}", text="Hi"), [f"+1415555{number:04d}"], datetime.now(UTC))
+"""
+
+
+def test_file_is_for_its_owner_alone(db: Path) -> None:
+    """The database and what SQLite keeps beside it have mode 0600, and their folder 0700."""
+    with closing(open_store(db)) as store:
+        store.keep_api_key()
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (db.parent, *db.parent.iterdir())}
+    assert modes == {
+        "sandbox": 0o700,
+        "service.sqlite": 0o600,
+        "service.sqlite-shm": 0o600,
+        "service.sqlite-wal": 0o600,
+    }
+
+
+def test_api_key_survives_a_restart(db: Path) -> None:
+    """The api_key that the service makes up is the same after a restart; one that was given is not kept."""
+    with running_service(db, username="me", api_key="given") as first:
+        assert (first.username, first.api_key) == ("me", "given")
+    with running_service(db) as second, running_service(db) as third:
+        assert second.username == "sandbox"
+        assert second.api_key == third.api_key != "given"
+        assert second.api_key not in repr(second)
+    assert b"given" not in db.read_bytes()
+
+
+def test_state_survives_a_restart(db: Path) -> None:
+    """What one service accepted the next one on the same file shows, also while both are running."""
+    shown = []
+    for number in range(2):
+        with running_service(db) as address, running_service(db) as other:
+            query = {"username": address.username, "api_key": address.api_key}
+            body = {"phone": f"+1415555010{number}", "text": "Hello"}
+            requests.post(f"{address.url}/api/send", params=query, json=body, timeout=10)
+            answer = requests.get(f"{other.url}/api/stats/", params=query, timeout=10).json()
+            shown.append(answer["meta"]["totals"]["launches"])
+    assert shown == [1, 2]
+
+
+def test_processes_that_start_at_once_share_one_file(db: Path) -> None:
+    """Processes that create the database at the same moment agree on its api_key and lose no send."""
+    command = [sys.executable, "-c", OPEN_AND_SEND, str(db)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    keys = {process.communicate()[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert len(keys) == 1
+    with closing(open_store(db)) as store:
+        assert store.connection.execute("SELECT count(*), max(id) FROM launch").fetchone() == (80, 80)
+
+
+def test_failed_transaction_leaves_nothing(db: Path) -> None:
+    """A transaction that fails half-way is rolled back, and the next one works."""
+    with closing(open_store(db)) as store:
+        service = Service(store)
+
+        def send_and_fail() -> None:
+            with store.write() as connection:
+                service.send(Definition("{}", text="Hi"), ["+14155550101"], datetime.now(UTC))
+                connection.execute("INSERT INTO totals (id) VALUES (2)")
+
+        with pytest.raises(sqlite3.IntegrityError):
+            send_and_fail()
+        assert store.connection.execute("SELECT count(*) FROM launch").fetchone() == (0,)
+        service.send(Definition("{}", text="Hi"), ["+14155550101"], datetime.now(UTC))
+        assert store.connection.execute("SELECT count(*) FROM launch").fetchone() == (1,)
+
+
+def test_other_database_is_left_alone(db: Path) -> None:
+    """A SQLite file of somebody else is refused and not changed."""
+    db.parent.mkdir()
+    with closing(sqlite3.connect(db)) as connection:
+        connection.execute("CREATE TABLE theirs (id)")
+    before = db.read_bytes()
+    with pytest.raises(SandboxError) as error:
+        open_store(db)
+    assert str(error.value) == f"{db} is no sandbox database"
+    assert db.read_bytes() == before
+
+
+def test_other_file_is_left_alone(db: Path) -> None:
+    """A file that is no database is refused and not changed."""
+    db.parent.mkdir()
+    db.write_text("name,phone\n" * 100)
+    with pytest.raises(SandboxError) as error:
+        open_store(db)
+    assert str(error.value) == f"{db} is no sandbox database"
+    assert db.read_text() == "name,phone\n" * 100
+
+
+def test_newer_database_is_refused(db: Path) -> None:
+    """A database that a newer version wrote is refused by its version."""
+    open_store(db).close()
+    with closing(sqlite3.connect(db)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(SandboxError) as error:
+        open_store(db)
+    assert str(error.value) == (
+        f"the sandbox database {db} was written by a newer version "
+        f"(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("file/service.sqlite", "File exists"), ("", "Is a directory")],
+    ids=["file", "folder"],
+)
+def test_unwritable_place_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    """A database that cannot be created is refused with its path and the system's reason."""
+    (tmp_path / "file").touch()
+    path = tmp_path / name
+    with pytest.raises(SandboxError) as error:
+        open_store(path)
+    assert str(error.value) == f"cannot write the sandbox database {path}: {reason}"
