@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import fields
@@ -25,7 +26,7 @@ _FINAL = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQ
 """Answers that every further send of the run would get too."""
 _SUCCESS, _REFUSAL = 2, 4
 """The classes of HTTP statuses: 2xx and 4xx."""
-_LONG_NUMBER = re.compile(r"\+?\d{7,15}")
+_PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
 
@@ -42,11 +43,9 @@ class ServiceClient:
         self._connection = connection
         credentials = target.credentials
         secrets = (credentials.api_key, credentials.username) if credentials else ()
+        written = {re.escape(form) for secret in secrets for form in _written_forms(secret)}
         # The longest first: a secret may contain another one.
-        written = {
-            form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret))
-        }
-        self._secrets = sorted(written, key=len, reverse=True)
+        self._secrets = re.compile("|".join(sorted(written, key=len, reverse=True)), re.IGNORECASE)
 
     def send(self, definition: str, phones: list[str]) -> SendReply:
         """Send one launch: one POST, whatever happens (reference, 4.1).
@@ -117,8 +116,10 @@ class ServiceClient:
             page = self._get(path, {**filters, "limit": PAGE, "offset": offset})
             try:
                 objects, total = page["objects"], int(page["meta"]["total_count"])
-            except (KeyError, TypeError, ValueError):
-                raise ServiceError(f"the service's answer to GET {path} has no list in it") from None
+            except (KeyError, TypeError, ValueError, OverflowError):
+                objects, total = None, 0
+            if not isinstance(objects, list):
+                raise ServiceError(f"the service's answer to GET {path} has no list in it")
             yield from objects
             offset += len(objects)
             if not objects or offset >= total:
@@ -135,20 +136,15 @@ class ServiceClient:
             hint = "check the username and the API key" if answer.status in _FINAL else None
             message = f"the service refuses GET {path}: HTTP {answer.status}{self._quote(answer.body)}"
             raise ServiceError(message, hint=hint)
-        try:
-            data = json.loads(answer.body)
-        except ValueError:
-            data = None
-        if not isinstance(data, dict):
+        data = _read_object(answer.body)
+        if data is None:
             raise ServiceError(f"the service's answer to GET {path} is not a JSON object")
         return data
 
     def _quote(self, body: bytes) -> str:
         """Return the start of an error's body for people, without credentials and phone numbers."""
         text = " ".join(body.decode("utf-8", "replace").split())
-        for secret in self._secrets:
-            text = text.replace(secret, "•••")
-        text = _LONG_NUMBER.sub("•••", text)
+        text = _PHONE.sub("•••", self._secrets.sub("•••", text))
         if not text:
             return ""
         return f": {text}" if len(text) <= _SHOWN else f": {text[:_SHOWN]}…"
@@ -157,12 +153,23 @@ class ServiceClient:
 _REACH_HINT = "check the base URL and the network, then run the same command again"
 
 
-def _read_guid(body: bytes) -> str | None:
+def _written_forms(secret: str) -> set[str]:
+    """Return a secret as an answer may repeat it: as it is, in a query, in JSON, in HTML."""
+    in_json = json.dumps(secret)[1:-1]
+    in_query = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    return {secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), *in_query}
+
+
+def _read_object(body: bytes) -> dict[str, Any] | None:
     try:
         data = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    guid = data.get("project_launch_guid") if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else None
+
+
+def _read_guid(body: bytes) -> str | None:
+    guid = (_read_object(body) or {}).get("project_launch_guid")
     return guid if isinstance(guid, str) and guid else None
 
 
@@ -171,7 +178,7 @@ def _read_record(kind: type[_Record], item: Any) -> _Record:
     for field in fields(kind):
         try:
             values[field.name] = _convert(item[field.name], str(field.type))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise ServiceError(f"a {kind.kind} record of the service has no usable {field.name}") from None
     return kind(**values)
 

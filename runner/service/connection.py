@@ -6,6 +6,7 @@ environment says of proxies and certificates is read once, not for every call (d
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from runner.service.target import Target
 
 _this_thread = threading.local()
+
+# The library logs the address of each request, and the address carries the credentials.
+for _module in ("connectionpool", "connection"):
+    logging.getLogger(f"urllib3.{_module}").disabled = True
 
 
 class NetworkError(Exception):

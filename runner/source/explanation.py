@@ -9,11 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument
+from runner.source.violation import Violation, list_unknown_keys, missing_key
 
 _SHOWN = 60
 _TYPE_NAMES = {
@@ -27,29 +27,6 @@ _TYPE_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing that a schema doesn't allow.
-
-    Attributes:
-        keyword: the JSON Schema keyword that it breaks.
-        value: the keyword's value in the schema.
-        instance: what was found.
-        path: keys and indices from the document's root.
-        schema: the schema that the keyword stands in.
-        message: the validator's own words.
-        is_about_a_key: whether `instance` is the name of a key.
-    """
-
-    keyword: str
-    value: Any
-    instance: Any
-    path: list[Key]
-    schema: dict[str, Any]
-    message: str
-    is_about_a_key: bool
-
-
 def explain(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     """Yield a violation as problems for people.
 
@@ -59,31 +36,6 @@ def explain(violation: Violation, document: YamlDocument, path: list[Key]) -> It
         path: where it is in the document.
     """
     yield from _EXPLAINERS.get(violation.keyword, _explain_other)(violation, document, path)
-
-
-def list_unknown_keys(violation: Violation) -> list[str]:
-    """Return the keys that a mapping has and its schema doesn't know."""
-    return [key for key in violation.instance if key not in violation.schema.get("properties", {})]
-
-
-def follows_from_misspelling(violation: Violation, unknown: list[str]) -> bool:
-    """Return whether a violation says again what a misspelt key beside it has said.
-
-    Args:
-        violation: of the same mapping.
-        unknown: the mapping's unknown keys.
-    """
-    if violation.keyword == "oneOf":
-        return bool(unknown)
-    if violation.keyword != "required":
-        return False
-    return bool(difflib.get_close_matches(_missing_key(violation), unknown, n=1))
-
-
-def _missing_key(violation: Violation) -> str:
-    # The validator reports one violation a key, and only its message says which.
-    keys: list[str] = violation.value
-    return next(key for key in keys if f"'{key}' is a required property" == violation.message)
 
 
 def _diagnostic(
@@ -119,7 +71,7 @@ def _explain_unknown_keys(
 
 
 def _explain_missing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    key = _missing_key(violation)
+    key = missing_key(violation)
     hint = _example_of(key, violation.schema)
     yield _diagnostic("key-missing", f"{_named(path)} has no `{key}`", document, path, hint=hint)
 
@@ -139,6 +91,11 @@ def _explain_type(violation: Violation, document: YamlDocument, path: list[Key])
     if "string" in wanted and isinstance(violation.instance, (int, float)):
         written = json.dumps(violation.instance)
         hint = f'put it in quotes: "{written}"'
+    elif "boolean" in wanted:
+        hint = "write true or false, without quotes"
+    if violation.repeats:
+        more = "1 more entry" if violation.repeats == 1 else f"{violation.repeats:,} more entries"
+        hint = "; ".join(filter(None, (hint, f"the same goes for {more} of this list")))
     yield _diagnostic("value-type", message, document, path, hint=hint)
 
 
@@ -153,7 +110,9 @@ def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key])
 
 def _explain_const(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {violation.value} alone"
-    yield _diagnostic("value-not-allowed", message, document, path, hint=f"write {violation.value}")
+    yield _diagnostic(
+        "value-not-allowed", message, document, path, hint=f"write `{path[-1]}: {violation.value}`"
+    )
 
 
 def _explain_pattern(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -196,11 +155,17 @@ def _explain_unique(violation: Violation, document: YamlDocument, path: list[Key
 
 
 def _explain_choice(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    schema = violation.schema
-    words = schema.get("x-choice-words", "has not one of the allowed forms")
-    yield _diagnostic(
-        "value-form", f"{_named(path)} {words}", document, path, hint=schema.get("x-choice-hint")
-    )
+    forms: list[dict[str, Any]] = violation.value
+    found = violation.instance
+    hint = violation.schema.get("x-choice-hint")
+    form = next((form for form in forms if all(key in found for key in form["required"])), None)
+    if form is None:
+        names = " nor ".join(f"`{key}`" for form in forms for key in form["required"])
+        yield _diagnostic("value-form", f"{_named(path)} has neither {names}", document, path, hint=hint)
+        return
+    refused = next(key for key, rule in form["properties"].items() if rule is False and key in found)
+    message = f"{_named(path)} has `{refused}` beside `{form['required'][0]}`"
+    yield _diagnostic("value-form", message, document, [*path, refused], hint=hint, at_key=True)
 
 
 def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -248,7 +213,6 @@ _EXPLAINERS: dict[str, _Explainer] = {
     "maximum": _explain_size,
     "uniqueItems": _explain_unique,
     "oneOf": _explain_choice,
-    "anyOf": _explain_choice,
     "not": _explain_refusal,
     "dependentRequired": _explain_dependency,
 }

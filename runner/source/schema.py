@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from runner.source.explanation import Violation, explain, follows_from_misspelling, list_unknown_keys
+from runner.source.explanation import explain
 from runner.source.shipped import shipped_folder
+from runner.source.violation import Violation, keep_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,11 +55,7 @@ def find_problems(
         restore: turns a path in `data` into one in the document, where they differ.
     """
     instance = document.data if data is None else data
-    violations = [_read(error) for error in load_validator(schema).iter_errors(instance)]
-    unknown = {tuple(v.path): list_unknown_keys(v) for v in violations if v.keyword == "additionalProperties"}
-    for violation in violations:
-        if follows_from_misspelling(violation, unknown.get(tuple(violation.path), [])):
-            continue
+    for violation in keep_mistakes(map(_read, load_validator(schema).iter_errors(instance))):
         yield from explain(violation, document, restore(violation.path) if restore else violation.path)
 
 

@@ -16,6 +16,7 @@ import yaml
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, Place, YamlDocument, refuse_document
+from runner.source.syntax import explain_syntax
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -55,11 +56,8 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         for event in yaml.parse(text, Loader=_Loader):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        refuse_document(
-            file, "yaml-syntax", f"this is not YAML: {error.problem}", line, column, _syntax_hint(error)
-        )
+        fault = explain_syntax(error, text)
+        refuse_document(file, "yaml-syntax", fault.message, fault.line, fault.column, fault.hint)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
@@ -67,16 +65,6 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         message = f"the character {shown} may not stand in YAML"
         refuse_document(file, "yaml-character", message, line, column, "remove it")
     return YamlDocument(file, builder.root, text.splitlines(), builder.problems, builder.places)
-
-
-def _syntax_hint(error: yaml.MarkedYAMLError) -> str | None:
-    if error.problem and "\\t" in error.problem:
-        return "YAML is indented with blanks: replace the tab"
-    if error.problem and "mapping values are not allowed" in error.problem:
-        return "put a text that contains `: ` in quotes"
-    if error.problem and error.problem.startswith("could not find expected ':'"):
-        return "a line before this one lacks its `:` or its closing quote"
-    return None
 
 
 @dataclass(slots=True)

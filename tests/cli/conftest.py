@@ -1,0 +1,99 @@
+"""A small campaign repository, and a service of its own process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from runner.source.shipped import shipped_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SURVEY = """\
+version: 1
+name: pulse
+tag: pulse-2026
+vars: {company: Acme}
+recipients:
+  - phone: "+14155550101"
+    vars: {first_name: Ada}
+  - csv: audience/people.csv
+    phone_column: mobile
+    region: US
+exclude:
+  - phone: "+14155550105"
+messages:
+  - id: ask
+    introduction: "Hi {{ first_name }}, a word about {{ company }}?"
+    questions:
+      - tag: nps
+        text: "How likely are you to recommend {{ company }}?"
+        responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+        scale: nps
+      - {tag: reason, text: "Why?"}
+    conclusion: "Thank you!"
+"""
+PEOPLE = """\
+first_name,mobile
+Bob,(415) 555-0102
+"O'Neil, Cy",+1 415 555 0103
+Ada again,415-555-0101
+Dee,4155550104
+Eve,4155550105
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one campaign of five recipients, one of them named twice and one excluded."""
+    (tmp_path / "campaigns/audience").mkdir(parents=True)
+    (tmp_path / "campaigns/pulse.yaml").write_text(SURVEY, encoding="utf-8")
+    (tmp_path / "campaigns/audience/people.csv").write_text(PEOPLE, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def check_json() -> Callable[[str, str], dict[str, Any]]:
+    """Parse what a command wrote and hold it to a shipped schema: `check_json(stdout, "plan")`."""
+
+    def check(text: str, schema: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(text)
+        rules = json.loads((shipped_folder("schemas") / f"{schema}.schema.json").read_text(encoding="utf-8"))
+        Draft202012Validator(rules).validate(document)
+        assert next(iter(document)) == "format_version"
+        assert document["format_version"] == "1.0"
+        return document
+
+    return check
+
+
+@pytest.fixture
+def serve() -> Callable[..., Any]:
+    """A function that runs the service as a process of its own while a block lasts."""
+
+    @contextmanager
+    def start(cwd: Path, *options: str) -> Iterator[dict[str, str]]:
+        command = [sys.executable, "-m", "runner", "sandbox", "serve", "--port", "0", *options]
+        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            said = dict(process.stdout.readline().strip().split(": ", 1) for _ in range(3))
+            yield {
+                "RUNNER_BASE_URL": said["url"],
+                "RUNNER_USERNAME": said["username"],
+                "RUNNER_API_KEY": said["api_key"],
+            }
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
+            process.stdout.close()
+
+    return start

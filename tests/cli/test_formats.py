@@ -1,0 +1,122 @@
+"""What commands write for pull requests and jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.diagnostics import annotation, printable
+from runner.source.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+
+
+def test_an_annotation_cannot_start_a_workflow_command() -> None:
+    """File names and messages are escaped: none of them ends the command or begins another one."""
+    message, hint = "100 %\n::set-env name=X::y", "mend\r\nit"
+    diagnostic = Diagnostic("error", "some-code", message, Path("a,b:c.yaml"), 3, 7, hint)
+    assert annotation(diagnostic) == (
+        "::error file=a%2Cb%3Ac.yaml,line=3,col=7,title=some-code::100 %25%0A::set-env name=X::y%0Amend%0D%0Ait"
+    )
+
+
+def test_github_format_annotates_and_appends_to_the_summary(run: Run, folder: Path) -> None:
+    """`--format github` prints annotations, and Markdown behind what the summary already holds."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("version: 1", "version: 2"), encoding="utf-8")
+    summary = folder / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    done = run("validate", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert done.returncode == 1
+    assert done.stdout == (
+        "::error file=campaigns/pulse.yaml,line=1,col=10,title=value-not-allowed::"
+        "`version` is 2; this program reads 1 alone%0Awrite 1\n"
+    )
+    assert summary.read_text(encoding="utf-8").startswith(
+        "before\n## Invalid: 1 campaign, 1 error, 0 warnings\n"
+    )
+
+
+def test_github_plan_goes_to_log_and_summary(run: Run, folder: Path) -> None:
+    """A plan for GitHub stands in the log for people and in the summary as Markdown."""
+    summary = folder / "summary.md"
+    done = run("plan", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert "To send to sandbox: 4 recipients in 4 launches, 8 SMS segments." in done.stdout
+    assert "### pulse → sandbox" in summary.read_text(encoding="utf-8")
+
+
+def test_a_summary_that_cannot_be_written_is_an_error(run: Run, folder: Path) -> None:
+    """A wrong path of the summary is said."""
+    done = run("plan", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(folder)})
+    assert done.returncode == 1
+    assert done.stderr == f"Error: the job summary {folder} cannot be written: Is a directory\n"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "status"])
+def test_markdown_format_is_a_table(run: Run, folder: Path, command: str) -> None:
+    """`--format markdown` writes Markdown that stands on its own."""
+    done = run(command, "--format", "markdown", cwd=folder)
+    assert done.returncode == 0
+    assert ("## Valid: 1 campaign" if command == "validate" else "|---|") in done.stdout
+
+
+def test_a_text_cannot_steer_the_terminal() -> None:
+    """Control characters of a campaign are shown, not obeyed."""
+    assert printable("a\x1b[2Jb\nc") == "a\\u001b[2Jb\\u000ac"
+
+
+def test_plan_as_of_a_time(run: Run, folder: Path) -> None:
+    """`--now` takes a time with or without a zone, and refuses what is none."""
+    assert (
+        '"now": "2026-12-01T08:00:00.000000Z"'
+        in run("plan", "--now", "2026-12-01T09:00+01:00", "--format", "json", cwd=folder).stdout
+    )
+    refused = run("plan", "--now", "soon", cwd=folder)
+    assert refused.returncode == 64
+    assert "not a time in ISO 8601, as in 2026-12-01T09:00Z" in refused.stderr
+
+
+def test_plan_launches_show_payloads_and_masked_phones(run: Run, folder: Path) -> None:
+    """`--launches` adds what each launch would send, its phones masked."""
+    done = run("plan", "--format", "json", "--launches", cwd=folder)
+    assert '"introduction": "Hi Ada, a word about Acme?"' in done.stdout
+    assert "+14•••••••01" in done.stdout
+    assert "555010" not in done.stdout
+
+
+def test_several_reports_need_a_folder(run: Run, folder: Path) -> None:
+    """Several documents do not go to one standard output."""
+    done = run("report", "--format", "json", "--format", "csv", cwd=folder)
+    assert done.returncode == 64
+    assert (
+        done.stderr
+        == "Error: several documents don't go to one standard output\n  name a folder with --out DIR\n"
+    )
+
+
+def test_a_report_folder_that_cannot_be_written(run: Run, folder: Path) -> None:
+    """A report that cannot be written says where and why."""
+    (folder / "taken").write_text("", encoding="utf-8")
+    done = run("report", "--out", "taken", cwd=folder)
+    assert done.returncode == 64 or done.stderr.startswith("Error: the report cannot be written to taken")
+
+
+def test_preview_shows_the_conversation(run: Run, folder: Path) -> None:
+    """`preview` shows every text with its segments, for the first recipient or the one that is named."""
+    first = run("preview", "campaigns/pulse.yaml", cwd=folder)
+    assert first.returncode == 0
+    assert "introduction  [1 segment, 26 in GSM-7]\n  │ Hi Ada, a word about Acme?\n" in first.stdout
+    named = run("preview", "campaigns/pulse.yaml", "--phone", "+1 415-555-0102", cwd=folder)
+    assert "Hi Bob, a word" in named.stdout
+    stranger = run("preview", "campaigns/pulse.yaml", "--phone", "+14155550142", cwd=folder)
+    assert stranger.returncode == 1
+    assert (
+        stranger.stderr
+        == "Error: +14•••••••42 is no recipient of pulse\n  --phone takes one of its recipients\n"
+    )

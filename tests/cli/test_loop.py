@@ -1,0 +1,166 @@
+"""The whole loop as a user types it, in a folder that is no repository."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+
+
+def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json: CheckJson) -> None:
+    """Validate, plan, apply, answers and report work in turn, and their JSON fits its schemas."""
+    valid = run("validate", "--format", "json", cwd=folder)
+    assert (valid.returncode, check_json(valid.stdout, "validate")["valid"]) == (0, True)
+
+    plan = run("plan", "--format", "json", "--detailed-exitcode", cwd=folder)
+    assert plan.returncode == 2
+    (message,) = check_json(plan.stdout, "plan")["campaigns"][0]["messages"]
+    assert message == {
+        "id": "ask",
+        "tag": "pulse-2026",
+        "rows": 6,
+        "duplicates": 1,
+        "recipients": 5,
+        "excluded": 1,
+        "opted_out": 0,
+        "already_sent": 0,
+        "unresolved": 0,
+        "deferred": 0,
+        "over_limit": 0,
+        "to_send": 4,
+        "launches": 4,
+        "segments": 8,
+        "renders_min": 8,
+        "renders_max": 16,
+    }
+
+    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
+    assert applied.returncode == 0, applied.stderr
+    (sent,) = check_json(applied.stdout, "apply")["campaigns"]
+    assert (sent["sent"], sent["rejected"], sent["unknown"], sent["recipients_sent"]) == (4, 0, 0, 4)
+    assert {launch["outcome"] for launch in sent["launches"]} == {"sent"}
+
+    simulated = run("sandbox", "simulate", "--response-rate", "1", cwd=folder)
+    assert simulated.returncode == 0, simulated.stderr
+
+    reported = run("report", "--reconcile", "--format", "json", "--out", "out", cwd=folder)
+    assert reported.returncode == 0, reported.stderr
+    text = (folder / "out/pulse.json").read_text(encoding="utf-8")
+    (report,) = check_json(text, "report")["messages"]
+    assert (report["sent"], report["participants_answered"], report["response_rate"]) == (4, 4, 1.0)
+    assert sum(choice["count"] for choice in report["questions"][0]["distribution"]) == 4
+
+    status = run("status", "--format", "json", cwd=folder)
+    (row,) = check_json(status.stdout, "status")["campaigns"][0]["messages"]
+    assert (row["planned"], row["sent"], row["answered"], row["unresolved"]) == (0, 4, 4, 0)
+
+    reconciled = run("reconcile", "--format", "json", cwd=folder)
+    (summary,) = check_json(reconciled.stdout, "reconcile")["campaigns"]
+    assert summary["results"] == summary["expected_results"] > 0
+    assert summary["new_results"] == 0
+
+
+def test_a_second_apply_sends_nothing_and_leaves_the_lockfile_alone(folder: Path, run: Run) -> None:
+    """Applying again sends nothing, and the lockfile stays byte for byte the same."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    before = (folder / LOCKFILE).read_bytes()
+    again = run("apply", "--auto-approve", cwd=folder)
+    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
+    assert (folder / LOCKFILE).read_bytes() == before
+    plan = run("plan", "--detailed-exitcode", cwd=folder)
+    assert plan.returncode == 0
+    assert plan.stdout.endswith("Nothing to send.\n")
+
+
+def test_an_added_recipient_gets_the_message_alone(folder: Path, run: Run) -> None:
+    """After a row is added to the CSV, only the new recipient is texted."""
+    run("apply", "--auto-approve", cwd=folder)
+    with (folder / "campaigns/audience/people.csv").open("a", encoding="utf-8") as file:
+        file.write("Fay,415 555 0106\n")
+    applied = json.loads(run("apply", "--auto-approve", "--format", "json", cwd=folder).stdout)
+    assert applied["campaigns"][0]["recipients_sent"] == 1
+    lockfile = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
+    assert sum(len(launch["recipients"]) for launch in lockfile["launches"]) == 5
+
+
+def test_a_changed_text_is_not_sent_again(folder: Path, run: Run) -> None:
+    """Editing a text after it was sent texts nobody."""
+    run("apply", "--auto-approve", cwd=folder)
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("a word", "two words"), encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: nothing sent.\n"
+
+
+def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> None:
+    """Without the ledger, the lockfile alone keeps everyone from being texted again."""
+    run("apply", "--auto-approve", cwd=folder)
+    before = (folder / LOCKFILE).read_bytes()
+    for file in (folder / ".runner").glob("ledger*"):
+        file.unlink()
+    assert run("plan", "--detailed-exitcode", cwd=folder).returncode == 0
+    assert not (folder / ".runner/ledger.sqlite").exists()
+    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: nothing sent.\n"
+    assert (folder / LOCKFILE).read_bytes() == before
+
+
+def test_a_report_is_a_function_of_the_ledger(folder: Path, run: Run) -> None:
+    """Written twice, every format of a report is byte for byte the same, and holds no phone."""
+    run("apply", "--auto-approve", cwd=folder)
+    run("sandbox", "simulate", cwd=folder)
+    run("reconcile", cwd=folder)
+    formats = [word for name in ("md", "html", "json", "csv") for word in ("--format", name)]
+    for out in ("first", "second"):
+        assert run("report", *formats, "--out", out, cwd=folder).returncode == 0
+    for name in ("pulse.md", "pulse.html", "pulse.json", "pulse.csv"):
+        content = (folder / "first" / name).read_bytes()
+        assert content == (folder / "second" / name).read_bytes()
+        assert b"555010" not in content
+
+
+def test_report_prints_markdown_by_default(folder: Path, run: Run) -> None:
+    """Without --out one document goes to standard output; before anything was sent it says so."""
+    printed = run("report", cwd=folder)
+    assert printed.returncode == 0
+    assert printed.stdout.startswith("# pulse\n")
+    assert "not reconciled yet" in printed.stdout
+
+
+def test_the_repository_of_examples_is_valid(run: Run, tmp_path: Path) -> None:
+    """The demo runs every example from file to report of more than a thousand recipients."""
+    demo = run("demo", "--dir", tmp_path / "demo", cwd=tmp_path, timeout=110)
+    assert demo.returncode == 0, demo.stderr
+    assert demo.stdout.count("\n# customer-pulse\n") == 1
+    last_lines = demo.stdout.strip().splitlines()[-2:]
+    assert last_lines[0] == f"The report to show around: {tmp_path / 'demo/reports/customer-pulse.html'}"
+    report = json.loads((tmp_path / "demo/reports/customer-pulse.json").read_text(encoding="utf-8"))
+    assert report["messages"][0]["sent"] > 1000
+    assert report["messages"][0]["participants_answered"] > 0
+
+
+def test_demo_never_reaches_a_configured_service(run: Run, tmp_path: Path) -> None:
+    """With a live service in the environment, the demo still runs on the sandbox alone."""
+    environment = {
+        "RUNNER_BASE_URL": "http://127.0.0.1:9",
+        "RUNNER_USERNAME": "u",
+        "RUNNER_API_KEY": "k",
+        "RUNNER_TARGET": "live",
+    }
+    demo = run("demo", "--dir", tmp_path / "demo", cwd=tmp_path, env=environment, timeout=110)
+    assert demo.returncode == 0, demo.stderr
+    assert not list((tmp_path / "demo").rglob("*.live.lock.json"))
+
+
+def test_demo_refuses_a_folder_with_campaigns(run: Run, folder: Path) -> None:
+    """The demo writes over nobody's campaigns."""
+    demo = run("demo", "--dir", ".", cwd=folder)
+    assert demo.returncode == 1
+    assert demo.stderr == "Error: there is a campaigns already\n  name an empty folder with --dir\n"

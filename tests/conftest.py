@@ -1,0 +1,72 @@
+"""What every test shares: a quiet environment, the same random examples each time, the real command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    # A fixture such as `tmp_path` only gives a place to write: sharing it among examples is meant.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    database=None,
+)
+settings.load_profile("ci")
+
+_FOREIGN = ("GITHUB_STEP_SUMMARY", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "COVERAGE_PROCESS_START")
+"""Variables of the machine that would change what a command writes."""
+
+
+@pytest.fixture(autouse=True)
+def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every test as on a fresh machine: no target, no colour, no CI summary."""
+    for name in os.environ:
+        if name.startswith("RUNNER_") or name in _FOREIGN:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real command as a process: `run("plan", "--out", file, cwd=folder, env={...}, stdin="y")`."""
+
+    def run_command(
+        *arguments: str | Path,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Return the finished process, whatever its exit code.
+
+        Args:
+            arguments: after `runner`.
+            cwd: the current folder of the process.
+            env: variables beside those of the test's own environment.
+            stdin: what it can read; None for nothing.
+            timeout: in seconds.
+        """
+        return subprocess.run(
+            [sys.executable, "-m", "runner", *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=timeout,
+            check=False,
+        )
+
+    return run_command
