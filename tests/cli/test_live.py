@@ -1,0 +1,117 @@
+"""A service on its own, as a live one would be: the target, its credentials, and where they go."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+    Serve = Callable[..., Any]
+
+KEY = "k3y/with+odd&chars=%üé"
+
+
+def test_credentials_appear_nowhere(folder: Path, run: Run, serve: Serve) -> None:
+    """The API key is in no output, no ledger, no lockfile and no report, however verbose the run."""
+    with serve(folder, "--db", "service.sqlite", "--username", "jane-doe", "--api-key", KEY) as environment:
+        commands = (
+            "validate -v", "plan -v", "apply --auto-approve -v", "reconcile -v", "status -v",
+            "report --reconcile -v --format md --format html --format json --format csv --out out",
+        )  # fmt: skip
+        said = [run(*command.split(), cwd=folder, env=environment) for command in commands]
+        assert [done.returncode for done in said] == [0] * len(commands), said
+        wrong = run(
+            "apply", "--auto-approve", "-v", cwd=folder, env={**environment, "RUNNER_API_KEY": "wr0ng/key"}
+        )
+    written = [
+        file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("service.sqlite")
+    ]
+    content = b"".join(file.read_bytes() for file in written)
+    content += "".join(done.stdout + done.stderr for done in (*said, wrong)).encode()
+    assert (folder / "campaigns/pulse.live.lock.json").is_file()
+    for secret in (KEY, "wr0ng/key", "jane-doe", "k3y%2F", "wr0ng%2Fkey"):
+        assert secret.encode() not in content
+    lockfile = (folder / "campaigns/pulse.live.lock.json").read_bytes()
+    ledger = b"".join(file.read_bytes() for file in (folder / ".runner").glob("ledger*"))
+    for phone in (b"4155550101", b"4155550102"):
+        assert phone not in lockfile + ledger
+
+
+def test_a_wrong_key_sends_nothing(folder: Path, run: Run, serve: Serve) -> None:
+    """With credentials that the service refuses, the run ends at once and says why."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        done = run("apply", "--auto-approve", cwd=folder, env={**environment, "RUNNER_API_KEY": "wrong"})
+        assert done.returncode == 1
+        assert (
+            "Warning: pulse: the run was ended, every further send would fail too: HTTP 401: " in done.stderr
+        )
+        assert not (folder / "campaigns/pulse.live.lock.json").exists()
+        mended = run("apply", "--auto-approve", cwd=folder, env=environment)
+        assert mended.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+
+
+def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Serve) -> None:
+    """`--target` takes a target of targets.yaml with its limits and its own credential variables."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        (folder / "campaigns/targets.yaml").write_text(
+            "version: 1\n"
+            "targets:\n"
+            "  staging:\n"
+            f"    base_url: {environment['RUNNER_BASE_URL']}\n"
+            "    username_env: STAGING_USER\n"
+            "    api_key_env: STAGING_KEY\n"
+            "    limits: {concurrency: 2, rate: 1000/s, recipients_per_send: 2}\n",
+            encoding="utf-8",
+        )
+        own = {"STAGING_USER": environment["RUNNER_USERNAME"], "STAGING_KEY": environment["RUNNER_API_KEY"]}
+        done = run("apply", "--target", "staging", "--auto-approve", "--format", "json", cwd=folder, env=own)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["campaigns"][0]["recipients_sent"] == 4
+        assert (folder / "campaigns/pulse.staging.lock.json").is_file()
+        by_variable = run("plan", "--detailed-exitcode", cwd=folder, env={**own, "RUNNER_TARGET": "staging"})
+        assert by_variable.returncode == 0
+
+
+def test_each_target_has_a_record_of_its_own(folder: Path, run: Run, serve: Serve) -> None:
+    """Who was texted on the sandbox is still to be texted on a live target."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    with serve(folder, "--db", "service.sqlite") as environment:
+        assert run("plan", "--detailed-exitcode", cwd=folder, env=environment).returncode == 2
+
+
+def test_credentials_in_targets_yaml_are_refused(folder: Path, run: Run) -> None:
+    """A credential in the file is refused, and not repeated."""
+    (folder / "campaigns/targets.yaml").write_text(
+        "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    api_key: s3cret\n",
+        encoding="utf-8",
+    )
+    done = run("plan", "--target", "live", cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "campaigns/targets.yaml:5:14: error: `targets.live.api_key` is a credential: it may not stand in a file "
+        "[targets-credential]\n"
+        "    put it into an environment variable and name that with `username_env` or `api_key_env`\n"
+        "Error: 1 error: nothing was sent\n"
+    )
+
+
+def test_an_unreachable_service_is_said(folder: Path, run: Run) -> None:
+    """When nothing answers, nothing is recorded as sent, and a later run sends to everyone."""
+    nowhere = {
+        "RUNNER_BASE_URL": "http://127.0.0.1:9",
+        "RUNNER_USERNAME": "u-s-e-r",
+        "RUNNER_API_KEY": "k-e-y",
+    }
+    done = run("apply", "--auto-approve", cwd=folder, env=nowhere)
+    assert done.returncode == 1
+    assert done.stdout == "pulse: 0 recipients texted in 0 launches, 4 launches not sent.\n"
+    assert done.stderr == (
+        "Warning: pulse: the run was ended, every further send would fail too: it cannot be reached\n"
+    )
+    plan = json.loads(run("plan", "--format", "json", cwd=folder, env=nowhere).stdout)
+    assert plan["campaigns"][0]["messages"][0]["to_send"] == 4
