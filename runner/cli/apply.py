@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.consent import require_consent
 from runner.cli.console import Progress, count_words, note, print_json, show_progress, warn
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
 from runner.cli.saved import SavedPlan, read_saved_plan
@@ -93,7 +93,8 @@ def command(
             saved.require_unchanged(planned)
         _refuse_beyond_limits(planned)
         if count_to_send(planned):
-            _ask(planned, is_approved=auto_approve or saved is not None)
+            question = f"{summary_line(planned)} Send?"
+            require_consent(question, is_approved=auto_approve or saved is not None)
         run = _Run(workspace, opened, quiet=scope.quiet, verbose=scope.verbose)
         run.deliver_all(planned, concurrency)
     return run.report(planned, format_)
@@ -116,18 +117,6 @@ def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:
             f"{'; '.join(refusals)}. Nothing was sent",
             hint="check the audience; raise the limit if it is right",
         )
-
-
-def _ask(planned: Sequence[Planned], *, is_approved: bool) -> None:
-    if is_approved:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "there is no terminal to ask at, and nothing was sent",
-            hint="send without asking with --auto-approve, or a reviewed plan with --plan FILE",
-        )
-    click.echo(summary_line(planned), err=True)
-    click.confirm("Send?", abort=True, err=True)
 
 
 class _Run:

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runner.errors import RunnerError
 from runner.source.confine import repository_root
 
 
 def state_folder() -> Path:
-    """Return the `.runner` folder of the repository that the current folder is in.
+    """Return the `.runner` folder of the repository that the current folder is in; it may not exist yet.
 
-    It holds the ledger and the sandbox's database. It may not exist yet.
+    It holds the ledger and the sandbox's database.
     """
     return repository_root(Path.cwd()) / ".runner"
 
 
-def sandbox_database() -> Path:
-    """Return the database of the embedded sandbox."""
-    return state_folder() / "sandbox" / "service.sqlite"
+def make_state_folder() -> Path:
+    """Return the `.runner` folder, made if it isn't there: for this user alone, and ignored by git.
+
+    Raises:
+        RunnerError: it cannot be made.
+    """
+    folder = state_folder()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            # Texts and answers stand in there: they must not be committed by accident.
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise RunnerError(
+            f"the folder {folder} cannot be made: {error.strerror}",
+            hint="check that this user may write there, or name another place with --ledger",
+        ) from None
+    return folder
+
+
+def make_sandbox_database() -> Path:
+    """Return the file of the embedded sandbox's database, its folder made."""
+    return make_state_folder() / "sandbox" / "service.sqlite"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.folders import sandbox_database
+from runner.cli.folders import make_sandbox_database
 from runner.errors import RunnerError
 from runner.sandbox.errors import SandboxError
 
@@ -111,7 +111,7 @@ def _explained() -> Iterator[None]:
 
 
 def _choose_db(db: Path | None) -> Path:
-    return db or sandbox_database()
+    return db or make_sandbox_database()
 
 
 def _show_address(address: ServiceAddress) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
-import click
-
 from runner.campaign.phone import PhoneProblem, mask_phone, parse_phone
+from runner.cli.consent import require_consent
 from runner.cli.console import count_words, note
 from runner.errors import ServiceError, UsageError
 
@@ -48,16 +46,8 @@ def send_trial(
             f"--test-to {phone}: {parsed.reason}", hint=parsed.hint or "write it as in +14155550101"
         )
     launches = [launch for item in planned for launch in _first_launches(item)]
-    if not is_approved:
-        if not sys.stdin.isatty():
-            raise UsageError(
-                "there is no terminal to ask at, and nothing was sent", hint="add --auto-approve"
-            )
-        click.confirm(
-            f"Send {count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(parsed)}?",
-            abort=True,
-            err=True,
-        )
+    what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(parsed)}"
+    require_consent(f"Send {what}?", is_approved=is_approved)
     with workspace.open_service() as (client, _):
         for launch in launches:
             definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
@@ -65,10 +55,7 @@ def send_trial(
             if reply.outcome != "sent":
                 raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
     if not quiet:
-        note(
-            f"Sent {count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(parsed)}; "
-            "nothing was recorded."
-        )
+        note(f"Sent {what}; nothing was recorded.")
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
-from runner.cli.folders import sandbox_database, state_folder
+from runner.cli.folders import make_sandbox_database, make_state_folder, state_folder
 from runner.errors import RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.record import Identity, Record, enter_record, read_record
@@ -76,6 +76,8 @@ class Workspace:
         Raises:
             LedgerError: it cannot be used.
         """
+        if self.ledger_url == default_ledger_url():
+            make_state_folder()
         with Ledger(self.ledger_url) as ledger:
             ledger.prepare()
             yield ledger
@@ -138,7 +140,7 @@ class Workspace:
         from runner.sandbox.server import running_service
 
         try:
-            with running_service(sandbox_database()) as service:
+            with running_service(make_sandbox_database()) as service:
                 credentials = Credentials(service.username, service.api_key)
                 yield replace(self.target, base_url=service.url, credentials=credentials)
         except SandboxError as error:
