@@ -31,7 +31,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "requests": ("runner.service.connection",),
     "sqlalchemy": ("runner.ledger",),
     # Campaign texts and our own documents: the first are theirs and bounded, the second escape HTML.
-    "jinja2": ("runner.campaign.bounds", "runner.campaign.language", "runner.campaign.template", "runner.report.html"),
+    "jinja2": (
+        "runner.campaign.absent",
+        "runner.campaign.bounds",
+        "runner.campaign.language",
+        "runner.campaign.template",
+        "runner.report.html",
+    ),
     "phonenumbers": ("runner.campaign.phone", "runner.campaign.checks"),
     "csv": ("runner.campaign.table", "runner.report.csv_table", "runner.sandbox.records"),
     "click": ("runner.cli",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import Campaign, CsvRecipients, InlineRecipient, RecipientSource, Variables
-from runner.campaign.phone import PhoneProblem, parse_phone
+from runner.campaign.phone import PhoneProblem, mask_written, parse_phone
 from runner.campaign.table import Table, TableProblemError, open_table
 from runner.source.diagnostic import Diagnostic, Problems
 
@@ -67,6 +67,7 @@ def iterate_audience(
         tally: counts along.
     """
     seen: set[int] = set()
+    shared = _leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
         for entry in _iterate_entries(source, names, problems):
             tally.rows += 1
@@ -78,7 +79,7 @@ def iterate_audience(
                 tally.duplicates += 1
                 continue
             seen.add(number)
-            yield Recipient(phone, {**campaign.vars, **entry.vars}, index, entry.file, entry.line)
+            yield Recipient(phone, {**shared, **entry.vars}, index, entry.file, entry.line)
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -113,7 +114,10 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
 def _parse_entry(entry: _Entry, problems: Problems, code: str) -> str | None:
     phone = parse_phone(entry.written, entry.region)
     if isinstance(phone, PhoneProblem):
-        message = f"the phone {entry.written.strip()!r} is refused: {phone.reason}"
+        written = entry.written.strip()
+        message = f"the phone {mask_written(written)!r} is refused: {phone.reason}"
+        if not written:
+            message = "the phone is blank"
         problems.add(Diagnostic("error", code, message, entry.file, entry.line, entry.column, phone.hint))
         return None
     return phone
@@ -123,14 +127,16 @@ def _iterate_entries(source: RecipientSource, names: frozenset[str], problems: P
     if isinstance(source, CsvRecipients):
         yield from _iterate_rows(source, names, problems)
         return
-    given = {name: value for name, value in source.vars.items() if not _is_blank(value)}
     place = source.position
+    given = _leave_out_blank(source.vars)
     yield _Entry(source.phone, source.region, given, place.file, place.line, place.column)
 
 
 def _iterate_rows(source: CsvRecipients, names: frozenset[str], problems: Problems) -> Iterator[_Entry]:
     try:
         with open_table(source.path) as table:
+            if table.guess is not None:
+                problems.add(table.guess)
             phone_index = table.find_column(source.phone_column)
             if phone_index is None:
                 problems.add(_no_phone_column(source, table))
@@ -139,6 +145,9 @@ def _iterate_rows(source: CsvRecipients, names: frozenset[str], problems: Proble
             columns = [(name, index) for name, index in found if index is not None]
             for row in table.rows:
                 cells = row.cells
+                if len(cells) != len(table.header):
+                    problems.add(table.width_problem(row))
+                    continue
                 given = {name: text for name, index in columns if (text := cells[index].strip())}
                 yield _Entry(cells[phone_index], source.region, given, source.path, row.line, 1)
     except TableProblemError as error:
@@ -156,5 +165,9 @@ def _no_phone_column(source: CsvRecipients, table: Table) -> Diagnostic:
     return Diagnostic("error", "csv-phone-column", message, source.path, 1, 1, hint)
 
 
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
+def _leave_out_blank(variables: Variables) -> Variables:
+    return {
+        name: value
+        for name, value in variables.items()
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    }

@@ -78,7 +78,11 @@ def replace_text(text: str, old: str, new: str) -> str:
 
 def round_number(value: float, precision: int = 0) -> float:
     """Round a number, to at most ten places; the filter `round`."""
-    return round(float(value), max(-10, min(10, precision)))
+    try:
+        number = float(value)
+    except ValueError:  # its words would quote the value, which may be anyone's phone
+        raise SecurityError("only numbers can be rounded") from None
+    return round(number, max(-10, min(10, precision)))
 
 
 def format_text(pattern: str, *values: Any) -> str:

@@ -22,7 +22,7 @@ from runner.source.diagnostic import Diagnostic
 from runner.source.schema import schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runner.source.document import Key, YamlDocument
@@ -151,7 +151,7 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
             "error",
             "conclude-on-unknown",
             text + (f": did you mean {close[0]!r}?" if close else ""),
-            None,
+            f"one of: {', '.join(texts)}",
         )
 
 
@@ -177,22 +177,29 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
         )
 
 
+def _is_there(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except OSError:  # a name too long, a folder that may not be entered
+        return False
+
+
 def _check_path(source: CsvRecipients, roots: tuple[Path, ...]) -> Iterator[Diagnostic]:
-    place = source.position
-    written = (
-        source.path.relative_to(place.file.parent)
-        if source.path.is_relative_to(place.file.parent)
-        else source.path
-    )
-    if not is_readable_below(source.path, roots):
-        text = f"{written} is outside the repository"
+    place, path = source.position, source.path
+    folder = place.file.parent
+    written = path.relative_to(folder) if path.is_relative_to(folder) else path
+    if not is_readable_below(path, roots):
+        code, text = "path-outside", f"{written} is outside the repository"
         hint = "campaigns read below the repository's root alone; --allow-path DIR widens it"
-        yield Diagnostic("error", "path-outside", text, place.file, place.line, place.column, hint)
-    elif not source.path.is_file():
-        others = (
-            [other.name for other in source.path.parent.glob("*.csv")] if source.path.parent.is_dir() else []
+    elif _is_there(path.is_dir):
+        code, text, hint = "csv-not-found", f"{written} is a folder", "name a file in it"
+    elif not _is_there(path.is_file):
+        close = difflib.get_close_matches(path.name, [other.name for other in path.parent.glob("*.csv")], n=1)
+        code = "csv-not-found"
+        text = f"there is no file {written}" + (
+            f": did you mean {written.with_name(close[0])}?" if close else ""
         )
-        close = difflib.get_close_matches(source.path.name, others, n=1)
-        text = f"there is no file {written}" + (f": did you mean {close[0]}?" if close else "")
         hint = "the path is relative to the campaign file"
-        yield Diagnostic("error", "csv-not-found", text, place.file, place.line, place.column, hint)
+    else:
+        return
+    yield Diagnostic("error", code, text, place.file, place.line, place.column, hint)

@@ -110,6 +110,7 @@ class Campaign:
 
     Attributes:
         name: unique in the repository; one third of a delivery's identity.
+        position: where the name stands; the file's start when the file's own name is the name.
         file: the campaign file.
         root: the folder below which this campaign may read files.
         vars: template variables for every recipient.
@@ -120,6 +121,7 @@ class Campaign:
     """
 
     name: str
+    position: Position
     file: Path
     root: Path
     messages: tuple[Message, ...]

@@ -18,11 +18,14 @@ from runner.campaign.template import (
     MissingVariablesError,
     TemplateProblemError,
     TextCompiler,
-    template_diagnostic,
 )
+from runner.campaign.text_place import template_diagnostic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.campaign.model import Message, Question, TemplateText, Variables
+    from runner.source.diagnostic import Diagnostic
 
 Definition = dict[str, Any]
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
@@ -102,25 +105,22 @@ class MessageRenderer:
         """Compile the texts.
 
         Raises:
-            TemplateProblemError: one of them is no template.
+            TemplateProblemError: some of them are no templates.
         """
-
-        def compile_text(text: TemplateText) -> CompiledText:
-            self._compiled.append(self.compiler.compile(text))
-            return self._compiled[-1]
-
         message = self.message
+        compiled = _compile_texts(message, self.compiler)
+        self._compiled = list(compiled.values())
         for name in ("text", "introduction", "conclusion"):
             text = getattr(message, name)
             if text is not None:
-                self._texts[name] = compile_text(text)
+                self._texts[name] = compiled[text]
         for question in message.questions:
             self._questions.append(
                 _CompiledQuestion(
                     question,
-                    compile_text(question.text),
-                    tuple(map(compile_text, question.responses)),
-                    compile_text(question.conclude_on) if question.conclude_on else None,
+                    compiled[question.text],
+                    tuple(compiled[response] for response in question.responses),
+                    compiled[question.conclude_on] if question.conclude_on else None,
                 )
             )
         self.names = frozenset().union(*(text.names for text in self._compiled))
@@ -181,6 +181,27 @@ class MessageRenderer:
         )
         costly = next((count.costly for count in counts if count.costly), None)
         return Payload(definition, digest_definition(definition), sum(c.segments for c in counts), costly)
+
+
+def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateText, CompiledText]:
+    compiled = {}
+    problems: list[Diagnostic] = []
+    for text in _iterate_texts(message):
+        try:
+            compiled[text] = compiler.compile(text)
+        except TemplateProblemError as error:
+            problems.extend(error.diagnostics)
+    if problems:
+        raise TemplateProblemError(*problems)
+    return compiled
+
+
+def _iterate_texts(message: Message) -> Iterator[TemplateText]:
+    yield from filter(None, (message.text, message.introduction, message.conclusion))
+    for question in message.questions:
+        yield question.text
+        yield from question.responses
+        yield from filter(None, (question.conclude_on,))
 
 
 def _freeze(value: Any) -> Any:

@@ -34,6 +34,11 @@ class PhoneProblem:
     hint: str | None = None
 
 
+_EXTENSION_PROBLEM = PhoneProblem(
+    "an extension cannot be texted", "write the number without it, if it is a mobile's"
+)
+
+
 def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
     """Return a phone in E.164 form, or why it is refused.
 
@@ -50,9 +55,7 @@ def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
             "format the column as text in the spreadsheet, paste the numbers again, and export",
         )
     if _EXTENSION.search(text):
-        return PhoneProblem(
-            "an extension cannot be texted", "write the number without it, if it is a mobile's"
-        )
+        return _EXTENSION_PROBLEM
     if _LETTERS.search(text):
         return PhoneProblem("it has letters in it", "write digits alone")
     return _parse_digits(text.removesuffix(".0"), region)
@@ -62,15 +65,19 @@ def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
     try:
         number = phonenumbers.parse(text, region)
     except NumberParseException as error:
-        return _explain_parse(error, region)
+        return _explain_parse(error, is_national=not text.startswith("+"), region=region)
+    if number.extension:
+        return _EXTENSION_PROBLEM
     if phonenumbers.is_valid_number(number):
         return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
     possible = phonenumbers.is_possible_number_with_reason(number)
+    if possible == ValidationResult.IS_POSSIBLE_LOCAL_ONLY and text.startswith("+"):
+        possible = ValidationResult.TOO_SHORT
     return PhoneProblem(_REASONS.get(possible, "nobody has such a number: its range is not allocated"))
 
 
-def _explain_parse(error: NumberParseException, region: str | None) -> PhoneProblem:
-    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and region is None:
+def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> PhoneProblem:
+    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and is_national and region is None:
         return PhoneProblem(
             "it does not start with + and a country code",
             "write it as in +14155550101, or say which country's numbers these are with `region`",
@@ -82,6 +89,16 @@ def _explain_parse(error: NumberParseException, region: str | None) -> PhoneProb
     if error.error_type == NumberParseException.TOO_LONG:
         return PhoneProblem("it has too many digits")
     return PhoneProblem("it is not a phone number", "write it as in +14155550101")
+
+
+def mask_written(written: str) -> str:
+    """Return a phone as it was written, but for the digits between its first and its last two.
+
+    What is wrong with it can still be seen; whose it is cannot. A job's log may be public.
+    """
+    digits = [index for index, character in enumerate(written) if character.isdigit()]
+    hidden = frozenset(digits[2:-2])
+    return "".join("•" if index in hidden else character for index, character in enumerate(written))
 
 
 def mask_phone(phone: str) -> str:

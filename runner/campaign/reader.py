@@ -43,6 +43,7 @@ class _Reader:
         tag = data.get("tag", name)
         return Campaign(
             name=name,
+            position=self._position(data, "name"),
             file=self._document.file,
             root=self._root,
             messages=tuple(self._message(item, tag) for item in data["messages"]),
@@ -100,6 +101,6 @@ class _Reader:
         place = self._document.place(container, key)
         if place is None or place.style != "|":
             return TemplateText(source, position, position.line, position.column, is_block=False)
-        first = self._document.lines[position.line] if position.line < len(self._document.lines) else ""
+        first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)

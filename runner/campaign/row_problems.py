@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import known_names
 from runner.campaign.model import CsvRecipients
 from runner.campaign.table import fold_name
-from runner.campaign.template import variable_diagnostic
+from runner.campaign.text_place import variable_diagnostic
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
@@ -32,9 +33,20 @@ class RowReporter:
         self._said: set[object] = set()
         self._names: dict[int, list[str]] = {}
 
-    def report_failure(self, error: TemplateProblemError) -> None:
-        """Report a text that cannot be rendered; said once, however many recipients it fails for."""
-        self._add_once(error.diagnostic)
+    def report_failure(self, error: TemplateProblemError, recipient: Recipient | None) -> None:
+        """Report a text that cannot be rendered; said once, however many recipients it fails for.
+
+        Args:
+            error: what fails.
+            recipient: the first one for whom it fails; None if it is the same for everyone.
+        """
+        for diagnostic in error.diagnostics:
+            if diagnostic not in self._said:
+                self._said.add(diagnostic)
+                hint = diagnostic.hint
+                if recipient is not None:
+                    hint = f"first for the recipient in line {recipient.line} of {recipient.file.name}"
+                self._problems.add(replace(diagnostic, hint=hint))
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
         """Report a recipient's missing variables; one that no row of its source can have is said once."""

@@ -44,7 +44,7 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in given:
         if path.is_dir():
-            found.update(dict.fromkeys(sorted(filter(_is_campaign, path.rglob("*")))))
+            found.update(dict.fromkeys(file for file in sorted(path.rglob("*")) if _is_campaign(file, path)))
         elif path.exists():
             found[path] = None
     if not found:
@@ -56,8 +56,8 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def _is_campaign(file: Path) -> bool:
-    is_hidden = any(part.startswith(".") for part in file.parts if part not in (".", ".."))
+def _is_campaign(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
     return file.suffix in _ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 
 
@@ -91,7 +91,8 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path], problems: Pro
 def _repeated_name(campaign: Campaign, first: Path) -> Diagnostic:
     message = f"the name {campaign.name!r} is taken by {show_path(first)}"
     hint = "deliveries are known by the campaign's name: give each its own"
-    return Diagnostic("error", "campaign-name-repeated", message, campaign.file, 1, 1, hint)
+    place = campaign.position
+    return Diagnostic("error", "campaign-name-repeated", message, place.file, place.line, place.column, hint)
 
 
 def show_path(file: Path) -> str:

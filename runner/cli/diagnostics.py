@@ -40,13 +40,17 @@ def refuse_errors(problems: Problems, *, quiet: bool) -> None:
 def human_lines(problems: Problems) -> list[str]:
     """Return the problems as lines for people: place, what is wrong, what to do."""
     lines = []
+    said: tuple[Path, str, str | None] | None = None
     for diagnostic in problems:
         place = f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}"
         colour = "red" if diagnostic.severity == "error" else "yellow"
         label = click.style(diagnostic.severity, fg=colour, bold=True)
         lines.append(f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]")
-        if diagnostic.hint:
+        advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
+        # One problem in many rows has one remedy, said once.
+        if diagnostic.hint and advice != said:
             lines.append(f"    {printable(diagnostic.hint)}")
+        said = advice
     lines += [f"{show_path(file)}: and {count:,} more [{code}]" for code, file, count in problems.omitted()]
     return lines
 

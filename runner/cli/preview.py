@@ -11,9 +11,10 @@ import click
 
 from runner.campaign.audience import AudienceTally, Recipient, iterate_audience
 from runner.campaign.conversation import Bubble, iterate_bubbles
+from runner.campaign.include import include_folder
 from runner.campaign.payload import MessageRenderer
 from runner.campaign.phone import PhoneProblem, mask_phone, parse_phone
-from runner.campaign.template import TextCompiler, include_folder
+from runner.campaign.template import TextCompiler
 from runner.cli.console import print_json
 from runner.cli.diagnostics import printable, refuse_errors
 from runner.cli.scope import Scope, format_option, single_scope

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.campaign.template import TextCompiler, include_folder
+from runner.campaign.include import include_folder
+from runner.campaign.template import TextCompiler
 from runner.cli.console import note
 from runner.cli.reconcile import reconcile_campaigns
 from runner.cli.scope import Scope, target_scope

@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, Recipient, iterate_audience, read_excluded
+from runner.campaign.include import include_folder
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, Campaign, CsvRecipients
 from runner.campaign.payload import MessageRenderer, Payload
 from runner.campaign.row_problems import RowReporter
-from runner.campaign.template import (
-    MissingVariablesError,
-    TemplateProblemError,
-    TextCompiler,
-    include_folder,
-)
+from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.errors import PlanChangedError
 from runner.plan.model import CampaignPlan, Disposition, MessagePlan, PlannedLaunch, PlanOptions
 from runner.source.diagnostic import Diagnostic, Problems
@@ -79,9 +75,8 @@ class Planner:
             The plan; None if there are errors.
         """
         before = problems.error_count
+        # If some texts are no templates, the audience is checked with the others all the same.
         self._renderers = list(self._compile(problems))
-        if problems.error_count > before:
-            return None
         counts = [MessagePlan(renderer.message.id, renderer.message.tag) for renderer in self._renderers]
         digest = hashlib.blake2b(digest_size=16)
         tally = AudienceTally()
@@ -99,12 +94,7 @@ class Planner:
             return None
         self._add_up(counts, tally)
         if not tally.rows:
-            position = self._campaign.messages[0].position
-            problems.add(
-                Diagnostic(
-                    "warning", "audience-empty", "this campaign has no recipients", position.file, 1, 1
-                )
-            )
+            problems.add(_empty_audience(self._campaign))
         return CampaignPlan(
             self._campaign,
             self._target,
@@ -151,7 +141,7 @@ class Planner:
             try:
                 renderer = MessageRenderer(message, compiler)
             except TemplateProblemError as error:
-                problems.add(error.diagnostic)
+                problems.extend(error.diagnostics)
             else:
                 if self._options.only in (None, message.id):
                     yield renderer
@@ -188,7 +178,7 @@ class Planner:
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:
-            reporter.report_failure(error)
+            reporter.report_failure(error, recipient if renderer.names else None)
         return _Assignment(index, "to_send")
 
     def _add_up(self, counts: list[MessagePlan], tally: AudienceTally) -> None:
@@ -217,6 +207,12 @@ def _count(plan: MessagePlan, assignment: _Assignment) -> None:
         plan.segments += payload.segments
         if payload.costly is not None:
             plan.costly_characters[payload.costly] = plan.costly_characters.get(payload.costly, 0) + 1
+
+
+def _empty_audience(campaign: Campaign) -> Diagnostic:
+    place = campaign.recipients[0].position
+    words = "this campaign has no recipients: no row holds a phone"
+    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
 
 
 def _hold_back(assignment: _Assignment) -> _Assignment:

@@ -41,5 +41,8 @@ def reading_root(file: Path, *, current: Path) -> Path:
 
 def is_readable_below(file: Path, roots: tuple[Path, ...]) -> bool:
     """Return whether `file`, its links followed, stands below one of `roots`."""
-    real = file.resolve()
+    try:
+        real = file.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL in the name
+        return False
     return any(real.is_relative_to(root.resolve()) for root in roots)

@@ -101,9 +101,10 @@ def _explain_type(violation: Violation, document: YamlDocument, path: list[Key])
 
 def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     allowed = [str(value) for value in violation.value]
-    close = difflib.get_close_matches(str(violation.instance), allowed, n=1, cutoff=0.6)
+    folded = {value.casefold(): value for value in allowed}
+    close = difflib.get_close_matches(str(violation.instance).casefold(), folded, n=1, cutoff=0.6)
     message = f"{_named(path)} is {_shown(violation.instance)}" + (
-        f": did you mean `{close[0]}`?" if close else ""
+        f": did you mean `{folded[close[0]]}`?" if close else ""
     )
     yield _diagnostic("value-not-allowed", message, document, path, hint=f"one of: {', '.join(allowed)}")
 

@@ -7,10 +7,6 @@ wrote and where it began.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import yaml
 
 _QUOTES = "put a text that contains `: ` in quotes"
 _INDENTATION = "check this line's indentation: the entries of one list or mapping start in one column"
@@ -28,18 +24,23 @@ class SyntaxFault:
     hint: str | None
 
 
-def explain_syntax(error: yaml.MarkedYAMLError, text: str) -> SyntaxFault:
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a text. `line` and `column` count from 0."""
+
+    line: int
+    column: int
+
+
+def explain_syntax(problem: str, noticed: Spot, began: Spot, text: str) -> SyntaxFault:
     """Return a parser's error as people understand it.
 
     Args:
-        error: as PyYAML raised it.
+        problem: libyaml's words.
+        noticed: where it noticed.
+        began: where what it was reading began.
         text: what was parsed.
     """
-    noticed = error.problem_mark or error.context_mark
-    began = error.context_mark or noticed
-    if noticed is None or began is None:
-        return SyntaxFault(f"this is not YAML: {error.problem}", 1, 1, None)
-    problem = error.problem or ""
     if problem == "found unexpected end of stream":
         return _at(began, "this quote is never closed", "close it where the text ends")
     if problem.startswith("could not find expected ':'"):
@@ -49,7 +50,7 @@ def explain_syntax(error: yaml.MarkedYAMLError, text: str) -> SyntaxFault:
     return _at(noticed, f"this is not YAML: {problem}", _hint_for(problem, noticed, began, text))
 
 
-def _hint_for(problem: str, noticed: yaml.Mark, began: yaml.Mark, text: str) -> str | None:
+def _hint_for(problem: str, noticed: Spot, began: Spot, text: str) -> str | None:
     before = _line(noticed, text)[: noticed.column]
     if problem.startswith("mapping values are not allowed"):
         return _QUOTES if ": " in before else "check this line's indentation"
@@ -61,17 +62,17 @@ def _hint_for(problem: str, noticed: yaml.Mark, began: yaml.Mark, text: str) -> 
     return _ESCAPE if problem == "found unknown escape character" else None
 
 
-def _refuse_character(mark: yaml.Mark, text: str) -> SyntaxFault:
-    character = _line(mark, text)[mark.column : mark.column + 1]
+def _refuse_character(spot: Spot, text: str) -> SyntaxFault:
+    character = _line(spot, text)[spot.column : spot.column + 1]
     if character == "\t":
-        return _at(mark, "a tab stands in the indentation", "YAML is indented with blanks: replace the tab")
-    return _at(mark, f"a text cannot start with `{character}` here", "put it in quotes")
+        return _at(spot, "a tab stands in the indentation", "YAML is indented with blanks: replace the tab")
+    return _at(spot, f"a text cannot start with `{character}` here", "put it in quotes")
 
 
-def _at(mark: yaml.Mark, message: str, hint: str | None) -> SyntaxFault:
-    return SyntaxFault(message, mark.line + 1, mark.column + 1, hint)
+def _at(spot: Spot, message: str, hint: str | None) -> SyntaxFault:
+    return SyntaxFault(message, spot.line + 1, spot.column + 1, hint)
 
 
-def _line(mark: yaml.Mark, text: str) -> str:
+def _line(spot: Spot, text: str) -> str:
     lines = text.splitlines()
-    return lines[mark.line] if mark.line < len(lines) else ""
+    return lines[spot.line] if spot.line < len(lines) else ""

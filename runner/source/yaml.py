@@ -16,7 +16,7 @@ import yaml
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, Place, YamlDocument, refuse_document
-from runner.source.syntax import explain_syntax
+from runner.source.syntax import Spot, explain_syntax
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -56,7 +56,10 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         for event in yaml.parse(text, Loader=_Loader):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        fault = explain_syntax(error, text)
+        noticed = error.problem_mark or error.context_mark
+        fault = explain_syntax(
+            error.problem or "", _spot(noticed), _spot(error.context_mark or noticed), text
+        )
         refuse_document(file, "yaml-syntax", fault.message, fault.line, fault.column, fault.hint)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -65,6 +68,10 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         message = f"the character {shown} may not stand in YAML"
         refuse_document(file, "yaml-character", message, line, column, "remove it")
     return YamlDocument(file, builder.root, text.splitlines(), builder.problems, builder.places)
+
+
+def _spot(mark: yaml.Mark | None) -> Spot:
+    return Spot(mark.line, mark.column) if mark else Spot(0, 0)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,135 @@
+"""Phones, held against the library that knows every country's numbers."""
+
+from __future__ import annotations
+
+import phonenumbers
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from phonenumbers import PhoneNumberFormat, PhoneNumberType
+
+from runner.campaign.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+
+REGIONS = ["US", "GB", "DE", "FR", "IT", "BR", "IN", "MX", "AU", "CH", "SG", "NG"]
+
+
+def example_of(region: str) -> phonenumbers.PhoneNumber:
+    number = phonenumbers.example_number_for_type(region, PhoneNumberType.MOBILE)
+    assert number is not None
+    return number
+
+
+EXAMPLES = {region: example_of(region) for region in REGIONS}
+E164 = {region: phonenumbers.format_number(EXAMPLES[region], PhoneNumberFormat.E164) for region in REGIONS}
+
+DRESSINGS = st.sampled_from(["{}", " {} ", "'{}", "{}.0", "\t{}\n", " '{}", "\N{NO-BREAK SPACE}{}"])
+ALPHABET = st.sampled_from(
+    [*"0123456789", *"0123456789", *"+-() ./,;#x'*", "E", "a", "٣", "３", "\N{EN DASH}"]
+)
+
+
+@given(st.sampled_from(REGIONS), DRESSINGS, st.sampled_from([None, *REGIONS]))
+def test_international_numbers_need_no_region(region: str, dressing: str, given_region: str | None) -> None:
+    """An E.164 or internationally written number is itself, whatever region is given and however dressed."""
+    for form in (PhoneNumberFormat.E164, PhoneNumberFormat.INTERNATIONAL):
+        written = dressing.format(phonenumbers.format_number(EXAMPLES[region], form))
+        assert parse_phone(written, given_region) == E164[region]
+
+
+@given(st.sampled_from(REGIONS), DRESSINGS)
+def test_national_numbers_belong_to_their_region(region: str, dressing: str) -> None:
+    """A number in national form is that of its region."""
+    written = phonenumbers.format_number(EXAMPLES[region], PhoneNumberFormat.NATIONAL)
+    assert parse_phone(dressing.format(written), region) == E164[region]
+
+
+@settings(max_examples=500)
+@given(st.text(ALPHABET, min_size=1, max_size=18), st.sampled_from([None, *REGIONS]))
+def test_what_is_accepted_is_valid_and_in_e164(written: str, region: str | None) -> None:
+    """An accepted phone is a valid number in E.164 form, and parsing it again changes nothing."""
+    parsed = parse_phone(written, region)
+    if isinstance(parsed, PhoneProblem):
+        assert parsed.reason
+        return
+    number = phonenumbers.parse(parsed, None)
+    assert phonenumbers.is_valid_number(number)
+    assert phonenumbers.format_number(number, PhoneNumberFormat.E164) == parsed
+    assert number.extension is None
+    for again in (None, *REGIONS):
+        assert parse_phone(parsed, again) == parsed
+
+
+@settings(max_examples=500)
+@given(st.text(st.sampled_from("0123456789+-() "), max_size=16), st.sampled_from([None, *REGIONS]))
+def test_plain_digits_are_what_the_library_says(written: str, region: str | None) -> None:
+    """Digits and punctuation are accepted exactly if the library calls them a valid number."""
+    try:
+        number = phonenumbers.parse(written.strip(), region)
+        is_valid = phonenumbers.is_valid_number(number)
+    except phonenumbers.NumberParseException:
+        is_valid = False
+    assert isinstance(parse_phone(written, region), str) is is_valid
+
+
+@pytest.mark.parametrize(
+    ("written", "region", "reason"),
+    [
+        ("", None, "it is blank"),
+        ("  '", None, "it is blank"),
+        ("1.4155E+10", "US", "a spreadsheet has rounded it, its last digits are gone"),
+        ("1,4155E+10", "DE", "a spreadsheet has rounded it, its last digits are gone"),
+        ("4e9", "US", "a spreadsheet has rounded it, its last digits are gone"),
+        ("+14155550101 ext. 5", None, "an extension cannot be texted"),
+        ("+14155550101x5", None, "an extension cannot be texted"),
+        ("+14155550101#5", None, "an extension cannot be texted"),
+        ("+14155550101;ext=5", None, "an extension cannot be texted"),
+        ("+14155550101,,5", None, "an extension cannot be texted"),
+        ("+1800FLOWERS", None, "it has letters in it"),
+        ("tel:+14155550101", None, "it has letters in it"),
+        ("unknown", "US", "it has letters in it"),
+        ("+1415555", None, "it has too few digits"),
+        ("911", "US", "it has too few digits"),
+        ("1", "US", "it is not a phone number"),
+        ("+14155550101234", None, "it has too many digits"),
+        ("+1" + "4" * 30, None, "it has too many digits"),
+        ("+19995550101", None, "nobody has such a number: its range is not allocated"),
+        ("+9991234567", None, "its country code does not exist"),
+        ("555 0101", "US", "its area code is missing"),
+        ("+4917", None, "it has too few digits"),
+        ("4155550101", None, "it does not start with + and a country code"),
+        ("004915112345678", None, "it does not start with + and a country code"),
+        ("-", "US", "it is not a phone number"),
+        ("+", None, "it is not a phone number"),
+    ],
+)
+def test_refusals_say_why(written: str, region: str | None, reason: str) -> None:
+    """What is refused is refused for the reason that a person would give."""
+    parsed = parse_phone(written, region)
+    assert isinstance(parsed, PhoneProblem)
+    assert parsed.reason == reason
+
+
+@given(st.text(max_size=30), st.sampled_from([None, "US", "DE"]))
+def test_any_text_is_a_phone_or_a_problem(written: str, region: str | None) -> None:
+    """No text makes the parser fail."""
+    assert isinstance(parse_phone(written, region), (str, PhoneProblem))
+
+
+@pytest.mark.parametrize(
+    ("written", "masked"),
+    [
+        ("+14155550101", "+14•••••••01"),
+        ("(415) 555-0101", "(41•) •••-••01"),
+        ("911", "911"),
+        ("1.4155E+10", "1.4•••E+10"),
+        ("", ""),
+    ],
+)
+def test_written_phones_are_masked_in_the_middle(written: str, masked: str) -> None:
+    """A phone as written keeps its shape, its first two and its last two digits."""
+    assert mask_written(written) == masked
+
+
+def test_phones_are_masked_for_people() -> None:
+    """An E.164 phone shows its first two and its last two digits."""
+    assert mask_phone("+14155550101") == "+14•••••••01"

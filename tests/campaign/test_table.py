@@ -1,0 +1,140 @@
+"""CSV files as people have them, held against the standard library's reader."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.campaign.table import TableProblemError, fold_name, open_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=4, unique=True)
+CELLS = st.text(
+    st.one_of(st.sampled_from([*",;\t|\"\n\r '", "ö", "€", "👍"]), st.characters(codec="utf-8")), max_size=8
+)
+TABLES = NAMES.flatmap(
+    lambda names: st.tuples(
+        st.just(names), st.lists(st.lists(CELLS, min_size=len(names), max_size=len(names)), max_size=6)
+    )
+)
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
+SPECIAL = re.compile(r"[\",;\t|\r\n]")
+
+
+def write_row(row: list[str], delimiter: str, line_end: str, *, quote_all: bool) -> str:
+    """Return a record as RFC 4180 writes it."""
+    quoted = [
+        '"' + cell.replace('"', '""') + '"' if quote_all or SPECIAL.search(cell) else cell for cell in row
+    ]
+    return delimiter.join(quoted) + line_end
+
+
+@given(
+    TABLES,
+    st.sampled_from(",;\t|"),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.booleans(),
+)
+def test_reads_what_was_written(
+    tmp_path: Path,
+    table: tuple[list[str], list[list[str]]],
+    delimiter: str,
+    line_end: str,
+    encoding: str,
+    quote_all: bool,  # noqa: FBT001  hypothesis passes it
+) -> None:
+    """Every written row comes back, with the line it starts in, whatever delimiter, quotes and encoding."""
+    names, rows = table
+    written = [write_row(row, delimiter, line_end, quote_all=quote_all) for row in [names, *rows]]
+    file = tmp_path / "table.csv"
+    file.write_bytes("".join(written).encode(encoding))
+    expected = []
+    line = 1
+    for row, text in zip([names, *rows], written, strict=True):
+        if "".join(row).strip():
+            expected.append((line, row))
+        line += len(LINE_BREAK.findall(text))
+    with open_table(file) as found:
+        assert found.header == names
+        assert [(row.line, row.cells) for row in found.rows] == expected[1:]
+    stream = io.StringIO(file.read_bytes().decode(encoding), newline="")
+    assert [row for _, row in expected] == [
+        row for row in csv.reader(stream, delimiter=delimiter) if "".join(row).strip()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [("phone", 0), ("Phone", 0), ("first_name", 1), ("FIRST-NAME", 1), ("firstname", 1), ("nobody", None)],
+)
+def test_columns_are_found_as_people_write_them(tmp_path: Path, wanted: str, index: int | None) -> None:
+    """Case, blanks, `_` and `-` make no difference in a column's name."""
+    file = tmp_path / "table.csv"
+    file.write_text(" Phone ,First Name,\n", encoding="utf-8")
+    with open_table(file) as table:
+        assert table.find_column(wanted) == index
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "line"),
+    [
+        (b"", "csv-empty", 1),
+        (b"\xef\xbb\xbf", "csv-empty", 1),
+        (b"\n\n", "csv-empty", 1),
+        (b"a,b,A\n", "csv-duplicate-column", 1),
+        (b"first name,first_name\n", "csv-duplicate-column", 1),
+        (b'a,b\n1,"2\n3,4\n', "csv-syntax", 2),
+        (b'a,b\n1,"2"x\n', "csv-syntax", 2),
+        (b'a,b\n"1\n1",2\n3,"4"5\n', "csv-syntax", 4),
+        (b"a,b\n1,2\n3,\x81\n", "csv-encoding", 3),
+        (b"\x8d,b\n", "csv-encoding", 1),
+        (b"a,b\n" + b"1,2\n" * 5_000 + b"3,\x9d\n", "csv-encoding", 5_002),
+        (b"a,b\n" + b"x" * 140_000 + b",1\n", "csv-syntax", 2),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], "csv-encoding", 1),
+    ],
+)
+def test_unreadable_files_say_where(tmp_path: Path, raw: bytes, code: str, line: int) -> None:
+    """A file that cannot be read is refused at the line at which it cannot."""
+    file = tmp_path / "table.csv"
+    file.write_bytes(raw)
+    with pytest.raises(TableProblemError) as caught, open_table(file) as table:
+        list(table.rows)
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.line) == (code, line)
+
+
+def test_what_is_not_utf_8_is_read_as_windows_1252(tmp_path: Path) -> None:
+    """An old spreadsheet's file is read, and a warning points at the first line that isn't UTF-8."""
+    file = tmp_path / "table.csv"
+    file.write_bytes("name;city\nAda;Rome\nZoë;Nîmes\n€;“x”\n".encode("cp1252"))
+    with open_table(file) as table:
+        assert [row.cells for row in table.rows] == [["Ada", "Rome"], ["Zoë", "Nîmes"], ["€", "“x”"]]
+        assert table.guess is not None
+        assert (table.guess.severity, table.guess.line) == ("warning", 3)
+
+
+def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
+    """A file that is gone by the time it is read is refused with a reason."""
+    with pytest.raises(TableProblemError) as caught, open_table(tmp_path / "gone.csv"):
+        pass
+    assert caught.value.diagnostic.message == "this file cannot be read: No such file or directory"
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_table_or_a_problem(tmp_path: Path, raw: bytes) -> None:
+    """No bytes make the reader fail in another way than with a problem."""
+    file = tmp_path / "table.csv"
+    file.write_bytes(raw)
+    with contextlib.suppress(TableProblemError), open_table(file) as table:
+        names = [name for name in table.header if name]
+        assert len({fold_name(name) for name in names}) == len(names)
+        assert all(row.line >= 1 for row in table.rows)

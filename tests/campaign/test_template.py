@@ -1,0 +1,360 @@
+"""Campaign texts: strict about what is missing, bounded in time and size, shut off from the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.campaign.bounds import MAX_LENGTH
+from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runner.campaign.model import TemplateText, Variables
+
+    Render = Callable[..., str]
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> TextCompiler:
+    return TextCompiler(tmp_path)
+
+
+@pytest.fixture
+def render(compiler: TextCompiler, text: Callable[[str], TemplateText]) -> Render:
+    """Render a template for one recipient."""
+
+    def render_text(source: str, **variables: object) -> str:
+        given_variables: Variables = variables  # type: ignore[assignment]
+        return compiler.compile(text(source)).render(given_variables)
+
+    return render_text
+
+
+@pytest.mark.parametrize(
+    ("source", "variables", "rendered"),
+    [
+        ("Hello {{ name }}!", {"name": "Ada"}, "Hello Ada!"),
+        ("  Hello\n\n", {}, "Hello"),
+        ("{{ name | default('there') }}", {}, "there"),
+        ("{{ name | d('there') | title }}", {"name": "ada"}, "Ada"),
+        ("{% if name is defined %}{{ name }}{% else %}you{% endif %}", {}, "you"),
+        ("{% for a in items %}{{ loop.index }}{{ a }} {% endfor %}", {"items": ["x", "y"]}, "1x 2y"),
+        ("{{ items | join(', ') }}", {"items": ["x", "y"]}, "x, y"),
+        ("{{ price | round(2) }} {{ 7 // 2 }} {{ 2 ** 10 }}", {"price": 1.239}, "1.24 3 1024"),
+        ("{{ shop.name }} {{ shop['name'] }}", {"shop": {"name": "Acme"}}, "Acme Acme"),
+        ("{% set x = 3 %}{{ x * 2 }}", {}, "6"),
+        ("{{ '%s-%02d' | format('a', 7) }}", {}, "a-07"),
+        ("{{ name.upper() }} {{ name | length }}", {"name": "Ada"}, "ADA 3"),
+        ("{{ '<b>' }} & {{ \"'\" }}", {}, "<b> & '"),
+        ("{# a comment #}Hello", {}, "Hello"),
+        ("{% for n in range(3) %}{{ n }}{% endfor %}", {}, "012"),
+        ("{% include 'gone.j2' ignore missing %}Hello", {}, "Hello"),
+    ],
+)
+def test_renders(render: Render, source: str, variables: dict[str, object], rendered: str) -> None:
+    """What the language offers does what Jinja2 says, with outer blanks removed."""
+    assert render(source, **variables) == rendered
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("{{ a }}", ["a"]),
+        ("{{ b }} {{ a }} {{ b }}", ["b", "a"]),
+        ("{% if a %}x{% endif %}{{ b }}", ["a", "b"]),
+        ("{{ a | upper }}", ["a"]),
+        ("{{ a.name }}", ["a"]),
+        ("{{ a | default(b) }}", ["b"]),
+        ("{% for x in a %}{{ x }}{% endfor %}{{ b }}", ["a", "b"]),
+        ("{{ a + 1 }}{{ 1 + b }}", ["a", "b"]),
+        ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d() }}", ["a", "b", "c", "d"]),
+        ("{% if a > 3 or b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["a", "b", "c", "d"]),
+        ("{{ a | round }}{{ b | int }}{{ c | join }}{{ d | length }}", ["a", "b", "c", "d"]),
+        ("{% for x in range(a) %}{% endfor %}", ["a"]),
+        ("{{ a ~ b }}{{ -c }}{{ 'x' if d else 'y' }}", ["a", "b", "c", "d"]),
+    ],
+)
+def test_missing_variables_are_named_all_at_once(render: Render, source: str, missing: list[str]) -> None:
+    """A text that lacks variables names each of them once, in the order in which it asks."""
+    with pytest.raises(MissingVariablesError) as caught:
+        render(source)
+    assert [name for name, _ in caught.value.missing] == missing
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__ }}",
+        "{{ ''['__class__'] }}",
+        "{{ '' | attr('__class__') }}",
+        "{{ ().__class__.__bases__[0].__subclasses__() }}",
+        "{{ '{0.__class__}'.format('') }}",
+        "{{ '%(a)s' % {'a': 1} }}",
+        "{{ name.__init__.__globals__ }}",
+        "{{ range.__self__ }}",
+        "{{ self }}",
+        "{{ self._TemplateReference__context }}",
+        "{{ cycler }}",
+        "{{ lipsum() }}",
+        "{{ namespace() }}",
+        "{{ dict(a=1) }}",
+        "{{ name | map(attribute='__class__') | list | join }}",
+        "{{ [name] | map('attr', '__class__') | join }}",
+        "{{ [name] | selectattr('__class__') | list | first }}",
+        "{{ [name] | random }}",
+        "{{ name | pprint }}",
+        "{{ name | tojson }}",
+        "{{ loop }}",
+        "{% set ns = namespace(x=1) %}",
+        "{{ name.encode() }}",
+        "{{ items.append(1) }}",
+        "{% for a in [1] %}{{ loop.cycle('a') }}{{ loop.changed(1) }}{% endfor %}",
+    ],
+)
+def test_reaches_nothing_beyond_its_variables(render: Render, source: str) -> None:
+    """Attributes of Python's objects, the environment and chance are out of a text's reach."""
+    with pytest.raises((TemplateProblemError, MissingVariablesError)):
+        render(source, name="Ada", items=["x"])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+        "{% for a in range(99999999999) %}{% endfor %}",
+        "{% for a in range(6000) %}ab{% endfor %}",
+        "{{ 'a' * 10 ** 9 }}",
+        "{{ [1] * 10 ** 9 }}",
+        "{{ 9 ** 99999 }}",
+        "{{ 9 ** 9 ** 9 ** 9 ** 9 ** 9 }}",
+        "{{ 1.5 ** 99999 }}",
+        "{{ 'a' | replace('', 'b' * 9000) | replace('', 'b' * 9000) }}",
+        "{{ ('x' * 5000) | replace('x', 'xx') | replace('x', 'xx') }}",
+        "{{ '%99999999d' | format(1) }}",
+        "{{ '%*d' | format(99999999, 1) }}",
+        "{{ 'a' ~ 'b' * 9999 ~ 'c' * 9999 }}",
+        "{{ (['x' * 5000] * 100) | join }}",
+        "{% set x = 'a' * 5000 %}{{ x + x + x }}",
+        "{% set x = ['a' * 9000, 'b' * 9000] %}",
+        "{% set x = [[1], [2]] %}",
+        "{% for a in range(9000) %}{% include 'partial.j2' %}{% endfor %}",
+        "{{ range(9999) | list | sum | string * 99999 }}",
+        "{{ 'a'.title().upper().strip() * 99999 }}",
+        "{{ '1' | int * 10 ** 20000 }}",
+        "{{ " + "(" * 500 + "1" + ")" * 500 + " }}",
+        "{% if 1 %}" * 300 + "{% endif %}" * 300,
+    ],
+)
+def test_ends_in_bounded_time_and_size(render: Render, tmp_path: Path, source: str) -> None:
+    """What would run or grow beyond the bounds is refused, soon and without the memory it asks for."""
+    (tmp_path / "partial.j2").write_text("a{% include 'partial.j2' %}", encoding="utf-8")
+    with pytest.raises(TemplateProblemError):
+        render(source)
+
+
+EXPRESSIONS = st.sampled_from(
+    [
+        *("name", "items", "count", "gone", "shop", "loop", "loop.index", "self", "range(9)", "range(9999)"),
+        *(
+            "''",
+            "'a'",
+            "'%s'",
+            "'%9999d'",
+            "0",
+            "-1",
+            "1.5",
+            "10**9",
+            "[]",
+            "[1, 2]",
+            "{'a': 1}",
+            "true",
+            "none",
+        ),
+        *(
+            "[items]",
+            "{'a': items}",
+            "(1,)",
+            "''.__class__",
+            "name.upper",
+            "name.upper()",
+            "items[0]",
+            "shop.a.b",
+        ),
+        *("name[0]", "name[::-1]", "shop.items()", "name.split()", "items[9]", "9 % 0", "1 / 0", "'a' % 1"),
+    ]
+)
+OPERATORS = st.sampled_from(
+    ["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "is not", "|"]
+)
+FILTERS = st.sampled_from(
+    [
+        *(
+            "upper",
+            "join",
+            "join('')",
+            "replace('', name)",
+            "replace('a', 'aa')",
+            "round(99)",
+            "round(-99)",
+            "abs",
+        ),
+        *(
+            "format(1)",
+            "format(name, items)",
+            "string",
+            "list",
+            "sum",
+            "sum(start='')",
+            "map('upper')",
+            "first",
+        ),
+        *(
+            "map(attribute='a')",
+            "select",
+            "reject('odd')",
+            "sort",
+            "unique",
+            "max",
+            "min",
+            "truncate(3)",
+            "reverse",
+        ),
+        *(
+            "default('x')",
+            "d(gone)",
+            "length",
+            "int",
+            "float",
+            "dictsort",
+            "items",
+            "trim",
+            "title",
+            "nothing",
+        ),
+        *("wordcount", "selectattr('a')", "last", "count", "capitalize", "truncate(10**9, leeway=10**9)"),
+    ]
+)
+CHAINS = st.builds(
+    lambda left, operator, right, filters: (
+        f"({left} {operator} {right}){''.join(f' | {f}' for f in filters)}"
+    ),
+    EXPRESSIONS,
+    OPERATORS,
+    EXPRESSIONS,
+    st.lists(FILTERS, max_size=4),
+)
+PIECES = st.one_of(
+    CHAINS.map("{{{{ {} }}}}".format),
+    CHAINS.map("{{% set name = {} %}}".format),
+    CHAINS.map("{{% if {} %}}".format),
+    CHAINS.map("{{% for a in {} %}}{{{{ a }}}}".format),
+    st.sampled_from(
+        [
+            *(
+                "{% endif %}",
+                "{% endfor %}",
+                "{% else %}",
+                "{% include 'loop.j2' %}",
+                "{% include 'ok.j2' %}",
+            ),
+            *(
+                "{{",
+                "}}",
+                "{%",
+                "%}",
+                "{#",
+                "{% raw %}",
+                "{% endraw %}",
+                "{% filter upper %}",
+                "{% endfilter %}",
+            ),
+            *(
+                "{% set x %}",
+                "{% endset %}",
+                "{% with a = items %}",
+                "{% endwith %}",
+                "{% macro m() %}",
+                "\n",
+                "text ",
+            ),
+            *(
+                "{% for a in items recursive %}",
+                "{{ loop(items) }}",
+                "{% do 1 %}",
+                "{% break %}",
+                "\x00",
+                "{{ a }}",
+            ),
+            *(
+                "{% autoescape true %}",
+                "{% endautoescape %}",
+                "{% for a, b in shop.items() %}",
+                "{% include items %}",
+            ),
+        ]
+    ),
+)
+BALANCED = st.tuples(CHAINS, st.lists(PIECES, max_size=3)).map(
+    lambda made: f"{{% for a in {made[0]} %}}{''.join(made[1])}{{% endfor %}}"
+)
+
+
+@pytest.mark.timeout(60)
+@settings(max_examples=600)
+@given(source=st.lists(PIECES | BALANCED, max_size=6).map("".join))
+def test_hostile_texts_end_with_a_short_text_or_a_reason(
+    tmp_path: Path, compiler: TextCompiler, text: Callable[[str], TemplateText], source: str
+) -> None:
+    """Whatever a text says, it renders to a bounded text, or fails with one of the two documented errors."""
+    (tmp_path / "loop.j2").write_text("a{% include 'loop.j2' %}", encoding="utf-8")
+    (tmp_path / "ok.j2").write_text("{{ name }}{% for b in items %}{{ b }}{% endfor %}", encoding="utf-8")
+    try:
+        compiled = compiler.compile(text(source))
+    except TemplateProblemError:
+        return
+    variables: Variables = {
+        "name": "Ada",
+        "items": ["x", "yz"],
+        "count": 7,
+        "shop": {"a": {"b": 1}, "c": [1]},
+    }
+    try:
+        rendered = compiled.render(variables)
+    except (MissingVariablesError, TemplateProblemError):
+        return
+    assert len(rendered) <= MAX_LENGTH
+    assert compiled.render(variables) == rendered
+
+
+def test_names_are_those_of_included_files_too(
+    tmp_path: Path, compiler: TextCompiler, text: Callable[[str], TemplateText]
+) -> None:
+    """A text knows the variables that it refers to, directly or through what it includes."""
+    (tmp_path / "footer.j2").write_text("{{ company }} {% set x = 1 %}{{ x }}", encoding="utf-8")
+    compiled = compiler.compile(
+        text("{{ name }}{% for a in range(2) %}{{ a }}{% endfor %}{% include 'footer.j2' %}")
+    )
+    assert compiled.names == {"name", "company"}
+
+
+def test_outlines_show_what_is_each_recipients_own(
+    compiler: TextCompiler, text: Callable[[str], TemplateText]
+) -> None:
+    """A text for everyone's eyes holds the names of personal variables in brackets."""
+    source = text("Hi {{ first_name }} of {{ company }}")
+    assert compiler.outline(source, {"company": "Acme"}) == "Hi [first_name] of Acme"
+    assert compiler.outline(text("{{ 1 / 0 }}"), {}) == "{{ 1 / 0 }}"
+
+
+def test_reasons_quote_no_values(render: Render) -> None:
+    """The reason why a text fails never quotes the recipient's values."""
+    with pytest.raises(TemplateProblemError) as caught:
+        render("{{ phone | round }}", phone="415 555 0101")
+    assert "555" not in caught.value.diagnostics[0].message
