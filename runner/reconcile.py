@@ -125,13 +125,12 @@ def _read_results(
 ) -> Iterator[ResultRecord]:
     """Read by launch when few have something new, by tag when that takes fewer requests."""
     if len(behind) <= expected // PAGE + 1:
-        for guid in sorted(behind):
-            yield from client.iterate_results(project_launch_guid=guid)
-        return
-    for tag in sorted({launch.tag for launch in behind.values()}):
-        for record in client.iterate_results(project_tag=tag):
-            if record.project_launch_guid in behind:
-                yield record
+        lists = [client.iterate_results(project_launch_guid=guid) for guid in sorted(behind)]
+    else:
+        tags = sorted({launch.tag for launch in behind.values()})
+        lists = [client.iterate_results(project_tag=tag) for tag in tags]
+    for records in lists:
+        yield from (record for record in records if record.project_launch_guid in behind)
 
 
 def _in_pages(records: Iterable[ResultRecord]) -> Iterator[list[ResultRecord]]:

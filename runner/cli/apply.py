@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -20,7 +21,7 @@ from runner.cli.trial import send_trial
 from runner.cli.workspace import Workspace, utc_now
 from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery, DeliverySummary
-from runner.errors import InterruptedRunError, LimitError, UsageError
+from runner.errors import InterruptedRunError, LimitError, RunnerError, UsageError
 from runner.ledger.record import refresh_lockfile
 from runner.plan.model import PlanOptions
 
@@ -164,8 +165,12 @@ class _Run:
             self._summaries[campaign.name] = delivery.summary
             try:
                 delivery.run(item.planner.iterate_launches())
-            finally:
-                self._write_lockfile(item)
+            except RunnerError:
+                # What ended the run is what the user has to hear, not that the lockfile suffers from it too.
+                with contextlib.suppress(RunnerError):
+                    self._write_lockfile(item)
+                raise
+            self._write_lockfile(item)
 
     def _write_lockfile(self, item: Planned) -> None:
         with self._ledger.reading() as connection:

@@ -79,15 +79,13 @@ def reconcile_campaigns(
 
 
 def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
-    if summary.missing_launches:
-        shown = ", ".join(summary.missing_launches[:3])
-        warn(
-            f"{name}: {len(summary.missing_launches):,} recorded launches are not listed by the service, "
-            f"first: {shown}"
-        )
+    missing = summary.missing_launches
+    if missing:
+        launches = count_words(len(missing), "recorded launch is", "recorded launches are")
+        warn(f"{name}: {launches} not listed by the service, first: {', '.join(missing[:3])}")
     if summary.results != summary.expected_results:
         warn(
-            f"{name}: the ledger holds {summary.results:,} results, "
+            f"{name}: the ledger holds {count_words(summary.results, 'result')}, "
             f"the service counts {summary.expected_results:,}; "
             "run `runner reconcile` again, results may have come in meanwhile"
         )

@@ -93,6 +93,9 @@ class Workspace:
             yield None
             return
         with Ledger(self.ledger_url) as ledger:
+            if ledger.is_blank():
+                yield None
+                return
             ledger.check_version()
             yield ledger
 

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from runner.errors import RunnerError
-from runner.ledger.deliveries import add_intents, record_outcomes
+from runner.ledger.deliveries import add_intents, read_guids, record_outcomes
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.model import Intent, LaunchState, Outcome
 from runner.service.model import SendReply
@@ -131,6 +131,8 @@ class Delivery:
         self._replies: SimpleQueue[tuple[_Flight, SendReply]] = SimpleQueue()
         self._in_flight = 0
         self._unrecorded: list[tuple[_Flight, SendReply]] = []
+        self._unobserved: list[tuple[_Flight, SendReply]] = []
+        self._guids: set[str] = set()
         self._halted = False
         self.summary = DeliverySummary()
 
@@ -144,6 +146,8 @@ class Delivery:
             RunnerError: the ledger could not be written, or another run holds some of the recipients.
                 What was in flight has been waited for, and recorded as far as that is possible.
         """
+        with self._ledger.reading() as connection:
+            self._guids = read_guids(connection, self._campaign_id)
         with ThreadPoolExecutor(self._concurrency, thread_name_prefix="send") as pool:
             try:
                 self._loop(pool, launches)
@@ -159,6 +163,7 @@ class Delivery:
             for flight, phones in self._commit(intents):
                 self._in_flight += 1
                 pool.submit(self._fly, flight, phones)
+            self._conclude_recorded()
             if not self._in_flight:
                 return
             self._collect()
@@ -193,12 +198,17 @@ class Delivery:
         except RunnerError:
             self._unrecorded = recorded
             raise
-        for flight, reply in recorded:
-            self._conclude(flight, reply)
+        self._unobserved += recorded
         return [
             (_Flight(launch_id, intent), phones)
             for launch_id, (intent, phones) in zip(ids, intended, strict=True)
         ]
+
+    def _conclude_recorded(self) -> None:
+        # Only after the next launches have gone: an observer that fails must leave no intent behind unsent.
+        recorded, self._unobserved = self._unobserved, []
+        for flight, reply in recorded:
+            self._conclude(flight, reply)
 
     def _conclude(self, flight: _Flight, reply: SendReply) -> None:
         intent = flight.intent
@@ -226,11 +236,20 @@ class Delivery:
 
     def _collect(self) -> None:
         """Wait for one reply, and take all that are there."""
-        self._unrecorded.append(self._replies.get())
-        self._in_flight -= 1
+        self._take_reply()
         while not self._replies.empty():
-            self._unrecorded.append(self._replies.get())
-            self._in_flight -= 1
+            self._take_reply()
+
+    def _take_reply(self) -> None:
+        flight, reply = self._replies.get()
+        self._in_flight -= 1
+        guid = reply.project_launch_guid
+        if guid in self._guids:
+            # A guid names one launch: whether this send made one, too, nobody can tell.
+            reply = SendReply("unknown", detail="the service named an earlier launch", status=reply.status)
+        elif guid is not None:
+            self._guids.add(guid)
+        self._unrecorded.append((flight, reply))
 
     def _collect_all(self) -> None:
         while self._in_flight:
@@ -238,6 +257,7 @@ class Delivery:
         # A last try: on a disk that is full again, intents without an outcome stay, and count as unknown.
         with contextlib.suppress(RunnerError):
             self._commit([])
+            self._conclude_recorded()
 
 
 def _outcome(flight: _Flight, reply: SendReply, at: str) -> Outcome:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, insert, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
@@ -35,21 +35,34 @@ class Ledger:
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether there is a ledger at `url`; a server is taken to have one."""
+        """Return whether there is a ledger at `url`; a server is taken to have one.
+
+        Raises:
+            LedgerError: the URL cannot be used.
+        """
         file = _sqlite_file(url)
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables if they are not there.
+        """Create the tables in a database that has none, all or nothing.
 
         Raises:
-            LedgerError: the database cannot be used, or was written by a newer version.
+            LedgerError: the database cannot be used, is another program's, or was written by a newer version.
         """
         with self.writing() as connection:
-            metadata.create_all(connection)
-            if connection.execute(select(info.c.value).where(info.c.name == _VERSION)).first() is None:
+            if _is_blank(connection):
+                metadata.create_all(connection)
                 connection.execute(insert(info).values(name=_VERSION, value=str(SCHEMA_VERSION)))
         self.check_version()
+
+    def is_blank(self) -> bool:
+        """Return whether nothing has been entered yet: a run that made the file may have been killed.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
+        with self.reading() as connection:
+            return _is_blank(connection)
 
     def check_version(self) -> None:
         """Refuse a ledger that this version cannot read.
@@ -105,8 +118,12 @@ class Ledger:
 
 
 def show_url(url: str) -> str:
-    """Return a ledger's URL without its password."""
-    return make_url(url).render_as_string(hide_password=True)
+    """Return a ledger's URL without its password.
+
+    Raises:
+        LedgerError: it is no URL.
+    """
+    return _parse_url(url).render_as_string(hide_password=True)
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -116,10 +133,19 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgre
     return sqlite.insert(table)
 
 
+def _is_blank(connection: Connection) -> bool:
+    tables = inspect(connection)
+    # A server's database may be shared with other programs; a file is one program's.
+    is_file = connection.dialect.name == "sqlite"
+    return not (tables.get_table_names() if is_file else tables.has_table(info.name))
+
+
 def _hint_for(error: DatabaseError) -> str | None:
     text = str(error.orig)
     if "full" in text:
         return "make room on the disk, then run the same command again: nothing was sent that is not recorded"
+    if "disk I/O" in text:
+        return "check the disk and its quota, then run the same command again: nothing was sent unrecorded"
     if "locked" in text:
         return "another run is using it; try again when that has ended"
     if "readonly" in text or "unable to open" in text:
@@ -130,27 +156,43 @@ def _hint_for(error: DatabaseError) -> str | None:
 
 
 def _sqlite_file(url: str) -> Path | None:
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+    parsed = _parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
         return None
+    if parsed.database in (None, "", ":memory:"):
+        raise LedgerError(
+            f"the ledger {url} would be forgotten when this command ends",
+            hint="name a file, as in sqlite:///path/to/ledger.sqlite",
+        )
     return Path(parsed.database)
 
 
-def _create_engine(url: str) -> Engine:
+def _parse_url(url: str) -> URL:
     try:
-        file = _sqlite_file(url)
-        if file is None:
-            return create_engine(url)
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        raise _unusable_url() from None
+
+
+def _create_engine(url: str) -> Engine:
+    file = _sqlite_file(url)
+    if file is not None:
         _create_private_file(file)
-        engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
+    try:
+        engine = create_engine(url, connect_args={} if file is None else {"timeout": _BUSY_TIMEOUT_S})
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
-        raise LedgerError(
-            "the ledger's URL is not one that can be used here",
-            hint="as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…",
-        ) from None
-    event.listen(engine, "connect", _configure_sqlite)
-    event.listen(engine, "begin", _begin_immediately)
+        raise _unusable_url() from None
+    if file is not None:
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_immediately)
     return engine
+
+
+def _unusable_url() -> LedgerError:
+    return LedgerError(
+        "the ledger's URL is not one that can be used here",
+        hint="as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…",
+    )
 
 
 def _create_private_file(file: Path) -> None:

@@ -146,18 +146,26 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
         connection.execute(release, free)
 
 
+def read_guids(connection: Connection, campaign_id: int) -> set[str]:
+    """Return the `project_launch_guid`s of a campaign's accepted launches."""
+    query = select(launches.c.project_launch_guid).where(
+        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.is_not(None)
+    )
+    return set(connection.execute(query).scalars())
+
+
 def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[LaunchRecord]) -> int:
     """Enter launches that only the lockfile knows of.
 
     Returns:
         How many there were.
     """
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.is_not(None)
-    )
-    present = set(connection.execute(query).scalars())
-    missing = [record for record in records if record.project_launch_guid not in present]
-    for record in missing:
+    present = read_guids(connection, campaign_id)
+    # By guid: a lockfile that git has merged can hold one launch twice.
+    missing = {
+        record.project_launch_guid: record for record in records if record.project_launch_guid not in present
+    }
+    for record in missing.values():
         values = {
             "campaign_id": campaign_id,
             "message": record.message,
@@ -187,7 +195,10 @@ def _absorb_recipients(
 
 
 def iterate_accepted(connection: Connection, campaign_id: int) -> Iterator[LaunchRecord]:
-    """Yield a campaign's accepted launches in the order of the lockfile: by message and key."""
+    """Yield a campaign's accepted launches in the order of the lockfile: by message and key.
+
+    A launch whose recipients are all entered under another one comes without recipients.
+    """
     query = (
         select(
             launches.c.id,
@@ -199,7 +210,9 @@ def iterate_accepted(connection: Connection, campaign_id: int) -> Iterator[Launc
             launches.c.outcome_at,
             deliveries.c.fingerprint,
         )
-        .join(deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False)))
+        .outerjoin(
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+        )
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)
     )
@@ -219,7 +232,8 @@ def iterate_accepted(connection: Connection, campaign_id: int) -> Iterator[Launc
                 row.outcome_at,
                 (),
             )
-        fingerprints.append(row.fingerprint)
+        if row.fingerprint is not None:
+            fingerprints.append(row.fingerprint)
     if current is not None:
         yield _with_recipients(current, fingerprints)
 

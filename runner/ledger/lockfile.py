@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import FingerprintKey
 
 _FIELDS = {"key", "message", "tag", "payload_digest", "project_launch_guid", "sent_at", "recipients"}
+_RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,12 @@ def read_lockfile(file: Path) -> Lockfile | None:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LockfileError(f"the lockfile {file} cannot be read: {error}") from None
+    except OSError as error:
+        raise LockfileError(
+            f"the lockfile {file} cannot be read: {error.strerror}", hint=_RESTORE_HINT
+        ) from None
+    except UnicodeDecodeError:
+        raise LockfileError(f"the lockfile {file} is not UTF-8", hint=_RESTORE_HINT) from None
     data = _parse(file, text)
     launches = tuple(
         LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data["launches"]
@@ -57,9 +62,12 @@ def read_lockfile(file: Path) -> Lockfile | None:
 
 
 def _parse(file: Path, text: str) -> dict[str, Any]:
-    hint = "restore it with git; nothing is sent as long as it is unclear who was texted"
     try:
         data = json.loads(text)
+    except RecursionError:
+        raise LockfileError(
+            f"the lockfile {file} is not JSON (nested too deeply)", hint=_RESTORE_HINT
+        ) from None
     except json.JSONDecodeError as error:
         conflict = "\n<<<<<<< " in text or text.startswith("<<<<<<< ")
         words = (
@@ -67,7 +75,7 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
             if conflict
             else f"is not JSON (line {error.lineno}, column {error.colno})"
         )
-        raise LockfileError(f"the lockfile {file} {words}", hint=hint) from None
+        raise LockfileError(f"the lockfile {file} {words}", hint=_RESTORE_HINT) from None
     head = data
     if isinstance(data, dict) and isinstance(data.get("launches"), list):
         # Launches that are plainly right are not shown to the validator, which is slow.
@@ -83,7 +91,9 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
                 f"the lockfile {file} was written by a newer version of runner", hint="update runner"
             )
         where = "/".join(str(key) for key in problem.absolute_path) or "its top level"
-        raise LockfileError(f"the lockfile {file} is damaged at {where}: {problem.message}", hint=hint)
+        raise LockfileError(
+            f"the lockfile {file} is damaged at {where}: {problem.message}", hint=_RESTORE_HINT
+        )
     return data  # type: ignore[no-any-return]
 
 

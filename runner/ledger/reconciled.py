@@ -127,7 +127,7 @@ def count_answered(connection: Connection, campaign_id: int) -> dict[str, int]:
         .where(launches.c.campaign_id == campaign_id)
         .group_by(launches.c.message)
     )
-    return dict(connection.execute(query).tuples().all())
+    return dict(connection.execute(query).all())
 
 
 _SUMMED = {

@@ -6,7 +6,7 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ class Identity:
     name: str
     file: Path
     target: str
-    state_key: str | None = None
+    state_key: str | None = field(default=None, repr=False)
 
     @property
     def lockfile(self) -> Path:
@@ -117,8 +117,7 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         row = find_campaign(connection, identity.target, identity.name)
         key = _choose_key(identity, lockfile, row)
         if key is None:
-            secret = identity.state_key
-            key = FingerprintKey.from_secret(secret) if secret else FingerprintKey.from_salt(new_salt)
+            key = _make_key(identity, row, new_salt)
         campaign_id = (
             row.id
             if row and row.has_launches
@@ -181,6 +180,14 @@ def _choose_key(
             hint="restore the lockfile with git; nothing is sent as long as it is unclear who was texted",
         )
     return keys[0] if keys else None
+
+
+def _make_key(identity: Identity, row: CampaignRow | None, new_salt: str) -> FingerprintKey:
+    if identity.state_key:
+        return FingerprintKey.from_secret(identity.state_key)
+    # Another run may have entered the campaign and be about to send: with a salt of its own each
+    # of the two would find that the other's recipients look new.
+    return FingerprintKey.from_salt(row.salt if row and row.salt else new_salt)
 
 
 def _open_key(identity: Identity, where: str, salt: str | None, name: str) -> FingerprintKey:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _this_thread = threading.local()
 
 # The library logs the address of each request, and the address carries the credentials.
-for _module in ("connectionpool", "connection"):
-    logging.getLogger(f"urllib3.{_module}").disabled = True
+logging.getLogger("urllib3").setLevel(logging.CRITICAL + 1)
 
 
 class NetworkError(Exception):

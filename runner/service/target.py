@@ -24,6 +24,7 @@ DEFAULT_CONCURRENCY = 16
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+_BASE_URL = re.compile(r"https?://[^?#@\s]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +118,36 @@ def choose_target(name: str | None, targets: Mapping[str, Any], environment: Map
         )
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
     base_url = base_url or settings.get("base_url")
-    state_key = environment.get(settings.get("state_key_env", "RUNNER_STATE_KEY")) or None
     if base_url is None:
         if chosen == SANDBOX:
-            return Target(SANDBOX, state_key=state_key)
+            return Target(SANDBOX, state_key=_read_state_key(chosen, settings, environment))
         known = ", ".join([SANDBOX, *targets["targets"]])
         raise ConfigurationError(
             f"nothing says where the target {chosen!r} is",
             hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
         )
-    _require_safe_url(base_url, insecure=settings.get("insecure", False))
+    host = _require_safe_url(base_url, insecure=settings.get("insecure", False))
+    if chosen == SANDBOX and not is_loopback(host):
+        raise ConfigurationError(
+            f"the target {SANDBOX!r} would text real people: its base URL leads to another machine",
+            hint="unset RUNNER_BASE_URL to use the sandbox, or give the service another name with --target",
+        )
     return Target(
         chosen,
         base_url.rstrip("/"),
         _read_credentials(chosen, settings, environment),
-        state_key,
+        _read_state_key(chosen, settings, environment),
         **_read_limits(settings.get("limits", {})),
     )
+
+
+def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+    variable = settings.get("state_key_env")
+    if variable is not None and not environment.get(variable):
+        raise ConfigurationError(
+            f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}"
+        )
+    return environment.get(variable or "RUNNER_STATE_KEY") or None
 
 
 def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:
@@ -175,13 +189,15 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _require_safe_url(base_url: str, *, insecure: bool) -> None:
+def _require_safe_url(base_url: str, *, insecure: bool) -> str:
+    """Return the host of a base URL that may be used."""
     try:
         parts = urlsplit(base_url)
-        host = parts.hostname or ""
+        # Asking for the port is what checks it.
+        host = "" if parts.port == 0 else parts.hostname or ""
     except ValueError:
         host = ""
-    if not host or parts.scheme not in ("http", "https") or parts.username or parts.query or parts.fragment:
+    if not host or not _BASE_URL.fullmatch(base_url):
         raise ConfigurationError(
             "the base URL is not one that can be used",
             hint="as in https://sms.example.com, without credentials, `?` or `#`; check RUNNER_BASE_URL",
@@ -191,6 +207,7 @@ def _require_safe_url(base_url: str, *, insecure: bool) -> None:
             f"the base URL http://{host} would send credentials and phone numbers unencrypted",
             hint="use https, or set `insecure: true` for this target in targets.yaml",
         )
+    return host
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,338 @@
+"""A service on a real socket that goes wrong on demand, and a repository whose campaign is sent to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from runner.service.target import Credentials, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PATIENCE_S = 30.0
+"""How long a test waits for something that must happen; it is never waited for in full."""
+USERNAME = "ada@example.com"
+API_KEY = "a&b=c/ü+%"
+"""Every character of it is written in another way somewhere: in a query, in JSON, in HTML."""
+PHONES = tuple(f"+1415555{number:04}" for number in range(100, 200))
+
+
+class Behaviour(TypedDict, total=False):
+    """What the service does with one send; what isn't said is as it should be.
+
+    Attributes:
+        accepts: whether it texts the phones. Default: yes.
+        status: of the answer. Default: 201.
+        body: of the answer. Default: a JSON object with the guid.
+        headers: beside the usual ones.
+        end: how the exchange ends, if not in a whole answer: `drop` closes the connection before
+            answering, `reset` resets it, `half` closes it within the body, `noise` answers what is no
+            HTTP, `hold` answers when the test opens the gate.
+    """
+
+    accepts: bool
+    status: int
+    body: bytes
+    headers: dict[str, str]
+    end: Literal["drop", "reset", "half", "noise", "hold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came over the wire."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query's parameters, unquoted."""
+        return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The body as JSON."""
+        data: dict[str, Any] = json.loads(self.body)
+        return data
+
+
+class FaultyService:
+    """Counts what it accepted.
+
+    Attributes:
+        requests: all that came, in their order.
+        accepted: how often each phone was texted.
+        guids: of the accepted launches.
+        decide: says what happens to a send; is given its number, from 1, and the request.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.accepted: Counter[str] = Counter()
+        self.guids: list[str] = []
+        self.decide: Callable[[int, Request], Behaviour] = lambda _number, _request: {}
+        self._gate = threading.Event()
+        self._changed = threading.Condition()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.service = self
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let go of everything that is held, and end."""
+        self.open_gate()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Meet every send in one way, from now on."""
+        self.decide = lambda _number, _request: behaviour
+
+    def open_gate(self) -> None:
+        """Answer what is held, and hold nothing any more."""
+        self._gate.set()
+
+    def wait_at_gate(self) -> None:
+        """Wait until the test opens the gate."""
+        self._gate.wait(PATIENCE_S)
+
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until so many requests have come in all."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.requests) >= count, PATIENCE_S)
+
+    def take(self, request: Request) -> tuple[str, Behaviour]:
+        """Count a send; return its guid and what happens to it."""
+        with self._changed:
+            self.requests.append(request)
+            number = len(self.requests)
+        # Outside the lock: what a test does here may take its time, or open the ledger.
+        behaviour = self.decide(number, request)
+        guid = f"00000000-0000-4000-8000-{number:012}"
+        with self._changed:
+            if behaviour.get("accepts", True):
+                self.accepted.update(request.data["phone"])
+                self.guids.append(guid)
+            self._changed.notify_all()
+        return guid, behaviour
+
+
+class _Server(ThreadingHTTPServer):
+    service: FaultyService
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that vanish are what these tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
+        """Say nothing."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        request = Request(self.command, self.path, dict(self.headers.items()), body)
+        guid, behaviour = self.server.service.take(request)
+        end = behaviour.get("end")
+        if end == "hold":
+            self.server.service.wait_at_gate()
+        if end in ("drop", "reset", "noise"):
+            self._break_off(end)
+            return
+        content = behaviour.get("body", json.dumps({"project_launch_guid": guid}).encode())
+        self.send_response(behaviour.get("status", 201))
+        for name, value in behaviour.get("headers", {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content) + (100 if end == "half" else 0)))
+        self.end_headers()
+        self.wfile.write(content)
+        self.close_connection = self.close_connection or end == "half"
+
+    def _break_off(self, end: str) -> None:
+        self.close_connection = True
+        if end == "noise":
+            self.wfile.write(b"\x16\x03\x01 this is no HTTP\r\n\r\n")
+        if end == "reset":
+            # Lingering for 0 s turns the end of the connection into a reset.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def campaign(self) -> dict[str, Any]:
+        """The first campaign of its JSON output."""
+        campaign: dict[str, Any] = json.loads(self.out)["campaigns"][0]
+        return campaign
+
+
+class Repository:
+    """A folder with one campaign, which sends one text to each of its phones, one phone a launch.
+
+    Attributes:
+        folder: the repository's root.
+        ledger: the default ledger.
+        lockfile: the campaign's, on the target `live`.
+        campaign: the campaign file.
+    """
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.ledger = folder / ".runner" / "ledger.sqlite"
+        self.lockfile = folder / "campaigns" / "pulse.live.lock.json"
+        self.campaign = folder / "campaigns" / "pulse.yaml"
+        self._capture = capture
+
+    def write_campaign(self, count: int, *, per_send: int = 1) -> tuple[str, ...]:
+        """Write the campaign and return its phones."""
+        phones = PHONES[:count]
+        self.campaign.parent.mkdir(exist_ok=True)
+        recipients = "".join(f'  - phone: "{phone}"\n' for phone in phones)
+        self.campaign.write_text(
+            f"version: 1\nname: pulse\ntag: pulse-2026\nrecipients:\n{recipients}"
+            f"limits:\n  recipients_per_send: {per_send}\n"
+            "messages:\n  - id: ask\n    text: Hello, how are you?\n",
+            encoding="utf-8",
+        )
+        return phones
+
+    def apply(self, *arguments: str) -> Applied:
+        """Run `runner apply` inside this process."""
+        return self.run("apply", "--auto-approve", *arguments)
+
+    def run(self, *arguments: str) -> Applied:
+        """Run a command inside this process."""
+        code = run_command(arguments)
+        out, err = self._capture.readouterr()
+        return Applied(code, out, err)
+
+    def start(self, *arguments: str, prelude: str = "") -> subprocess.Popen[str]:
+        """Start `runner apply` as a process of its own.
+
+        Args:
+            arguments: after `apply --auto-approve`.
+            prelude: Python that the process runs first.
+        """
+        program = f"{prelude}\nimport sys\nfrom runner.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+        return subprocess.Popen(
+            [sys.executable, "-c", program, "apply", "--auto-approve", *arguments],
+            cwd=self.folder,
+            env=dict(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Ask the ledger, as another process would."""
+        with closing(sqlite3.connect(self.ledger, timeout=PATIENCE_S)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def count_recipients(self) -> dict[str, int]:
+        """Return the recipients of the ledger's deliveries, by the state of their launch."""
+        return dict(
+            self.query(
+                "SELECT state, count(*) FROM deliveries JOIN launches ON launches.id = launch_id GROUP BY state"
+            )
+        )
+
+
+@pytest.fixture
+def faulty() -> Iterator[FaultyService]:
+    """The service; it behaves well until it is told otherwise."""
+    service = FaultyService()
+    service.start()
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken and that nobody listens at: connections are refused."""
+    with closing(socket.socket()) as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[..., ServiceClient]]:
+    """Make a client of a base URL; `verify` and the target's limits may be given."""
+    connections = []
+
+    def make(base_url: str, *, verify: bool | str = True, **limits: Any) -> ServiceClient:
+        target = Target("live", base_url, Credentials(USERNAME, API_KEY), **limits)
+        connection = Connection(target, verify=verify)
+        connections.append(connection)
+        return ServiceClient(target, connection)
+
+    yield make
+    for connection in connections:
+        connection.close()
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path,
+    faulty: FaultyService,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Repository:
+    """A repository without a campaign yet, whose target `live` is the faulty service."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("BASE_URL", faulty.url), ("USERNAME", USERNAME), ("API_KEY", API_KEY)):
+        monkeypatch.setenv(f"RUNNER_{name}", value)
+    return Repository(tmp_path, capsys)

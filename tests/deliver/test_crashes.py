@@ -1,0 +1,193 @@
+"""Real processes, killed, interrupted and started twice: nobody is texted twice (design: delivery).
+
+Nothing here waits for time to pass: the service holds its answers until the test lets go of them.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request
+
+PATIENCE_S = 30
+TWO = ("--concurrency", "2")
+STOPPING = "Stopping: waiting for the sends in flight. Once more ends at once.\n"
+
+
+@contextmanager
+def started(repository: Repository, *arguments: str, prelude: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run `runner apply` as a process; kill what is left of it in the end."""
+    process = repository.start(*arguments, prelude=prelude)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def hold_from(faulty: FaultyService, first: int) -> None:
+    """Have the service accept everything, and keep its answers to itself from the n-th send on."""
+
+    def decide(number: int, _request: Request) -> Behaviour:
+        return {"end": "hold"} if number >= first else {}
+
+    faulty.decide = decide
+
+
+def assert_nobody_twice(faulty: FaultyService) -> None:
+    assert all(count == 1 for count in faulty.accepted.values())
+
+
+@pytest.mark.parametrize("answered", [0, 3, 8])
+def test_a_killed_run_texts_nobody_again(
+    repository: Repository, faulty: FaultyService, answered: int
+) -> None:
+    """Killed with requests in flight: the next run holds what may have been sent, and sends the rest."""
+    phones = repository.write_campaign(10)
+    hold_from(faulty, answered + 1)
+    with started(repository, *TWO) as process:
+        faulty.wait_for_requests(answered + 2)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    faulty.open_gate()
+    held = repository.count_recipients()
+    # In flight, waiting for a thread, or answered and not yet recorded: each has its intent.
+    assert 2 <= held["intent"] <= 4
+    assert held.get("sent", 0) >= answered - 2
+    for _ in range(2):
+        applied = repository.apply()
+        assert applied.code == 4
+        assert_nobody_twice(faulty)
+        assert repository.count_recipients() == {
+            "sent": len(phones) - held["intent"],
+            "intent": held["intent"],
+        }
+    assert len(faulty.accepted) >= len(phones) - 2
+
+
+def test_a_run_that_is_killed_again_and_again(repository: Repository, faulty: FaultyService) -> None:
+    """However often a run is killed: nobody is texted twice, and everybody is texted or held."""
+    phones = repository.write_campaign(8)
+    for _ in range(3):
+        hold_from(faulty, len(faulty.requests) + 2)
+        before = len(faulty.requests)
+        with started(repository, "--concurrency", "1") as process:
+            faulty.wait_for_requests(before + 2)
+            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE_S)
+    faulty.behave({})
+    assert repository.apply().code == 4
+    assert_nobody_twice(faulty)
+    known = repository.count_recipients()
+    assert known["sent"] + known["intent"] == len(phones)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_records_what_is_in_flight(
+    repository: Repository, faulty: FaultyService, number: signal.Signals
+) -> None:
+    """The first signal stops new sends and waits for those in flight; the next run sends the rest."""
+    phones = repository.write_campaign(10)
+    hold_from(faulty, 3)
+    with started(repository, *TWO) as process:
+        faulty.wait_for_requests(4)
+        process.send_signal(number)
+        assert process.stderr is not None
+        assert process.stderr.readline() == STOPPING
+        faulty.open_gate()
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "Error: interrupted; everything that was sent is recorded\n" in err
+    assert "  run the same command again to send the rest\n" in err
+    assert out.startswith("pulse: 4 recipients texted in 4 launches")
+    assert len(faulty.requests) == 4
+    recorded = repository.count_recipients()
+    assert recorded.pop("sent") == 4
+    assert recorded.keys() <= {"not_sent"}
+    assert repository.lockfile.read_text(encoding="utf-8").count('"project_launch_guid"') == 4
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_the_second_signal_ends_at_once(repository: Repository, faulty: FaultyService) -> None:
+    """A second signal doesn't wait, and loses nothing: what was in flight is held."""
+    repository.write_campaign(6)
+    hold_from(faulty, 1)
+    with started(repository, *TWO) as process:
+        faulty.wait_for_requests(2)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline() == STOPPING
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+    held = repository.count_recipients()
+    assert held == {"intent": 4}
+    faulty.open_gate()
+    assert repository.apply().code == 4
+    assert_nobody_twice(faulty)
+    assert repository.count_recipients() == {"intent": 4, "sent": 2}
+
+
+def test_two_runs_at_once(repository: Repository, faulty: FaultyService) -> None:
+    """A run that starts while another one is sending texts nobody whom the other has texted, or will."""
+    phones = repository.write_campaign(12)
+    hold_from(faulty, 1)
+    with started(repository, *TWO) as first:
+        faulty.wait_for_requests(2)
+        # Two sends of the first run are held from now on; what the second one sends is answered.
+        faulty.behave({})
+        with started(repository, *TWO) as second:
+            second.communicate(timeout=PATIENCE_S)
+        faulty.open_gate()
+        first.communicate(timeout=PATIENCE_S)
+    assert {first.returncode, second.returncode} <= {0, 4, 6}
+    assert_nobody_twice(faulty)
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_two_first_runs_at_once(repository: Repository, faulty: FaultyService) -> None:
+    """Two runs that start on a machine without any record text nobody twice, whoever wins."""
+    phones = repository.write_campaign(30)
+    with started(repository, *TWO) as first, started(repository, *TWO) as second:
+        for process in (first, second):
+            process.communicate(timeout=PATIENCE_S)
+    assert {first.returncode, second.returncode} <= {0, 4, 6}
+    assert_nobody_twice(faulty)
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+LIMIT_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+"""
+
+
+def test_a_disk_without_room(repository: Repository, faulty: FaultyService) -> None:
+    """Where the ledger cannot grow the run ends with an error, and what was sent has its intent at least."""
+    phones = repository.write_campaign(40)
+    assert repository.apply("--limit", "1").code == 0
+    limit = 2 * repository.ledger.stat().st_size
+    with started(repository, *TWO, prelude=LIMIT_FILES.format(limit=limit)) as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert out == ""
+    assert err == (
+        f"Error: the ledger sqlite:///{repository.ledger} cannot be used: disk I/O error\n"
+        "  check the disk and its quota, then run the same command again: nothing was sent unrecorded\n"
+    )
+    held = repository.count_recipients()
+    assert 1 <= held["sent"] < len(phones)
+    assert repository.apply().code == (4 if held.get("intent") else 0)
+    assert_nobody_twice(faulty)
+    assert len(faulty.accepted) >= len(phones) - held.get("intent", 0)
+    assert len(faulty.accepted) == len(set(faulty.guids))

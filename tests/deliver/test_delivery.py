@@ -1,0 +1,212 @@
+"""One campaign's delivery with everything around it given: order, pace, and ends that nobody planned."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.campaign.model import Message, Position
+from runner.campaign.payload import Payload
+from runner.deliver.pace import Pace
+from runner.deliver.run import Delivery
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import enter_campaign
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.model import PlannedLaunch
+from runner.service.model import SendReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.deliver.run import Send
+    from runner.ledger.model import LaunchState
+
+    Deliver = Callable[..., Delivery]
+
+AT = "2026-11-20T12:00:00.000000Z"
+KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+
+
+def list_launches(count: int) -> Iterator[PlannedLaunch]:
+    message = Message("ask", "pulse-2026", Position(Path("pulse.yaml"), 1, 1))
+    payload = Payload({"tag": "pulse-2026", "text": "Hello"}, "d1g35t", 1, None)
+    for number in range(100, 100 + count):
+        yield PlannedLaunch(message, payload, (f"+1415555{number:04}",))
+
+
+def accept(_definition: str, phones: list[str]) -> SendReply:
+    return SendReply("sent", f"guid-{phones[0]}", status=201)
+
+
+class Silence:
+    """Takes no note of anything."""
+
+    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def make_delivery(file: Path) -> Iterator[Deliver]:
+    """Make a delivery: `send`, and what of `stop`, `pace`, `observer` and `concurrency` matters."""
+    with Ledger(f"sqlite:///{file}") as ledger:
+        ledger.prepare()
+        with ledger.writing() as connection:
+            campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+
+        def make(send: Send, **given: Any) -> Delivery:
+            stop = given.pop("stop", threading.Event())
+            settings = {
+                "pace": Pace(None, lambda: 0.0, stop),
+                "observer": Silence(),
+                "concurrency": 1,
+                **given,
+            }
+            return Delivery(
+                ledger=ledger,
+                campaign_id=campaign_id,
+                campaign="pulse",
+                key=KEY,
+                send=send,
+                stop=stop,
+                now=lambda: AT,
+                **settings,
+            )
+
+        yield make
+
+
+def read_states(file: Path) -> list[str]:
+    """Return the state of each launch, as another process sees it."""
+    with closing(sqlite3.connect(file)) as connection:
+        return [state for (state,) in connection.execute("SELECT state FROM launches ORDER BY id")]
+
+
+def test_an_outcome_is_told_when_it_is_durable(make_delivery: Deliver, file: Path) -> None:
+    """Whoever is told of an outcome finds it in the ledger, from another connection."""
+    seen = []
+
+    class Observer:
+        def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
+            assert (outcome, recipients, detail) == ("sent", 1, None)
+            seen.append(read_states(file).count("sent"))
+
+    delivery = make_delivery(accept, observer=Observer())
+    delivery.run(list_launches(6))
+    assert len(seen) == 6
+    assert all(count >= number for number, count in enumerate(seen, 1))
+    assert delivery.summary.recipients_sent == 6
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_no_more_are_in_flight_than_allowed(make_delivery: Deliver, concurrency: int) -> None:
+    """The service never has more sends to answer at once than the run's concurrency."""
+    lock, now, most = threading.Lock(), 0, 0
+
+    def send(definition: str, phones: list[str]) -> SendReply:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        reply = accept(definition, phones)
+        with lock:
+            now -= 1
+        return reply
+
+    make_delivery(send, concurrency=concurrency).run(list_launches(40))
+    assert 1 <= most <= concurrency
+
+
+def test_sends_keep_the_rate(make_delivery: Deliver) -> None:
+    """A run with a rate sends at that rate on its clock, from its first send to its last."""
+
+    class Clock(threading.Event):
+        now = 0.0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.now += timeout or 0.0
+            return False
+
+    clock = Clock()
+    moments = []
+
+    def send(definition: str, phones: list[str]) -> SendReply:
+        moments.append(clock.now)
+        return accept(definition, phones)
+
+    make_delivery(send, pace=Pace(20, lambda: clock.now, clock)).run(list_launches(21))
+    assert moments[0] == 0.0
+    assert moments[-1] == pytest.approx(1.0)
+    assert all(later - earlier == pytest.approx(0.05) for earlier, later in pairwise(moments))
+
+
+def test_a_stopped_run_intends_nothing(make_delivery: Deliver, file: Path) -> None:
+    """A run that is stopped before it starts leaves nothing behind."""
+    stop = threading.Event()
+    stop.set()
+    delivery = make_delivery(accept, stop=stop)
+    delivery.run(list_launches(5))
+    assert delivery.summary.launches == []
+    assert read_states(file) == []
+
+
+def test_an_error_of_the_program_is_an_unknown_outcome(make_delivery: Deliver, file: Path) -> None:
+    """If sending itself breaks down, the request may have left all the same; the detail shows no value."""
+
+    def send(definition: str, phones: list[str]) -> SendReply:
+        if phones[0].endswith("1"):
+            raise ZeroDivisionError(definition)
+        return accept(definition, phones)
+
+    delivery = make_delivery(send)
+    delivery.run(list_launches(3))
+    assert read_states(file) == ["sent", "unknown", "sent"]
+    assert [launch.detail for launch in delivery.summary.launches] == [
+        None,
+        "an error of this program: ZeroDivisionError",
+        None,
+    ]
+
+
+def test_a_plan_that_breaks_off_leaves_no_open_intent(make_delivery: Deliver, file: Path) -> None:
+    """If the launches end in an error, what was sent before is recorded, and nothing else is sent."""
+    sent = []
+
+    def send(definition: str, phones: list[str]) -> SendReply:
+        sent.append(phones)
+        return accept(definition, phones)
+
+    def break_off() -> Iterator[PlannedLaunch]:
+        yield from list_launches(5)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        make_delivery(send).run(break_off())
+    states = read_states(file)
+    assert states.count("sent") == len(sent)
+    assert set(states) <= {"sent", "not_sent"}
+
+
+def test_an_observer_that_fails_leaves_no_open_intent(make_delivery: Deliver, file: Path) -> None:
+    """If nobody can be told any more, as when a pipe is closed, everything that was intended has an outcome."""
+
+    class Broken:
+        def observe_outcome(self, *_: object) -> None:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        make_delivery(accept, observer=Broken(), concurrency=2).run(list_launches(20))
+    states = read_states(file)
+    assert states.count("sent") >= 1
+    assert set(states) <= {"sent", "not_sent"}
+    assert len(states) < 20

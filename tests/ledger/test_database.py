@@ -1,0 +1,189 @@
+"""Opening the ledger: what cannot be a ledger is refused in words, and nothing else is touched."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.errors import LedgerError
+from runner.ledger.database import Ledger, show_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runner.ledger.model import LaunchRecord
+
+WRONG_URL = "the ledger's URL is not one that can be used here"
+URL_HINT = "as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…"
+MOVE_AWAY = "move it away and run again: the ledger is filled from the lockfiles"
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "/a/path", "sqlite:/x", "postgresql://host:port/db"])
+@pytest.mark.parametrize("use", [Ledger, Ledger.exists, show_url])
+def test_a_url_that_is_none_is_refused(use: Callable[[str], object], url: str) -> None:
+    """A wrong RUNNER_LEDGER is an error in words, wherever it is looked at first."""
+    with pytest.raises(LedgerError) as caught:
+        use(url)
+    assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
+
+
+@pytest.mark.parametrize("url", ["mysterious://host/db", "sqlite+mysterious:///file"])
+def test_a_database_that_nobody_knows_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL of a database, or of a driver, that is not there is refused in the same words."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError) as caught:
+        Ledger(url)
+    assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
+def test_a_ledger_in_memory_is_refused(url: str) -> None:
+    """A ledger that ends with the process cannot keep the promise."""
+    with pytest.raises(LedgerError) as caught:
+        Ledger(url)
+    assert caught.value.message == f"the ledger {url} would be forgotten when this command ends"
+    assert caught.value.hint == "name a file, as in sqlite:///path/to/ledger.sqlite"
+
+
+def test_a_password_is_not_shown() -> None:
+    """The URL of a database server is shown without its password."""
+    assert show_url("postgresql://ada:s3cret@db.example.com/ledger") == (
+        "postgresql://ada:***@db.example.com/ledger"
+    )
+
+
+def test_it_is_for_its_owner_alone(ledger: Ledger, tmp_path: Path) -> None:
+    """Texts and answers are in it: nobody else on the machine may read it."""
+    assert ledger is not None
+    file = tmp_path / ".runner" / "ledger.sqlite"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_commits_are_on_the_disk(ledger: Ledger) -> None:
+    """What is committed outlives a power loss: WAL with full synchronisation."""
+    with ledger.reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_a_block_that_fails_keeps_nothing(ledger: Ledger) -> None:
+    """A transaction is whole or not at all."""
+    insert = "INSERT INTO campaigns (target, name, key_fingerprint) VALUES ('live', 'pulse', 'k')"
+
+    def fail() -> None:
+        with ledger.writing() as connection:
+            connection.exec_driver_sql(insert)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with ledger.reading() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM campaigns").scalar() == 0
+
+
+def test_it_exists_once_it_was_prepared(ledger_url: str) -> None:
+    """Looking for a ledger creates none."""
+    assert not Ledger.exists(ledger_url)
+    with Ledger(ledger_url) as ledger:
+        ledger.prepare()
+        ledger.prepare()
+        ledger.check_version()
+    assert Ledger.exists(ledger_url)
+
+
+def test_a_newer_ledger_is_refused(ledger: Ledger, ledger_url: str) -> None:
+    """A ledger that a newer version has written may mean what this one doesn't know."""
+    with ledger.writing() as connection:
+        connection.exec_driver_sql("UPDATE ledger_info SET value = '2'")
+    for use in (ledger.prepare, ledger.check_version):
+        with pytest.raises(LedgerError) as caught:
+            use()
+        assert caught.value.message == (
+            f"{ledger_url} was written by a newer version of runner (schema 2, this one knows 1)"
+        )
+        assert caught.value.hint == "update runner on this machine"
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    """A database without a ledger's tables is not read as an empty ledger."""
+    file = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE cats (name)")
+        connection.commit()
+    with Ledger(f"sqlite:///{file}") as ledger:
+        for use in (ledger.prepare, ledger.check_version):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.message == f"sqlite:///{file} is not a ledger"
+            assert caught.value.hint == "check --ledger and RUNNER_LEDGER"
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cats",)]
+
+
+def test_a_file_without_tables_is_a_ledger_to_be(ledger_url: str) -> None:
+    """A run that was killed right after it made the file leaves nothing in anyone's way."""
+    with Ledger(ledger_url) as ledger:
+        assert ledger.is_blank()
+        ledger.prepare()
+        assert not ledger.is_blank()
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """A file of another kind is left as it is."""
+    file = tmp_path / "notes.txt"
+    file.write_text("milk, eggs\n" * 100, encoding="utf-8")
+    with Ledger(f"sqlite:///{file}") as ledger:
+        for use in (ledger.prepare, ledger.check_version):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert (
+                caught.value.message == f"the ledger sqlite:///{file} cannot be used: file is not a database"
+            )
+            assert caught.value.hint == MOVE_AWAY
+    assert file.read_text(encoding="utf-8") == "milk, eggs\n" * 100
+
+
+def test_a_corrupt_ledger_is_refused(
+    tmp_path: Path,
+    ledger: Ledger,
+    ledger_url: str,
+    make_record: Callable[..., LaunchRecord],
+    deliver: Callable[..., list[int]],
+) -> None:
+    """A ledger whose pages are damaged is never taken for an empty one."""
+    deliver(*(make_record(str(number), number) for number in range(100, 200)))
+    ledger.__exit__()
+    file = tmp_path / ".runner" / "ledger.sqlite"
+    with file.open("r+b") as stream:
+        stream.seek(4096)
+        stream.write(b"\xde\xad\xbe\xef" * 1024 * 8)
+    with Ledger(ledger_url) as damaged, pytest.raises(LedgerError) as caught:
+        damaged.prepare()
+    assert caught.value.message == f"the ledger {ledger_url} cannot be used: database disk image is malformed"
+    assert caught.value.hint == MOVE_AWAY
+
+
+def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+    """Where the ledger's folder cannot be made, the error says so, and names the way out."""
+    (tmp_path / ".runner").write_text("in the way", encoding="utf-8")
+    file = tmp_path / ".runner" / "ledger.sqlite"
+    with pytest.raises(LedgerError) as caught:
+        Ledger(f"sqlite:///{file}")
+    assert caught.value.message == f"the ledger {file} cannot be opened: File exists"
+    assert caught.value.hint == "check that this user may write there, or name another place with --ledger"
+
+
+def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
+    """A folder is no ledger."""
+    with pytest.raises(LedgerError) as caught:
+        Ledger(f"sqlite:///{tmp_path}")
+    assert caught.value.message == f"the ledger {tmp_path} cannot be opened: Is a directory"

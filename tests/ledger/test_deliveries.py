@@ -1,0 +1,237 @@
+"""Deliveries: whatever the order of things, nobody belongs to two launches (design: delivery, "Identity")."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from runner.errors import RunLockedError
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import (
+    absorb_launches,
+    add_intents,
+    count_states,
+    enter_campaign,
+    find_campaign,
+    iterate_accepted,
+    read_known,
+    record_outcomes,
+)
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import Intent, LaunchRecord, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.ledger.model import LaunchState
+
+AT = "2026-11-20T12:00:00.000000Z"
+KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+MESSAGES = st.sampled_from(["ask", "nudge"])
+PEOPLE = st.sets(st.sampled_from("abcdef"), min_size=1, max_size=4)
+
+
+def make_intent(message: str, people: set[str], name: str = "k") -> Intent:
+    return Intent(message, name, "pulse-2026", "d1g35t", '{"text": "Hello"}', tuple(sorted(people)))
+
+
+@dataclass
+class Launch:
+    """A launch as the model sees it."""
+
+    message: str
+    state: LaunchState
+    people: set[str] = field(default_factory=set)
+
+
+class DeliveriesMachine(RuleBasedStateMachine):
+    """The ledger beside an obvious model: launches, each with the people that it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self._ledger = Ledger(f"sqlite:///{Path(self._folder.name) / 'ledger.sqlite'}")
+        self._ledger.prepare()
+        with self._ledger.writing() as connection:
+            self._campaign = enter_campaign(connection, "live", "pulse", KEY)
+        self._launches: dict[int, Launch] = {}
+        self._guids: dict[str, int] = {}
+
+    def teardown(self) -> None:
+        """Close the ledger."""
+        self._ledger.__exit__()
+        self._folder.cleanup()
+
+    def _open(self) -> list[int]:
+        return [number for number, launch in self._launches.items() if launch.state in ("intent", "unknown")]
+
+    def _held(self, message: str) -> set[str]:
+        return {
+            person
+            for launch in self._launches.values()
+            if launch.message == message and launch.state in ("intent", "unknown", "sent")
+            for person in launch.people
+        }
+
+    @rule(message=MESSAGES, groups=st.lists(PEOPLE, min_size=1, max_size=3))
+    def intend(self, message: str, groups: list[set[str]]) -> None:
+        """Record intents together: all of them, or none if somebody is taken."""
+        intents = [make_intent(message, people) for people in groups]
+        wanted = [person for people in groups for person in people]
+        is_free = not self._held(message) & set(wanted) and len(wanted) == len(set(wanted))
+        try:
+            with self._ledger.writing() as connection:
+                ids = add_intents(connection, self._campaign, intents, AT)
+        except RunLockedError:
+            assert not is_free
+            return
+        assert is_free
+        for number, people in zip(ids, groups, strict=True):
+            self._launches[number] = Launch(message, "intent", set(people))
+
+    @precondition(lambda self: self._open())
+    @rule(data=st.data(), state=st.sampled_from(["sent", "not_sent", "rejected", "unknown"]))
+    def conclude(self, data: st.DataObject, state: LaunchState) -> None:
+        """Record what became of a launch that was open."""
+        number = data.draw(st.sampled_from(self._open()))
+        guid = f"guid-{number}" if state == "sent" else None
+        with self._ledger.writing() as connection:
+            record_outcomes(connection, [Outcome(number, state, AT, guid)])
+        launch = self._launches[number]
+        launch.state = state
+        if guid:
+            self._guids[guid] = number
+        if state in ("not_sent", "rejected"):
+            launch.people = set()
+
+    @rule(message=MESSAGES, people=PEOPLE, name=st.sampled_from(["x", "y", "z"]))
+    def absorb(self, message: str, people: set[str], name: str) -> None:
+        """Take over a launch that only the lockfile knows of."""
+        guid = f"guid-{name}"
+        record = LaunchRecord(message, name, "pulse-2026", "d1g35t", guid, AT, tuple(sorted(people)))
+        with self._ledger.writing() as connection:
+            count = absorb_launches(connection, self._campaign, [record, record])
+            (number,) = connection.exec_driver_sql("SELECT max(id) FROM launches").one()
+        assert count == (guid not in self._guids)
+        if not count:
+            return
+        for launch in self._launches.values():
+            if launch.message == message:
+                launch.people -= people
+        self._guids[guid] = number
+        self._launches[number] = Launch(message, "sent", set(people))
+
+    @invariant()
+    def knows_what_the_model_knows(self) -> None:
+        """`read_known` agrees with the model, and nobody is both sent and open."""
+        with self._ledger.reading() as connection:
+            known = read_known(connection, self._campaign)
+        for shelf, states in ((known.sent, ("sent",)), (known.unresolved, ("intent", "unknown"))):
+            expected: dict[str, set[str]] = {}
+            for launch in self._launches.values():
+                if launch.state in states and launch.people:
+                    expected.setdefault(launch.message, set()).update(launch.people)
+            assert shelf == expected
+        for message, people in known.sent.items():
+            assert not people & known.unresolved.get(message, set())
+
+    @invariant()
+    def belongs_to_one_launch_at_most(self) -> None:
+        """A delivery that is open or sent has one launch, and each accepted launch is listed once."""
+        with self._ledger.reading() as connection:
+            accepted = list(iterate_accepted(connection, self._campaign))
+        assert sorted(record.project_launch_guid for record in accepted) == sorted(self._guids)
+        for record in accepted:
+            assert set(record.recipients) == self._launches[self._guids[record.project_launch_guid]].people
+        sent = [(record.message, person) for record in accepted for person in record.recipients]
+        assert len(sent) == len(set(sent))
+
+
+TestDeliveries = DeliveriesMachine.TestCase
+TestDeliveries.settings = settings(max_examples=20, stateful_step_count=20)
+
+
+def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> None:
+    """Intents that meet another run's recipient are refused in words, and none of them is kept."""
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        add_intents(connection, campaign_id, [make_intent("ask", {"a"})], AT)
+    with pytest.raises(RunLockedError) as caught, ledger.writing() as connection:
+        add_intents(connection, campaign_id, [make_intent("ask", {"b"}), make_intent("ask", {"c", "a"})], AT)
+    assert caught.value.message == (
+        "another run is sending this campaign: it has recorded some of the same recipients"
+    )
+    assert caught.value.hint == "wait until it has ended, then run the same command again"
+    assert caught.value.exit_code == 6
+    with ledger.reading() as connection:
+        assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}}
+        assert count_states(connection, campaign_id) == {("ask", "intent"): 1}
+
+
+def test_another_messages_recipient_is_free(ledger: Ledger) -> None:
+    """The same person gets each message of a campaign once."""
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        add_intents(connection, campaign_id, [make_intent("ask", {"a"}), make_intent("nudge", {"a"})], AT)
+        assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}, "nudge": {"a"}}
+
+
+def test_numbers_come_in_the_order_of_the_intents(ledger: Ledger) -> None:
+    """The ledger's numbers go with the intents they were asked for, however many there are."""
+    intents = [make_intent("ask", {str(number)}, name=f"k{number}") for number in range(2000)]
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        ids = add_intents(connection, campaign_id, intents, AT)
+        rows = connection.exec_driver_sql("SELECT id, launch_key FROM launches").all()
+    assert dict(zip(ids, (intent.key for intent in intents), strict=True)) == {row[0]: row[1] for row in rows}
+
+
+def test_a_campaign_has_launches_once_it_has_an_intent(ledger: Ledger) -> None:
+    """Until then its key may change; from then on it is bound."""
+    with ledger.writing() as connection:
+        assert find_campaign(connection, "live", "pulse") is None
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        before = find_campaign(connection, "live", "pulse")
+        add_intents(connection, campaign_id, [make_intent("ask", {"a"})], AT)
+        after = find_campaign(connection, "live", "pulse")
+    assert before is not None
+    assert after is not None
+    assert (before.id, before.has_launches) == (campaign_id, False)
+    assert (after.id, after.has_launches) == (campaign_id, True)
+    assert (after.salt, after.key_fingerprint) == (KEY.salt, KEY.name)
+
+
+def test_a_writer_waits_for_another(ledger: Ledger, ledger_url: str) -> None:
+    """A second connection that claims the same recipient waits for the first one's commit, and then sees it."""
+    intents = [make_intent("ask", {"a"})]
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+
+    def claim() -> None:
+        with Ledger(ledger_url) as other, other.writing() as connection:
+            add_intents(connection, campaign_id, intents, AT)
+
+    with ThreadPoolExecutor(1) as pool:
+        with ledger.writing() as connection:
+            claimed = pool.submit(claim)
+            add_intents(connection, campaign_id, intents, AT)
+        assert isinstance(claimed.exception(), RunLockedError)
+
+
+def test_the_accepted_are_sorted(
+    ledger: Ledger, make_record: Callable[..., LaunchRecord], deliver: Callable[..., list[int]]
+) -> None:
+    """Accepted launches come by message and key, whatever the order in which they were sent."""
+    deliver(make_record("b", 101), make_record("c", 102), make_record("a", 103, message="nudge"))
+    deliver(make_record("ab", 104))
+    with ledger.reading() as connection:
+        found = [(record.message, record.key) for record in iterate_accepted(connection, 1)]
+    assert found == [("ask", "key-ab"), ("ask", "key-b"), ("ask", "key-c"), ("nudge", "key-a")]

@@ -1,0 +1,204 @@
+"""The lockfile: a pure function of what was sent, whole or not at all (design: delivery; contract)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.errors import LockfileError
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.lockfile import lockfile_path, read_lockfile, write_lockfile
+from runner.source.schema import load_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runner.ledger.model import LaunchRecord
+
+SALTED = FingerprintKey.from_salt("0123456789abcdef" * 2)
+SECRET = FingerprintKey.from_secret("a state key")
+RESTORE = "restore it with git; nothing is sent as long as it is unclear who was texted"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "pulse.live.lock.json"
+
+
+@pytest.fixture
+def records(make_record: Callable[..., LaunchRecord]) -> list[LaunchRecord]:
+    return [make_record("a", 101, 102), make_record("b", 103), make_record("c", 101, message="nudge")]
+
+
+def test_its_name_says_campaign_and_target(tmp_path: Path) -> None:
+    """It stands beside the campaign, under the campaign file's stem and the target's name."""
+    assert lockfile_path(tmp_path / "a.b.yaml", "live") == tmp_path / "a.b.live.lock.json"
+
+
+@pytest.mark.parametrize("key", [SALTED, SECRET])
+def test_what_is_written_is_read(file: Path, records: list[LaunchRecord], key: FingerprintKey) -> None:
+    """Reading gives back what was written, with the key's name, and the salt if there is one."""
+    assert write_lockfile(file, "pulse", "live", key, records)
+    lockfile = read_lockfile(file)
+    assert lockfile is not None
+    assert (lockfile.campaign, lockfile.target) == ("pulse", "live")
+    assert (lockfile.key_fingerprint, lockfile.salt) == (key.name, key.salt)
+    assert list(lockfile.launches) == records
+
+
+@pytest.mark.parametrize("key", [SALTED, SECRET])
+def test_its_form_is_the_contracts(file: Path, records: list[LaunchRecord], key: FingerprintKey) -> None:
+    """It is valid by its schema, its keys are sorted, and each launch has one line."""
+    write_lockfile(file, "pulse", "live", key, records)
+    text = file.read_text(encoding="utf-8")
+    data = json.loads(text)
+    load_validator("lockfile").validate(data)
+    assert list(data) == sorted(data)
+    launch_lines = [line for line in text.splitlines() if '"project_launch_guid"' in line]
+    assert [json.loads(line.rstrip(",")) for line in launch_lines] == data["launches"]
+    assert all(list(launch) == sorted(launch) for launch in data["launches"])
+    assert all(launch["recipients"] == sorted(launch["recipients"]) for launch in data["launches"])
+    assert text.endswith("}\n")
+
+
+def test_it_is_a_pure_function(file: Path, records: list[LaunchRecord]) -> None:
+    """The same launches give the same bytes, and a file that is the same is not touched."""
+    assert write_lockfile(file, "pulse", "live", SALTED, records)
+    before, inode = file.read_bytes(), file.stat().st_ino
+    assert not write_lockfile(file, "pulse", "live", SALTED, iter(records))
+    assert (file.read_bytes(), file.stat().st_ino) == (before, inode)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_without_launches_it_is_valid_too(file: Path) -> None:
+    """No launches are an empty list, not a broken file."""
+    write_lockfile(file, "pulse", "live", SALTED, [])
+    lockfile = read_lockfile(file)
+    assert lockfile is not None
+    assert lockfile.launches == ()
+
+
+def test_a_new_launch_is_one_new_line(
+    file: Path, records: list[LaunchRecord], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """A diff shows the launches that came, and nothing else."""
+    write_lockfile(file, "pulse", "live", SALTED, records)
+    before = file.read_text(encoding="utf-8").splitlines()
+    write_lockfile(file, "pulse", "live", SALTED, [records[0], make_record("aa", 107), *records[1:]])
+    after = file.read_text(encoding="utf-8").splitlines()
+    assert [line for line in after if line not in before] == [after[5]]
+    assert [line for line in after if line in before] == before
+
+
+def test_a_failure_half_way_leaves_the_old_file(file: Path, records: list[LaunchRecord]) -> None:
+    """What was there stays, and no half of a file is left beside it."""
+    write_lockfile(file, "pulse", "live", SALTED, records[:1])
+    before = file.read_bytes()
+
+    def break_off() -> Iterator[LaunchRecord]:
+        yield records[0]
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_lockfile(file, "pulse", "live", SALTED, break_off())
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path, records: list[LaunchRecord]) -> None:
+    """Where the file cannot be written, the error names it, and says that nothing is lost."""
+    file = tmp_path / "gone" / "pulse.live.lock.json"
+    with pytest.raises(LockfileError) as caught:
+        write_lockfile(file, "pulse", "live", SALTED, records)
+    assert caught.value.message == f"the lockfile {file} cannot be written: No such file or directory"
+    assert caught.value.hint == "the ledger has everything: run `runner apply` again when this is mended"
+
+
+def test_a_missing_file_is_no_lockfile(file: Path) -> None:
+    """Before the first send there is none, and that is no error."""
+    assert read_lockfile(file) is None
+
+
+VALID = {
+    "campaign": "pulse",
+    "key_fingerprint": "0" * 16,
+    "launches": [],
+    "lockfile_version": 1,
+    "salt": "0" * 32,
+    "target": "live",
+}
+MERGED = '{\n<<<<<<< ours\n  "campaign": "pulse",\n=======\n>>>>>>> theirs\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("", "is not JSON (line 1, column 1)", RESTORE),
+        ('{\n  "campaign": ', "is not JSON (line 2, column 15)", RESTORE),
+        (MERGED, "has merge conflict markers in it", RESTORE),
+        (MERGED[2:], "has merge conflict markers in it", RESTORE),
+        ("[" * 100_000, "is not JSON (nested too deeply)", RESTORE),
+        (
+            json.dumps({**VALID, "lockfile_version": 2, "new": 1}),
+            "was written by a newer version of runner",
+            "update runner",
+        ),
+        ("[]", "is damaged at its top level: [] is not of type 'object'", RESTORE),
+        (
+            json.dumps({**VALID, "launches": [{"key": "k"}]}),
+            "is damaged at launches/0: 'message' is a required property",
+            RESTORE,
+        ),
+        (
+            json.dumps({**VALID, "launches": {}}),
+            "is damaged at launches: {} is not of type 'array'",
+            RESTORE,
+        ),
+        (
+            json.dumps({**VALID, "salt": "short"}),
+            "is damaged at salt: 'short' does not match '^[0-9a-f]{32}$'",
+            RESTORE,
+        ),
+        (
+            json.dumps({**VALID, "lockfile_version": 0}),
+            "is damaged at lockfile_version: 1 was expected",
+            RESTORE,
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(file: Path, text: str, words: str, hint: str) -> None:
+    """What cannot be read is never taken for "nobody was texted": it stops, and says how to mend it."""
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(LockfileError) as caught:
+        read_lockfile(file)
+    assert caught.value.message == f"the lockfile {file} {words}"
+    assert caught.value.hint == hint
+
+
+def test_bytes_that_are_no_text_are_refused(file: Path) -> None:
+    """A file that is not UTF-8 is a damaged one."""
+    file.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(LockfileError) as caught:
+        read_lockfile(file)
+    assert caught.value.message == f"the lockfile {file} is not UTF-8"
+    assert caught.value.hint == RESTORE
+
+
+def test_a_folder_in_its_place_is_refused(file: Path) -> None:
+    """A folder of that name is no lockfile, and not the absence of one."""
+    file.mkdir()
+    with pytest.raises(LockfileError) as caught:
+        read_lockfile(file)
+    assert caught.value.message == f"the lockfile {file} cannot be read: Is a directory"
+    assert caught.value.hint == RESTORE
+
+
+def test_a_launch_with_a_wrong_value_is_damage(file: Path, records: list[LaunchRecord]) -> None:
+    """The quick look at launches lets nothing pass that the schema refuses."""
+    write_lockfile(file, "pulse", "live", SALTED, [replace(records[0], recipients=(7,))])  # type: ignore[arg-type]
+    with pytest.raises(LockfileError, match=r"is damaged at launches/0/recipients/0: 7 is not of type"):
+        read_lockfile(file)

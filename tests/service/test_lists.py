@@ -1,0 +1,249 @@
+"""Reading lists and records: every record once, whatever the service's pages are like (reference, 2 and 4)."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import ServiceError
+from runner.service.model import ResultRecord, StatRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.service.client import ServiceClient
+    from tests.service.conftest import ListService
+
+    Make = Callable[..., dict[str, Any]]
+
+USERNAME = "ada@example.com"
+API_KEY = "a&b=c/ü+%"
+CREDENTIALS = {"username": USERNAME, "api_key": API_KEY}
+HOSTILE = "https://evil.invalid/api/results?username=ada%40example.com&api_key=x&offset=0"
+
+
+def test_a_result_is_read(client: ServiceClient, service: ListService, make_result: Make) -> None:
+    """A record's fields are kept as they are; its place in the survey, a text on the wire, is a number."""
+    service.records = [make_result(1, question_display_order="3", origin_phone_number="+14155550199")]
+    assert list(client.iterate_results(project_tag="a tag&more=1")) == [
+        ResultRecord(
+            result_guid="result-1",
+            project_launch_guid="launch-1",
+            participant_phone_number="+14155550101",
+            question_guid="question-1",
+            question_tag="nps",
+            question_text="How likely?",
+            question_display_order=3,
+            result_answer="10",
+            result_response="9",
+            created="2026-11-20T12:00:00.000001",
+            updated="2026-11-20T12:00:00.000009",
+        )
+    ]
+    query = {"project_tag": "a tag&more=1", "limit": "100", "offset": "0", **CREDENTIALS}
+    assert service.queries == [("/api/results", query)]
+
+
+def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: Make) -> None:
+    """A launch's counts are read from the list and from its own address alike."""
+    expected = StatRecord("launch-1", "2026-11-20T12:00:00.000001", 1, 2, 3, 4, 5, 6, 7)
+    service.records = [make_stat(1)]
+    assert list(client.iterate_stats("pulse-2026")) == [expected]
+    service.answer = (200, json.dumps(make_stat(1)).encode())
+    assert client.read_stat("a/../b c") == expected
+    assert [path for path, _ in service.queries] == ["/api/stats/", "/api/stats/a%2F..%2Fb%20c/"]
+
+
+def test_empty_values_are_empty_texts(client: ServiceClient, service: ListService, make_result: Make) -> None:
+    """A null text is an empty one; a number where a text is expected is its text."""
+    service.records = [make_result(1, question_tag=None, result_answer=10)]
+    (record,) = client.iterate_results()
+    assert (record.question_tag, record.result_answer) == ("", "10")
+
+
+@pytest.mark.parametrize("following", ["", None, HOSTILE, 7])
+def test_pages_are_asked_for_by_offset(
+    client: ServiceClient, service: ListService, make_result: Make, following: object
+) -> None:
+    """`next` may carry credentials, and anything else: it is never followed, and says nothing of the end."""
+    service.records = [make_result(number) for number in range(250)]
+
+    def set_next(page: dict[str, Any]) -> dict[str, Any]:
+        page["meta"]["next"] = following
+        return page
+
+    service.change_page = set_next
+    found = [record.result_guid for record in client.iterate_results()]
+    assert found == [record["result_guid"] for record in service.records]
+    assert [query["offset"] for _, query in service.queries] == ["0", "100", "200"]
+
+
+@pytest.mark.parametrize("page_size", [1, 7, 20, 99, 100, 101])
+def test_smaller_pages_than_asked_for_lose_nothing(
+    client: ServiceClient, service: ListService, make_result: Make, page_size: int
+) -> None:
+    """The service may give less than was asked for: what it gave counts, not what was asked."""
+    service.records = [make_result(number) for number in range(101)]
+    service.page_size = page_size
+    assert len({record.result_guid for record in client.iterate_results()}) == 101
+    assert [int(query["offset"]) for _, query in service.queries] == list(range(0, 101, min(page_size, 100)))
+
+
+def test_a_list_that_grows_is_read_to_its_new_end(
+    client: ServiceClient, service: ListService, make_result: Make
+) -> None:
+    """Records that come while the list is read are read too, at whichever end they come."""
+    service.records = [make_result(number) for number in range(30)]
+    service.page_size = 10
+    new = iter(range(100, 104))
+
+    def grow() -> None:
+        number = next(new, None)
+        if number is not None:
+            service.records.insert(0 if number % 2 else len(service.records), make_result(number))
+
+    service.on_page = grow
+    found = {record.result_guid for record in client.iterate_results()}
+    assert {f"result-{number}" for number in range(30)} <= found
+    assert {"result-100", "result-102"} <= found
+
+
+def test_a_list_that_shrinks_ends(client: ServiceClient, service: ListService, make_result: Make) -> None:
+    """A list that promises more than it gives ends with its empty page."""
+    service.records = [make_result(1)]
+
+    def promise(page: dict[str, Any]) -> dict[str, Any]:
+        page["meta"]["total_count"] = 1000
+        return page
+
+    service.change_page = promise
+    assert len(list(client.iterate_results())) == 1
+    assert len(service.queries) == 2
+
+
+@pytest.mark.parametrize(
+    "field", ["result_guid", "participant_phone_number", "question_display_order", "updated"]
+)
+def test_a_result_that_lacks_a_field_is_refused(
+    client: ServiceClient, service: ListService, make_result: Make, field: str
+) -> None:
+    """A record without a field that is needed is an error that names the field, and no value."""
+    record = make_result(1)
+    del record[field]
+    service.records = [record]
+    with pytest.raises(ServiceError) as caught:
+        list(client.iterate_results())
+    assert caught.value.message == f"a result record of the service has no usable {field}"
+
+
+@pytest.mark.parametrize("value", [None, "many", "1.5", [], {}, "1e400", float("inf")])
+def test_a_count_that_is_no_number_is_refused(
+    client: ServiceClient, service: ListService, make_stat: Make, value: object
+) -> None:
+    """A count that cannot be read is an error, not a zero."""
+    service.records = [make_stat(1, num_results=value)]
+    with pytest.raises(ServiceError) as caught:
+        list(client.iterate_stats("pulse"))
+    assert caught.value.message == "a stat record of the service has no usable num_results"
+
+
+@pytest.mark.parametrize("record", [None, "text", 7, [], [1]])
+def test_a_record_that_is_none_is_refused(
+    client: ServiceClient, service: ListService, record: object
+) -> None:
+    """Something else in a list is an error in words."""
+    service.records = [record]
+    with pytest.raises(
+        ServiceError, match=r"^a stat record of the service has no usable project_launch_guid$"
+    ):
+        list(client.iterate_stats("pulse"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {},
+        {"objects": []},
+        {"meta": {}, "objects": []},
+        {"meta": {"total_count": None}, "objects": []},
+        {"meta": {"total_count": "many"}, "objects": []},
+        {"meta": {"total_count": float("inf")}, "objects": []},
+        {"meta": [], "objects": []},
+        {"meta": {"total_count": 1}},
+        {"meta": {"total_count": 1}, "objects": None},
+        {"meta": {"total_count": 1}, "objects": "text"},
+        {"meta": {"total_count": 1}, "objects": {"a": 1}},
+    ],
+)
+def test_a_page_that_is_none_is_refused(
+    client: ServiceClient, service: ListService, page: dict[str, Any]
+) -> None:
+    """An envelope without a list or without its length is an error that names the request."""
+    service.change_page = lambda _: page
+    with pytest.raises(ServiceError) as caught:
+        list(client.iterate_stats("pulse"))
+    assert caught.value.message == "the service's answer to GET /api/stats/ has no list in it"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b"\xff", b'{"a":', b"[" * 100_000])
+def test_an_answer_that_is_no_object_is_refused(
+    client: ServiceClient, service: ListService, body: bytes
+) -> None:
+    """A 200 that is no JSON object is an error in words."""
+    service.answer = (200, body)
+    with pytest.raises(ServiceError) as caught:
+        client.read_stat("g")
+    assert caught.value.message == "the service's answer to GET /api/stats/g/ is not a JSON object"
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "check the username and the API key"),
+        (403, "check the username and the API key"),
+        (302, None),
+        (404, None),
+        (500, None),
+    ],
+)
+def test_a_refused_read_is_an_error(
+    client: ServiceClient, service: ListService, status: int, hint: str | None
+) -> None:
+    """Any other status than 200 is an error, told without credentials and phone numbers."""
+    echo = f"bad key {API_KEY} ({quote_plus(API_KEY)}) of {USERNAME}, call +14155550101"
+    service.answer = (status, echo.encode())
+    with pytest.raises(ServiceError) as caught:
+        list(client.iterate_results())
+    assert caught.value.message == (
+        f"the service refuses GET /api/results: HTTP {status}: bad key ••• (•••) of •••, call •••"
+    )
+    assert caught.value.hint == hint
+    assert API_KEY not in "".join(traceback.format_exception(caught.value))
+    assert len(service.queries) == 1
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+_PAGES = st.fixed_dictionaries(
+    {}, optional={"meta": st.fixed_dictionaries({"total_count": st.just(1) | _VALUES}), "objects": _VALUES}
+)
+
+
+@given(answer=_PAGES | _VALUES)
+def test_no_answer_is_a_bug_of_the_client(
+    client: ServiceClient, service: ListService, answer: object
+) -> None:
+    """Whatever JSON the service answers is read, or refused as a ServiceError."""
+    service.answer = (200, json.dumps(answer).encode())
+    with suppress(ServiceError):
+        next(client.iterate_results(), None)

@@ -1,0 +1,352 @@
+"""Reconciling against the real sandbox service: incremental, each result once, checked against its counts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.errors import ServiceError
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import add_intents, enter_campaign, record_outcomes
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import Intent, Outcome
+from runner.ledger.reconciled import count_answered, iterate_results, read_totals
+from runner.reconcile import ReconcileSummary, reconcile_campaign
+from runner.sandbox.server import ServiceAddress, running_service
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from runner.service.client import ServiceClient
+from runner.service.connection import Answer, Connection
+from runner.service.target import Credentials, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+AT = "2026-11-20T12:00:00.000000Z"
+KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+PHONES = [f"+1{area}555{number:04}" for area in (212, 415) for number in range(100, 200)]
+DEFINITION = {
+    "tag": "pulse-2026",
+    "questions": [
+        {"text": "How likely?", "tag": "nps", "responses": ["0", "5", "10"]},
+        {"text": "Why?", "tag": "reason"},
+    ],
+}
+
+
+class CountingConnection(Connection):
+    """A connection that counts its requests, and lets a test in between two of them."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.requests: Counter[str] = Counter()
+        self.before_page: Callable[[str, dict[str, str | int]], None] = lambda _path, _query: None
+        self.change: Callable[[str, Answer], Answer] = lambda _path, answer: answer
+
+    def get(self, path: str, query: dict[str, str | int]) -> Answer:
+        """Send one GET, and count it."""
+        self.requests[path] += 1
+        self.before_page(path, query)
+        return self.change(path, super().get(path, query))
+
+
+class Survey:
+    """A survey in the ledger and in a running service, whose participants answer when told."""
+
+    def __init__(self, ledger: Ledger, address: ServiceAddress, db: Path) -> None:
+        target = Target("sandbox", address.url, Credentials(address.username, address.api_key))
+        self.ledger = ledger
+        self.connection = CountingConnection(target)
+        self.api_key = address.api_key
+        self.guids: list[str] = []
+        self._client = ServiceClient(target, self.connection)
+        self._db = db
+        with ledger.writing() as opened:
+            self.campaign_id = enter_campaign(opened, "sandbox", "pulse", KEY)
+
+    def launch(self, *phones: str) -> str:
+        """Send the survey, and record it as sent."""
+        reply = self._client.send(json.dumps(DEFINITION), list(phones))
+        assert reply.project_launch_guid is not None
+        recipients = tuple(sorted(KEY.fingerprint("pulse", phone) for phone in phones))
+        intent = Intent("ask", f"key-{len(self.guids)}", "pulse-2026", "d1g35t", "{}", recipients)
+        with self.ledger.writing() as opened:
+            (number,) = add_intents(opened, self.campaign_id, [intent], AT)
+            record_outcomes(opened, [Outcome(number, "sent", AT, reply.project_launch_guid)])
+        self.guids.append(reply.project_launch_guid)
+        return reply.project_launch_guid
+
+    def answer(self, *phones: str, text: str = "10") -> None:
+        """Have participants text an answer."""
+        with closing(open_store(self._db)) as store:
+            service = Service(store)
+            for phone in phones:
+                service.receive(phone, text, datetime.now(UTC))
+
+    def reconcile(self) -> ReconcileSummary:
+        """Reconcile once, and forget the requests that were counted before."""
+        self.connection.requests.clear()
+        return reconcile_campaign(
+            self.ledger,
+            self._client,
+            campaign_id=self.campaign_id,
+            campaign="pulse",
+            key=KEY,
+            now=lambda: AT,
+            observe_progress=lambda _steps: None,
+        )
+
+    def list_results(self) -> list[tuple[str, str]]:
+        """Return participant and response of each result in the ledger."""
+        with self.ledger.reading() as opened:
+            return [(row.participant, row.response) for row in iterate_results(opened, self.campaign_id)]
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Iterator[Survey]:
+    """A survey with an empty ledger, and the service to send it to."""
+    db = tmp_path / "service.sqlite"
+    with running_service(db) as address, Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        made = Survey(ledger, address, db)
+        yield made
+        made.connection.close()
+
+
+def test_results_come_into_the_ledger(survey: Survey) -> None:
+    """Counts and results are kept; participants are known by fingerprint, not by phone."""
+    survey.launch(*PHONES[:3])
+    survey.answer(PHONES[0])
+    survey.answer(PHONES[0], text="I like it")
+    survey.answer(PHONES[1], text="5")
+    summary = survey.reconcile()
+    assert summary == ReconcileSummary(
+        launches=1,
+        missing_launches=[],
+        sessions={"queued": 0, "active": 2, "complete": 1},
+        results=3,
+        new_results=3,
+        expected_results=3,
+    )
+    ada, bo = (KEY.fingerprint("pulse", phone) for phone in PHONES[:2])
+    assert sorted(survey.list_results()) == sorted([(ada, "10"), (ada, "I like it"), (bo, "5")])
+    with survey.ledger.reading() as opened:
+        totals = read_totals(opened, survey.campaign_id)["ask"]
+        assert count_answered(opened, survey.campaign_id) == {"ask": 2}
+    assert (totals.sent, totals.active, totals.complete, totals.results) == (3, 2, 1, 3)
+    assert totals.reconciled_at == AT
+
+
+def test_no_phone_goes_into_the_ledger(survey: Survey, tmp_path: Path) -> None:
+    """Results come with phone numbers; none of them is kept, nor are the credentials."""
+    survey.launch(*PHONES[:20])
+    survey.answer(*PHONES[:20])
+    assert survey.reconcile().results == 20
+    content = b"".join(file.read_bytes() for file in tmp_path.glob("ledger.sqlite*"))
+    assert b"How likely?" in content
+    for phone in PHONES[:20]:
+        assert phone[1:].encode() not in content
+    assert survey.api_key.encode() not in content
+
+
+def test_nothing_new_takes_no_results_request(survey: Survey) -> None:
+    """A second time only the counts are read: they say that the ledger has everything."""
+    for phone in PHONES[:3]:
+        survey.launch(phone)
+    survey.answer(*PHONES[:3])
+    assert survey.reconcile().new_results == 3
+    assert survey.connection.requests["/api/results"] > 0
+    summary = survey.reconcile()
+    assert (summary.results, summary.new_results, summary.expected_results) == (3, 0, 3)
+    assert survey.connection.requests == {"/api/stats/": 1}
+
+
+def test_only_what_is_new_is_read(survey: Survey) -> None:
+    """Of many launches, those without news are not asked for their results."""
+    for phone in PHONES[:20]:
+        survey.launch(phone)
+    survey.answer(*PHONES[:20])
+    survey.reconcile()
+    survey.answer(PHONES[4], text="because")
+    asked = []
+    survey.connection.before_page = lambda path, query: asked.append((path, query))
+    assert survey.reconcile().new_results == 1
+    assert [query for path, query in asked if path == "/api/results"] == [
+        {"project_launch_guid": survey.guids[4], "limit": 100, "offset": 0}
+    ]
+
+
+def test_many_launches_are_read_by_tag(survey: Survey) -> None:
+    """Where every launch has news and few results, one list of the tag takes fewer requests than one each."""
+    for phone in PHONES[:30]:
+        survey.launch(phone)
+    survey.answer(*PHONES[:30])
+    assert survey.reconcile().new_results == 30
+    assert survey.connection.requests == {"/api/stats/": 1, "/api/results": 1}
+
+
+def test_a_list_that_grows_while_it_is_read_counts_nobody_twice(survey: Survey) -> None:
+    """Results that come between two pages shift the list; each is kept once, and the next time makes it whole."""
+    survey.launch(*PHONES)
+    survey.answer(*PHONES)
+    late = iter(PHONES)
+
+    def answer_meanwhile(path: str, query: dict[str, str | int]) -> None:
+        if path == "/api/results" and query["offset"]:
+            survey.answer(next(late), text="because")
+
+    survey.connection.before_page = answer_meanwhile
+    first = survey.reconcile()
+    assert first.expected_results == 200
+    assert len(set(survey.list_results())) == len(survey.list_results()) == first.results
+    survey.connection.before_page = lambda _path, _query: None
+    second = survey.reconcile()
+    assert second.results == second.expected_results == len(survey.list_results())
+    assert second.expected_results > 200
+
+
+def shift_pages(path: str, answer: Answer) -> Answer:
+    """Repeat the last records of each page at its end, as a list does that shifts between two pages."""
+    if path != "/api/results":
+        return answer
+    page: dict[str, Any] = json.loads(answer.body)
+    page["objects"] += page["objects"][-3:]
+    return Answer(answer.status, answer.headers, json.dumps(page).encode())
+
+
+def test_a_result_that_is_listed_twice_is_kept_once(survey: Survey) -> None:
+    """A result is known by its guid: a page that repeats some changes nothing."""
+    survey.launch(*PHONES[:50])
+    survey.answer(*PHONES[:50])
+    survey.connection.change = shift_pages
+    summary = survey.reconcile()
+    assert (summary.results, summary.expected_results) == (50, 50)
+
+
+def test_a_result_of_another_launch_is_left_out(survey: Survey) -> None:
+    """A service that lists more than was asked for does no harm: what isn't ours is not kept."""
+    survey.launch(PHONES[0])
+    survey.answer(PHONES[0])
+
+    def add_foreign(path: str, answer: Answer) -> Answer:
+        page: dict[str, Any] = json.loads(answer.body)
+        if path == "/api/results":
+            page["objects"] += [
+                {**page["objects"][0], "project_launch_guid": "another", "result_guid": "another"}
+            ]
+        return Answer(answer.status, answer.headers, json.dumps(page).encode())
+
+    survey.connection.change = add_foreign
+    assert survey.reconcile().results == 1
+
+
+def test_launches_of_others_are_left_out(survey: Survey) -> None:
+    """Launches under the same tag that the ledger doesn't know are not counted as ours."""
+    survey.launch(PHONES[0])
+    foreign = survey.launch(PHONES[1])
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql(
+            "UPDATE launches SET state = 'rejected' WHERE project_launch_guid = ?", (foreign,)
+        )
+    survey.answer(*PHONES[:2])
+    summary = survey.reconcile()
+    assert (summary.launches, summary.results, summary.expected_results) == (1, 1, 1)
+
+
+def test_a_launch_that_the_service_does_not_list_is_named(survey: Survey) -> None:
+    """A launch on record that the service doesn't list is found, by its guid."""
+    survey.launch(PHONES[0])
+    gone = survey.launch(PHONES[1])
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql(
+            "UPDATE launches SET project_launch_guid = 'gone' WHERE project_launch_guid = ?", (gone,)
+        )
+    summary = survey.reconcile()
+    assert (summary.launches, summary.missing_launches) == (1, ["gone"])
+
+
+def test_what_was_read_before_a_failure_is_kept(survey: Survey) -> None:
+    """A service that fails half-way loses nothing of what came before; the next time goes on."""
+    survey.launch(*PHONES)
+    survey.answer(*PHONES)
+
+    def fail_later(path: str, answer: Answer) -> Answer:
+        is_second = survey.connection.requests["/api/results"] == 2 and path == "/api/results"
+        return Answer(500, answer.headers, b"oops") if is_second else answer
+
+    survey.connection.change = fail_later
+    with pytest.raises(ServiceError, match=r"^the service refuses GET /api/results: HTTP 500: oops$"):
+        survey.reconcile()
+    assert len(survey.list_results()) == 100
+    survey.connection.change = lambda _path, answer: answer
+    summary = survey.reconcile()
+    assert (summary.results, summary.new_results) == (200, 100)
+
+
+@pytest.fixture
+def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A repository whose campaign was sent to the embedded sandbox."""
+    monkeypatch.chdir(tmp_path)
+    campaign = tmp_path / "campaigns" / "pulse.yaml"
+    campaign.parent.mkdir()
+    recipients = "".join(f'  - phone: "{phone}"\n' for phone in PHONES[:3])
+    campaign.write_text(
+        f"version: 1\nname: pulse\nrecipients:\n{recipients}tag: pulse-2026\n"
+        "messages:\n  - id: ask\n    questions:\n      - {tag: why, text: Why?}\n",
+        encoding="utf-8",
+    )
+    assert run_command(["apply", "--auto-approve", "--quiet"]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+def change_ledger(repository: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(repository / ".runner" / "ledger.sqlite")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def test_the_command_warns_of_missing_launches(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the ledger has as sent and the service doesn't list is told in words."""
+    change_ledger(sent, "UPDATE launches SET project_launch_guid = 'gone'")
+    (sent / "campaigns" / "pulse.sandbox.lock.json").unlink()
+    assert run_command(["reconcile"]) == 0
+    assert capsys.readouterr().err == (
+        "Warning: pulse: 1 recorded launch is not listed by the service, first: gone\n"
+    )
+
+
+def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was stored is held against the service's own counts, and a difference is told."""
+    change_ledger(
+        sent,
+        "INSERT INTO results VALUES (1, 'r', 'p', 'q', 'why', 'Why?', 1, 'a', 'a', '2026', '2026')",
+    )
+    assert run_command(["reconcile", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == (
+        "Warning: pulse: the ledger holds 1 result, the service counts 0; "
+        "run `runner reconcile` again, results may have come in meanwhile\n"
+    )
+    document = json.loads(out)
+    assert document["format_version"] == "1.0"
+    assert document["campaigns"] == [
+        {
+            "name": "pulse",
+            "launches": 1,
+            "missing_launches": [],
+            "sessions": {"queued": 0, "active": 3, "complete": 0},
+            "results": 1,
+            "new_results": 0,
+            "expected_results": 0,
+        }
+    ]
