@@ -7,7 +7,7 @@ does no harm, and what was stored is checked against the service's own `num_resu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord, StatRecord
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReconcileSummary:
     """What reconciling one campaign found.
 
@@ -35,12 +35,12 @@ class ReconcileSummary:
         expected_results: what the service's own counts say.
     """
 
-    launches: int = 0
-    missing_launches: list[str] = field(default_factory=list)
-    sessions: dict[str, int] = field(default_factory=lambda: {"queued": 0, "active": 0, "complete": 0})
-    results: int = 0
-    new_results: int = 0
-    expected_results: int = 0
+    launches: int
+    missing_launches: list[str]
+    sessions: dict[str, int]
+    results: int
+    new_results: int
+    expected_results: int
 
 
 def reconcile_campaign(
@@ -68,34 +68,27 @@ def reconcile_campaign(
         ServiceError: the service cannot be asked; what was read before is kept.
         LedgerError: the ledger cannot be written.
     """
-    with ledger.reading() as connection:
-        launches = {
-            launch.project_launch_guid: launch
-            for launch in iterate_accepted_launches(connection, campaign_id)
-        }
-    summary = ReconcileSummary()
+    launches = _read_launches(ledger, campaign_id)
     stats = _read_stats(client, launches, observe_progress)
-    _note_stats(summary, launches, stats)
     with ledger.writing() as connection:
-        store_stats(
-            connection, [_stats_of(launches[stat.project_launch_guid], stat) for stat in stats], now()
-        )
+        store_stats(connection, [_stats_of(launches[s.project_launch_guid], s) for s in stats], now())
     behind = {
         stat.project_launch_guid: launches[stat.project_launch_guid]
         for stat in stats
         if stat.num_results != launches[stat.project_launch_guid].results
     }
-    expected = sum(stat.num_results for stat in stats)
-    records = _read_results(client, behind, expected)
+    records = _read_results(client, behind, expected=sum(stat.num_results for stat in stats))
     for page in _in_pages(records):
         observe_progress(len(page))
         with ledger.writing() as connection:
             store_results(connection, [_result_of(behind, record, campaign, key) for record in page])
-    before = sum(launch.results for launch in launches.values())
+    return _summarise(launches, stats, held=_read_launches(ledger, campaign_id))
+
+
+def _read_launches(ledger: Ledger, campaign_id: int) -> dict[str, OpenLaunch]:
     with ledger.reading() as connection:
-        summary.results = sum(launch.results for launch in iterate_accepted_launches(connection, campaign_id))
-    summary.new_results = summary.results - before
-    return summary
+        found = iterate_accepted_launches(connection, campaign_id)
+        return {launch.project_launch_guid: launch for launch in found}
 
 
 def _read_stats(
@@ -110,14 +103,22 @@ def _read_stats(
     return list(found.values())
 
 
-def _note_stats(summary: ReconcileSummary, launches: dict[str, OpenLaunch], stats: list[StatRecord]) -> None:
-    summary.launches = len(stats)
-    summary.missing_launches = sorted(launches.keys() - {stat.project_launch_guid for stat in stats})
-    for stat in stats:
-        summary.sessions["queued"] += stat.num_queued_sessions
-        summary.sessions["active"] += stat.num_active_sessions
-        summary.sessions["complete"] += stat.num_complete_sessions
-        summary.expected_results += stat.num_results
+def _summarise(
+    launches: dict[str, OpenLaunch], stats: list[StatRecord], held: dict[str, OpenLaunch]
+) -> ReconcileSummary:
+    results = sum(launch.results for launch in held.values())
+    return ReconcileSummary(
+        launches=len(stats),
+        missing_launches=sorted(launches.keys() - {stat.project_launch_guid for stat in stats}),
+        sessions={
+            "queued": sum(stat.num_queued_sessions for stat in stats),
+            "active": sum(stat.num_active_sessions for stat in stats),
+            "complete": sum(stat.num_complete_sessions for stat in stats),
+        },
+        results=results,
+        new_results=results - sum(launch.results for launch in launches.values()),
+        expected_results=sum(stat.num_results for stat in stats),
+    )
 
 
 def _read_results(
