@@ -61,6 +61,7 @@ class Planner:
         self._options = options
         self._renderers: list[MessageRenderer] = []
         self._sizes: Counter[tuple[int, int]] = Counter()
+        self._excluded: frozenset[str] = frozenset()
         self._stamps = _stamp_files(campaign)
         limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
         self._per_send = min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
@@ -77,6 +78,7 @@ class Planner:
         before = problems.error_count
         # If some texts are no templates, the audience is checked with the others all the same.
         self._renderers = list(self._compile(problems))
+        self._excluded = read_excluded(self._campaign, problems)
         counts = [MessagePlan(renderer.message.id, renderer.message.tag) for renderer in self._renderers]
         digest = hashlib.blake2b(digest_size=16)
         tally = AudienceTally()
@@ -107,8 +109,11 @@ class Planner:
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
 
+        The second pass trusts nothing that the first has not counted: a file that is edited while it
+        is being sent adds nobody to the plan, and nobody's text is one that was not checked.
+
         Raises:
-            PlanChangedError: a file of the campaign has changed since.
+            PlanChangedError: a file of the campaign has changed since; also half-way.
         """
         if _stamp_files(self._campaign) != self._stamps:
             raise PlanChangedError(
@@ -117,20 +122,29 @@ class Planner:
             )
         waiting: dict[tuple[int, str], tuple[Payload, list[str]]] = {}
         left = self._sizes.copy()
-        for recipient, assignments in self._iterate_assignments(Problems(), AudienceTally()):
+        problems = Problems()
+        for recipient, assignments in self._iterate_assignments(problems, AudienceTally()):
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None:
                     continue
+                group = _group_of(assignment.message, payload)
+                if problems.error_count or not left[group]:
+                    raise self._changed_under_way()
+                left[group] -= 1
                 phones = waiting.setdefault((assignment.message, payload.digest), (payload, []))[1]
                 phones.append(recipient.phone)
-                group = _group_of(assignment.message, payload)
-                left[group] -= 1
                 if len(phones) == self._per_send or not left[group]:
                     del waiting[assignment.message, payload.digest]
                     yield self._launch(assignment.message, payload, phones)
-        for (message, _), (payload, phones) in waiting.items():
-            yield self._launch(message, payload, phones)
+        if problems.error_count or +left:
+            raise self._changed_under_way()
+
+    def _changed_under_way(self) -> PlanChangedError:
+        return PlanChangedError(
+            f"the files of {self._campaign.name} have changed while it was sent",
+            hint="what was sent is recorded; run the same command again to send the rest",
+        )
 
     def _launch(self, message: int, payload: Payload, phones: list[str]) -> PlannedLaunch:
         return PlannedLaunch(self._renderers[message].message, payload, tuple(phones))
@@ -149,12 +163,11 @@ class Planner:
     def _iterate_assignments(
         self, problems: Problems, tally: AudienceTally
     ) -> Iterator[tuple[Recipient, list[_Assignment]]]:
-        excluded = read_excluded(self._campaign, problems)
         names = frozenset[str]().union(*(renderer.names for renderer in self._renderers))
         reporter = RowReporter(self._campaign, problems)
         people = 0
         for recipient in iterate_audience(self._campaign, names, problems, tally):
-            if recipient.phone in excluded:
+            if recipient.phone in self._excluded:
                 yield recipient, [_Assignment(index, "excluded") for index in range(len(self._renderers))]
                 continue
             assignments = [self._assign(index, recipient, reporter) for index in range(len(self._renderers))]

@@ -1,4 +1,4 @@
-"""The five endpoints as calls (reference, section 4)."""
+"""The endpoints that a runner needs, as calls (reference, section 4)."""
 
 from __future__ import annotations
 

@@ -254,6 +254,25 @@ def test_a_changed_file_stops_the_launches(campaign: Load, tmp_path: Path, name:
     assert caught.value.message == "the files of pulse have changed while it was planned"
 
 
+def test_an_audience_that_grows_while_it_is_sent_adds_nobody(campaign: Load, tmp_path: Path) -> None:
+    """Rows that come in after the plan was made are not sent, even when the launches have begun."""
+    world = World([(1, "Ada"), (2, "Bob")], 1, set(), set(), set(), PlanOptions(), None)
+    planner = make_planner(campaign, world)
+    make_plan(planner)
+    launches = planner.iterate_launches()
+    sent = [next(launches)]
+    for name in ("first.csv", "second.csv"):
+        file = tmp_path / name
+        header = file.read_text(encoding="utf-8").splitlines()[0]
+        rows = "\n".join(",".join([f"+1415555{n:04d}"] * len(header.split(","))) for n in range(300, 700))
+        file.write_text(f"{header}\n{rows}\n", encoding="utf-8")
+    with pytest.raises(PlanChangedError) as caught:
+        sent += launches
+    assert caught.value.message == "the files of pulse have changed while it was sent"
+    assert caught.value.hint == "what was sent is recorded; run the same command again to send the rest"
+    assert {phone for launch in sent for phone in launch.phones} <= {phone_of(1), phone_of(2)}
+
+
 @pytest.mark.parametrize(
     ("limits", "refusals"),
     [
