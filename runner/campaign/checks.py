@@ -94,6 +94,27 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
             )
         seen.setdefault(message.id, message.position.line)
         yield from _check_questions(message)
+    yield from _check_message_renames(campaign)
+
+
+def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Find ids whose record two messages would go by: the one would be taken for the other."""
+    places = {message.id: message.position for message in campaign.messages}
+    claims: dict[str, Message] = {}
+    for message in campaign.messages:
+        for name in dict.fromkeys(message.renamed_from):
+            if name in places:
+                words = f"which this campaign still has, in line {places[name].line}"
+                hint = "take it out, or give the message its new id"
+            elif name in claims:
+                words = f"which `{claims[name].id}` claims, too"
+                hint = "only one message can go on with it: take it out"
+            else:
+                claims[name] = message
+                continue
+            place = message.position
+            text = f"`renamed_from` of the message `{message.id}` claims the record of `{name}`, {words}"
+            yield Diagnostic("error", "message-id-in-use", text, place.file, place.line, place.column, hint)
 
 
 def _check_questions(message: Message) -> Iterator[Diagnostic]:

@@ -59,7 +59,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a campaign: a plain `text`, or a survey of `questions`."""
+    """One message of a campaign: a plain `text`, or a survey of `questions`.
+
+    `renamed_from` holds the ids that it had before.
+    """
 
     id: str
     tag: str
@@ -70,6 +73,7 @@ class Message:
     conclusion: TemplateText | None = None
     method: Method = "SMS"
     complete_existing_sessions: bool = False
+    renamed_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,19 @@ RecipientSource = InlineRecipient | CsvRecipients
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The safety limits of a campaign; `None` means unlimited."""
+    """The safety limits of a campaign; `None` means unlimited.
+
+    Attributes:
+        recipients: the most people one plan may text.
+        renders: the most renders one plan may cost.
+        recipients_per_send: the most phones in one launch.
+        rate: the most sends a second.
+    """
 
     recipients: int | None = None
     renders: int | None = None
     recipients_per_send: int | None = None
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,7 @@ class Campaign:
         exclude: phones that this campaign never texts.
         messages: in the order of the file.
         limits: the campaign's safety limits.
+        renamed_from: names that it had before.
     """
 
     name: str
@@ -129,3 +142,9 @@ class Campaign:
     exclude: tuple[RecipientSource, ...] = ()
     vars: Variables = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    renamed_from: tuple[str, ...] = ()
+
+    @property
+    def message_ids(self) -> dict[str, str]:
+        """The ids of the messages, by those that they have and those that they had before."""
+        return {name: message.id for message in self.messages for name in (*message.renamed_from, message.id)}

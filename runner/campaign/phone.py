@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import phonenumbers
 from phonenumbers import NumberParseException, ValidationResult
 
+from runner.campaign.allocation import is_allocated
+
 _SCIENTIFIC = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+")
 _LETTERS = re.compile(r"[^\W\d_]")
 _EXTENSION = re.compile(r"(?:ext\.?|extension|x|#|;ext=)\s*\d+\s*$", re.IGNORECASE)
@@ -47,6 +49,8 @@ def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
         region: ISO 3166-1 alpha-2 code of the country of numbers in national form; None if there is none.
     """
     text = written.strip().removeprefix("'")
+    if is_allocated(text):
+        return text
     if not text:
         return PhoneProblem("it is blank", "fill it in, or remove the row")
     if _SCIENTIFIC.fullmatch(text):

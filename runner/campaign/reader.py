@@ -15,6 +15,7 @@ from runner.campaign.model import (
     RecipientSource,
     TemplateText,
 )
+from runner.source.rate import parse_rate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,8 @@ class _Reader:
             recipients=tuple(self._source(data["recipients"], i) for i in range(len(data["recipients"]))),
             exclude=tuple(self._source(data["exclude"], i) for i in range(len(data.get("exclude", [])))),
             vars=data.get("vars", {}),
-            limits=Limits(**data.get("limits", {})),
+            limits=_read_limits(data.get("limits", {})),
+            renamed_from=tuple(data.get("renamed_from", ())),
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
@@ -80,6 +82,7 @@ class _Reader:
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
             complete_existing_sessions=item.get("complete_existing_sessions", False),
+            renamed_from=tuple(item.get("renamed_from", ())),
         )
 
     def _question(self, item: dict[str, Any]) -> Question:
@@ -104,3 +107,9 @@ class _Reader:
         first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)
+
+
+def _read_limits(limits: dict[str, Any]) -> Limits:
+    if "rate" not in limits:
+        return Limits(**limits)
+    return Limits(**{**limits, "rate": parse_rate(limits["rate"])})

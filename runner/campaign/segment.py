@@ -8,6 +8,7 @@ sequence and no surrogate pair straddles two segments.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,9 +18,11 @@ _BASIC = (
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
     "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
-_LAST_OF_BMP = "\uffff"
 _EXTENSION = "\f^{}\\[~]|€"
-_WIDTHS = {**dict.fromkeys(_BASIC, 1), **dict.fromkeys(_EXTENSION, 2)}
+_OUTSIDE = re.compile(f"[^{re.escape(_BASIC + _EXTENSION)}]")
+_WIDE_SEPTETS = re.compile(f"[{re.escape(_EXTENSION)}]")
+_WIDE_UNITS = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that take two septets, an escape before them, or two units, a surrogate pair."""
 _LENGTHS: dict[Encoding, tuple[int, int]] = {"GSM-7": (160, 153), "UCS-2": (70, 67)}
 
 
@@ -46,20 +49,23 @@ def count_segments(text: str) -> SegmentCount:
     Args:
         text: as it is sent.
     """
-    costly = next((character for character in text if character not in _WIDTHS), None)
+    costly = _OUTSIDE.search(text)
     if costly is None:
-        widths = [_WIDTHS[character] for character in text]
-        return _pack("GSM-7", widths, None)
-    return _pack("UCS-2", [1 if character <= _LAST_OF_BMP else 2 for character in text], costly)
+        return _pack("GSM-7", text, _WIDE_SEPTETS, None)
+    return _pack("UCS-2", text, _WIDE_UNITS, costly[0])
 
 
-def _pack(encoding: Encoding, widths: list[int], costly: str | None) -> SegmentCount:
+def _pack(encoding: Encoding, text: str, wide: re.Pattern[str], costly: str | None) -> SegmentCount:
     single, several = _LENGTHS[encoding]
-    units = sum(widths)
+    is_wide = wide.search(text) is not None
+    units = len(text) + (len(wide.findall(text)) if is_wide else 0)
     if units <= single:
         return SegmentCount(encoding, units, 1 if units else 0, costly)
+    if not is_wide:
+        return SegmentCount(encoding, units, -(-units // several), costly)
     segments, room = 1, several
-    for width in widths:
+    for character in text:
+        width = 2 if wide.match(character) else 1
         if width > room:
             segments, room = segments + 1, several
         room -= width

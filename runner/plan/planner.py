@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runner.campaign.model import Message
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
 
@@ -145,6 +146,30 @@ class Planner:
             f"the files of {self._campaign.name} have changed while it was sent",
             hint="what was sent is recorded; run the same command again to send the rest",
         )
+
+    def find_payloads(self, phones: set[str]) -> dict[str, list[tuple[Message, Payload]]]:
+        """Pass over the audience and return what some recipients lack, by phone.
+
+        `--limit` and `--only` are no matter here: they say what is sent now, not what is sent at all.
+
+        Args:
+            phones: E.164; those that lack nothing are left out.
+        """
+        whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
+        return whole._collect_payloads(phones)
+
+    def _collect_payloads(self, phones: set[str]) -> dict[str, list[tuple[Message, Payload]]]:
+        self._renderers = list(self._compile(Problems()))
+        self._excluded = read_excluded(self._campaign, Problems())
+        found: dict[str, list[tuple[Message, Payload]]] = {}
+        for recipient, assignments in self._iterate_assignments(Problems(), AudienceTally()):
+            if recipient.phone in phones:
+                found[recipient.phone] = [
+                    (self._renderers[assignment.message].message, assignment.payload)
+                    for assignment in assignments
+                    if assignment.payload is not None
+                ]
+        return found
 
     def _launch(self, message: int, payload: Payload, phones: list[str]) -> PlannedLaunch:
         return PlannedLaunch(self._renderers[message].message, payload, tuple(phones))

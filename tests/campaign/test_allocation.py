@@ -1,0 +1,74 @@
+"""Numbers that are taken at once are ones that the library would take as they stand."""
+
+from __future__ import annotations
+
+import phonenumbers
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from phonenumbers import NumberParseException, PhoneNumberFormat
+
+from runner.campaign.allocation import is_allocated
+
+
+def list_examples() -> list[str]:
+    """Return the library's example numbers: of each region and kind, and of those that no region has."""
+    regions, kinds = sorted(phonenumbers.SUPPORTED_REGIONS), range(11)
+    found = [phonenumbers.example_number_for_type(region, kind) for region in regions for kind in kinds]
+    codes = sorted(phonenumbers.COUNTRY_CODES_FOR_NON_GEO_REGIONS)
+    found += [phonenumbers.example_number_for_non_geo_entity(code) for code in codes]
+    return [phonenumbers.format_number(number, PhoneNumberFormat.E164) for number in found if number]
+
+
+EXAMPLES = list_examples()
+
+
+def is_valid_as_it_stands(text: str) -> bool:
+    """Ask the library itself."""
+    try:
+        number = phonenumbers.parse(text, None)
+    except NumberParseException:
+        return False
+    is_unchanged = phonenumbers.format_number(number, PhoneNumberFormat.E164) == text
+    return is_unchanged and phonenumbers.is_valid_number(number)
+
+
+@st.composite
+def draw_mutated(draw: st.DrawFn) -> str:
+    """An example number with some digits changed, added or taken away."""
+    digits = list(draw(st.sampled_from(EXAMPLES)))
+    for _ in range(draw(st.integers(0, 4))):
+        place, kept = draw(st.integers(1, len(digits) - 1)), draw(st.integers(0, 1))
+        digits[place : place + kept] = draw(st.sampled_from([[], *([digit] for digit in "0123456789")]))
+        digits = digits if len(digits) > 1 else ["+", "1"]
+    return "".join(digits)
+
+
+@given(draw_mutated() | st.from_regex(r"\+[1-9][0-9]{6,14}", fullmatch=True))
+def test_nothing_is_taken_that_the_library_refuses(text: str) -> None:
+    """What is taken at once is valid, and its own E.164 form."""
+    assert is_valid_as_it_stands(text) or not is_allocated(text)
+
+
+def test_most_of_the_world_is_taken() -> None:
+    """The short way is the usual one: it takes nearly all of the library's own examples."""
+    taken = sum(is_allocated(text) for text in EXAMPLES)
+    assert taken > 0.95 * len(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "+",
+        "14155550101",
+        "+1 4155550101",
+        "+14155550101\n",
+        "+٤٤٢٠٧٩٤٦٠٩٥٨",
+        "+999123456789",
+        "+1415555010",
+    ],
+)
+def test_what_is_written_otherwise_is_left_to_the_library(text: str) -> None:
+    """Anything but an E.164 number is none of its business."""
+    assert not is_allocated(text)
