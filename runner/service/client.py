@@ -5,30 +5,38 @@ from __future__ import annotations
 import html
 import json
 import re
-from dataclasses import fields
+import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 from runner.errors import ServiceError
-from runner.service.connection import Answer, Connection, NetworkError
-from runner.service.model import ResultRecord, SendReply, StatRecord
+from runner.service.connection import Connection, NetworkError
+from runner.service.model import PlanUsage, ResultRecord, SendReply, StatRecord
+from runner.service.retry_after import read_retry_after
+from runner.service.wire import read_guid, read_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from runner.service.answer import Answer
     from runner.service.target import Target
 
 PAGE = 100
 """Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
 
-_FINAL = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
-"""Answers that every further send of the run would get too."""
+_STATS = "/api/stats/"
+_NO_ACCESS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+_FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
+"""Answers that every further request of the run would get too."""
 _SUCCESS, _REFUSAL = 2, 4
 """The classes of HTTP statuses: 2xx and 4xx."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
-_Record = TypeVar("_Record", StatRecord, ResultRecord)
+
+
+class AccessRefusedError(ServiceError):
+    """The service refuses these credentials, or what they ask for: 401 or 403."""
 
 
 class ServiceClient:
@@ -37,10 +45,14 @@ class ServiceClient:
     Args:
         target: its base URL and credentials must be there.
         connection: how it is reached.
+        now: returns seconds since 1970, for a `Retry-After` that names a date.
     """
 
-    def __init__(self, target: Target, connection: Connection) -> None:
+    def __init__(
+        self, target: Target, connection: Connection, *, now: Callable[[], float] = time.time
+    ) -> None:
         self._connection = connection
+        self._now = now
         credentials = target.credentials
         secrets = (credentials.api_key, credentials.username) if credentials else ()
         written = {re.escape(form) for secret in secrets for form in _written_forms(secret)}
@@ -60,7 +72,7 @@ class ServiceClient:
         except NetworkError as error:
             if error.bytes_left:
                 return SendReply("unknown", detail=error.reason)
-            return SendReply("not_sent", detail=error.reason, is_final_for_run=True)
+            return SendReply("not_sent", detail=error.reason, may_retry=True)
         return self._read_send_reply(answer)
 
     def _read_send_reply(self, answer: Answer) -> SendReply:
@@ -73,11 +85,13 @@ class ServiceClient:
                 )
             return SendReply("sent", guid, status=status)
         detail = f"HTTP {status}{self._quote(answer.body)}"
-        waits = status == HTTPStatus.SERVICE_UNAVAILABLE and "Retry-After" in answer.headers
-        if status // 100 == _REFUSAL or waits:
-            return SendReply(
-                "rejected", detail=detail, status=status, is_final_for_run=waits or status in _FINAL
-            )
+        if status == HTTPStatus.TOO_MANY_REQUESTS or (
+            status == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" in answer.headers
+        ):
+            wait = read_retry_after(answer.headers, self._now())
+            return SendReply("rejected", detail=detail, status=status, may_retry=True, retry_after_s=wait)
+        if status // 100 == _REFUSAL:
+            return SendReply("rejected", detail=detail, status=status, is_final_for_run=status in _FINAL)
         return SendReply("unknown", detail=detail, status=status)
 
     def iterate_stats(self, project_tag: str) -> Iterator[StatRecord]:
@@ -86,8 +100,31 @@ class ServiceClient:
         Raises:
             ServiceError: the service cannot be reached, or what it answers cannot be read.
         """
-        for item in self._iterate_pages("/api/stats/", {"project_tag": project_tag}):
-            yield _read_record(StatRecord, item)
+        for item in self._iterate_pages(_STATS, {"project_tag": project_tag}):
+            yield read_record(StatRecord, item)
+
+    def count_launches(self, project_tag: str) -> int:
+        """Return how many launches the service knows under a project tag, with one small request.
+
+        Raises:
+            ServiceError: as for `iterate_stats`.
+        """
+        _, total = _read_page(_STATS, self._get(_STATS, {"project_tag": project_tag, "limit": 1}))
+        return total
+
+    def read_plan_usage(self) -> PlanUsage | None:
+        """Return what is used of the plan; None if the service answers but doesn't say (reference, 2.2).
+
+        Raises:
+            AccessRefusedError: the service refuses the credentials.
+            ServiceError: as for `iterate_stats`.
+        """
+        answer = self._get(_STATS, {"limit": 1})
+        try:
+            renders = answer["meta"]["plan"]["renders"]
+            return PlanUsage(renders_used=int(renders["used"]), renders_max=int(renders["max"]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
 
     def read_stat(self, project_launch_guid: str) -> StatRecord:
         """Return one launch's counts (reference, 4.5).
@@ -95,7 +132,7 @@ class ServiceClient:
         Raises:
             ServiceError: as for `iterate_stats`.
         """
-        return _read_record(StatRecord, self._get(f"/api/stats/{quote(project_launch_guid, safe='')}/", {}))
+        return read_record(StatRecord, self._get(f"{_STATS}{quote(project_launch_guid, safe='')}/", {}))
 
     def iterate_results(self, **filters: str) -> Iterator[ResultRecord]:
         """Yield results (reference, 4.2). A result may come twice when the list grows meanwhile.
@@ -107,19 +144,14 @@ class ServiceClient:
             ServiceError: as for `iterate_stats`.
         """
         for item in self._iterate_pages("/api/results", dict(filters)):
-            yield _read_record(ResultRecord, item)
+            yield read_record(ResultRecord, item)
 
     def _iterate_pages(self, path: str, filters: dict[str, str]) -> Iterator[dict[str, Any]]:
         # `next` may carry credentials and its form is not shown: pages are asked for by offset.
         offset = 0
         while True:
             page = self._get(path, {**filters, "limit": PAGE, "offset": offset})
-            try:
-                objects, total = page["objects"], int(page["meta"]["total_count"])
-            except (KeyError, TypeError, ValueError, OverflowError):
-                objects, total = None, 0
-            if not isinstance(objects, list):
-                raise ServiceError(f"the service's answer to GET {path} has no list in it")
+            objects, total = _read_page(path, page)
             yield from objects
             offset += len(objects)
             if not objects or offset >= total:
@@ -133,9 +165,10 @@ class ServiceClient:
                 f"the service cannot be asked (GET {path}): {error.reason}", hint=_REACH_HINT
             ) from None
         if answer.status != HTTPStatus.OK:
-            hint = "check the username and the API key" if answer.status in _FINAL else None
             message = f"the service refuses GET {path}: HTTP {answer.status}{self._quote(answer.body)}"
-            raise ServiceError(message, hint=hint)
+            if answer.status in _NO_ACCESS:
+                raise AccessRefusedError(message, hint="check the username and the API key")
+            raise ServiceError(message)
         data = _read_object(answer.body)
         if data is None:
             raise ServiceError(f"the service's answer to GET {path} is not a JSON object")
@@ -143,7 +176,9 @@ class ServiceClient:
 
     def _quote(self, body: bytes) -> str:
         """Return the start of an error's body for people, without credentials and phone numbers."""
-        text = " ".join(body.decode("utf-8", "replace").split())
+        words = " ".join(body.decode("utf-8", "replace").split())
+        # What cannot be shown goes first: it could stand between the characters of a secret.
+        text = "".join(filter(str.isprintable, words))
         text = _PHONE.sub("•••", self._secrets.sub("•••", text))
         if not text:
             return ""
@@ -169,21 +204,18 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
 
 
 def _read_guid(body: bytes) -> str | None:
-    guid = (_read_object(body) or {}).get("project_launch_guid")
-    return guid if isinstance(guid, str) and guid else None
+    try:
+        return read_guid((_read_object(body) or {}).get("project_launch_guid"))
+    except ValueError:
+        return None
 
 
-def _read_record(kind: type[_Record], item: Any) -> _Record:
-    values: dict[str, Any] = {}
-    for field in fields(kind):
-        try:
-            values[field.name] = _convert(item[field.name], str(field.type))
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise ServiceError(f"a {kind.kind} record of the service has no usable {field.name}") from None
-    return kind(**values)
-
-
-def _convert(value: Any, kind: str) -> str | int:
-    if kind == "int":
-        return int(value)
-    return "" if value is None else str(value)
+def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int]:
+    """Return the records of a list's page, and how many the list has in all."""
+    try:
+        objects, total = page["objects"], int(page["meta"]["total_count"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        objects, total = None, 0
+    if not isinstance(objects, list):
+        raise ServiceError(f"the service's answer to GET {path} has no list in it")
+    return objects, total

@@ -1,33 +1,41 @@
-"""The one door to the network: requests, told to do no more than a request.
+"""The one door to the network: an exchange is one request and its answer, and no more.
 
-Each call is one request and no more: no retries, no redirects, no cookies, no netrc. What the
-environment says of proxies and certificates is read once, not for every call (design: performance).
+No retries, no redirects, no cookies, no netrc. What requests and urllib3 know of proxies, certificates and
+kept connections is used; what they do for each call is not: it costs more than the call itself
+(design: performance).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import ssl
+from collections import deque
+from http.client import HTTPException
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
-import requests
 from requests.adapters import HTTPAdapter
-from requests.utils import get_environ_proxies
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.util import wait_for_read
 
 from runner import __version__
+from runner.service.answer import Answer, AnswerReader, BrokenAnswerError
+from runner.service.route import open_pool, parse_base_url
 
 if TYPE_CHECKING:
+    import socket
+
+    from urllib3.connection import HTTPConnection
+
     from runner.service.target import Target
 
-_this_thread = threading.local()
-
-# The library logs the address of each request, and the address carries the credentials.
+# The library logs addresses.
 logging.getLogger("urllib3").setLevel(logging.CRITICAL + 1)
+
+_PIECE = 1 << 16
+_DOUBT_S = 0.02
+"""How far behind an answer the connection's end may come."""
 
 
 class NetworkError(Exception):
@@ -44,74 +52,42 @@ class NetworkError(Exception):
         self.bytes_left = bytes_left
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP answer, read to its end."""
-
-    status: int
-    headers: requests.structures.CaseInsensitiveDict[str]
-    body: bytes
-
-
-class _Noting:
-    """Notes, for the thread that sends, that bytes are about to leave: what comes after is not certain."""
-
-    def send(self, data: Any) -> None:
-        if self.sock is None:  # type: ignore[attr-defined]
-            self.connect()  # type: ignore[attr-defined]
-        _this_thread.bytes_left = True
-        super().send(data)  # type: ignore[misc]
-
-
-class _NotingHTTPConnection(_Noting, HTTPConnection):
-    pass
-
-
-class _NotingHTTPSConnection(_Noting, HTTPSConnection):
-    pass
-
-
-class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _NotingHTTPConnection
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _NotingHTTPSConnection
-
-
-class _NotingAdapter(HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
-
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
-        return manager
-
-
 class Connection:
     """Speaks HTTP with one target, from any number of threads.
 
     Args:
         target: its base URL and credentials must be there.
-        verify: a CA bundle, or True for the default one.
+        verify: a CA bundle, as a file or a folder; True for the system's and that of requests.
+
+    Raises:
+        ConfigurationError: the target's host, the proxy for it or the CA bundle is not one that can be used.
     """
 
     def __init__(self, target: Target, *, verify: bool | str = True) -> None:
         if target.base_url is None or target.credentials is None:
             raise ValueError(target.name)
-        self._base_url = target.base_url
-        self._credentials = {"username": target.credentials.username, "api_key": target.credentials.api_key}
-        self._timeout = (target.connect_timeout, target.read_timeout)
-        self._verify = verify
-        self._proxies: Any = get_environ_proxies(target.base_url)
-        self._adapter = _NotingAdapter(pool_connections=1, pool_maxsize=target.concurrency, max_retries=0)
-        self._headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": f"sms-campaign-runner/{__version__}",
-        }
+        url = parse_base_url(target)
+        self._adapter = HTTPAdapter(pool_connections=1, max_retries=0)
+        self._pool = open_pool(self._adapter, target, verify=verify)
+        self._kept: deque[HTTPConnection] = deque()
+        self._trusts_kept = False
+        # A proxy that is asked for an address in the clear is told all of it; through others goes a tunnel.
+        is_proxied = self._pool.proxy is not None
+        is_forwarded = is_proxied and url.scheme == "http"
+        self._is_tunnelled = is_proxied and not is_forwarded
+        self._prefix = (f"http://{url.netloc}" if is_forwarded else "") + (url.path or "")
+        self._connect_timeout, self._read_timeout = target.connect_timeout, target.read_timeout
+        self._credentials = urlencode(
+            {"username": target.credentials.username, "api_key": target.credentials.api_key}
+        )
+        self._headers = (
+            f"Host: {url.netloc}\r\n"
+            "Accept: application/json\r\n"
+            "Accept-Encoding: identity\r\n"
+            f"User-Agent: sms-campaign-runner/{__version__}\r\n"
+        )
+        if is_forwarded:
+            self._headers += "".join(f"{n}: {v}\r\n" for n, v in self._pool.proxy_headers.items())
 
     def post(self, path: str, body: bytes) -> Answer:
         """Send one POST with a JSON body.
@@ -119,8 +95,11 @@ class Connection:
         Raises:
             NetworkError: no whole answer came back.
         """
-        headers = {**self._headers, "Content-Type": "application/json", "Content-Length": str(len(body))}
-        return self._exchange("POST", path, {}, headers, body)
+        head = (
+            f"POST {self._prefix}{path}?{self._credentials} HTTP/1.1\r\n{self._headers}"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return self._exchange(head.encode("ascii") + body)
 
     def get(self, path: str, query: dict[str, str | int]) -> Answer:
         """Send one GET.
@@ -128,42 +107,116 @@ class Connection:
         Raises:
             NetworkError: no whole answer came back.
         """
-        return self._exchange("GET", path, query, dict(self._headers), None)
+        asked = "&".join(filter(None, (urlencode(query), self._credentials)))
+        head = f"GET {self._prefix}{path}?{asked} HTTP/1.1\r\n{self._headers}\r\n"
+        return self._exchange(head.encode("ascii"))
 
     def close(self) -> None:
-        """Close the pooled connections."""
+        """Close the kept connections."""
+        while self._kept:
+            self._kept.pop().close()
         self._adapter.close()
 
-    def _exchange(
-        self, method: str, path: str, query: dict[str, str | int], headers: dict[str, str], body: bytes | None
-    ) -> Answer:
-        request = requests.PreparedRequest()
-        request.method = method
-        request.url = f"{self._base_url}{path}?{urlencode({**query, **self._credentials})}"
-        request.headers = requests.structures.CaseInsensitiveDict(headers)
-        request.body = body
-        _this_thread.bytes_left = False
+    def _exchange(self, request: bytes) -> Answer:
         try:
-            response = self._adapter.send(
-                request, timeout=self._timeout, verify=self._verify, proxies=self._proxies
-            )
-            return Answer(response.status_code, response.headers, response.content)
-        except (requests.RequestException, HTTPError, OSError) as error:
-            # The library's own message holds the address, and the address the credentials.
-            raise NetworkError(_reason(error), bytes_left=_this_thread.bytes_left) from None
+            connection = self._take_kept() or self._open_connection()
+        except (HTTPError, HTTPException, OSError) as error:
+            # The library's own message holds the address.
+            reason = _explain_no_connection(error, is_proxied=self._pool.proxy is not None)
+            raise NetworkError(reason, bytes_left=False) from None
+        reader = AnswerReader()
+        try:
+            _converse(connection.sock, request, reader, self._read_timeout)
+            answer = reader.read()
+        except (BrokenAnswerError, OSError) as error:
+            connection.close()
+            raise NetworkError(_explain_no_answer(error, reader), bytes_left=True) from None
+        except BaseException:
+            connection.close()
+            raise
+        if reader.leaves_open:
+            self._kept.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _take_kept(self) -> HTTPConnection | None:
+        """Return a kept connection that is still open, the one that rested least; None if there is none.
+
+        A service may close one after each answer without a word: its end then comes just behind the
+        answer, and a request that crosses it would have an unknown outcome. So it is waited for, until one
+        is found open, and whenever one was found closed.
+        """
+        while True:
+            try:
+                connection = self._kept.pop()
+            except IndexError:
+                return None
+            # What can be read from a resting connection is its end, or what nobody asked for.
+            is_open = not wait_for_read(connection.sock, timeout=0.0 if self._trusts_kept else _DOUBT_S)
+            self._trusts_kept = is_open
+            if is_open:
+                return connection
+            connection.close()
+
+    def _open_connection(self) -> HTTPConnection:
+        """Return a new connection that stands.
+
+        The pool only makes it: lending it out for each exchange would cost more than the exchange.
+        """
+        pool: Any = self._pool
+        connection = pool._new_conn()  # noqa: SLF001  see above
+        connection.timeout = self._connect_timeout
+        try:
+            if self._is_tunnelled:
+                pool._prepare_proxy(connection)  # noqa: SLF001  see above
+            else:
+                connection.connect()
+            connection.sock.settimeout(self._read_timeout)
+        except BaseException:
+            connection.close()
+            raise
+        return cast("HTTPConnection", connection)
 
 
-def _reason(error: Exception) -> str:
-    kinds: list[tuple[type[Exception] | tuple[type[Exception], ...], str]] = [
-        (requests.exceptions.ConnectTimeout, "it did not take the connection in time"),
-        (requests.exceptions.ReadTimeout, "it did not answer in time"),
-        (requests.exceptions.SSLError, "its certificate was not accepted, or TLS failed"),
-        (requests.exceptions.ProxyError, "the proxy refused"),
-        (requests.exceptions.ChunkedEncodingError, "its answer broke off"),
-    ]
-    for kind, words in kinds:
-        if isinstance(error, kind):
-            return words
-    if getattr(_this_thread, "bytes_left", False):
-        return "the connection broke before an answer came"
-    return "it cannot be reached"
+def _converse(sock: socket.socket, request: bytes, reader: AnswerReader, patience_s: float) -> None:
+    """Send a request and read its answer; `patience_s` is what the socket's timeout is set to."""
+    # In one piece: two would be two system calls, and two packets.
+    sock.sendall(request)
+    deadline = monotonic() + patience_s
+    while not _receive(sock, reader):
+        # The socket waits as long as before for each piece: an answer in many of them would never be late.
+        left_s = deadline - monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        sock.settimeout(left_s)
+    # Setting it is a system call, which the answer in one piece doesn't need.
+    if sock.gettimeout() != patience_s:
+        sock.settimeout(patience_s)
+
+
+def _receive(sock: socket.socket, reader: AnswerReader) -> bool:
+    """Give the reader the next piece; return whether its answer is whole."""
+    piece = sock.recv(_PIECE)
+    if piece:
+        reader.feed(piece)
+    else:
+        reader.end()
+    return reader.is_whole
+
+
+def _explain_no_connection(error: Exception, *, is_proxied: bool) -> str:
+    # Asked for first: urllib3 has it as a kind of its error for a slow one.
+    if isinstance(error, NewConnectionError):
+        return "the proxy cannot be reached" if is_proxied else "it cannot be reached"
+    if isinstance(error, (ConnectTimeoutError, TimeoutError)):
+        return "it did not take the connection in time"
+    if isinstance(error, ssl.SSLError):
+        return "its certificate was not accepted, or TLS failed"
+    return "the proxy refused" if is_proxied else "it cannot be reached"
+
+
+def _explain_no_answer(error: Exception, reader: AnswerReader) -> str:
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return str(error) if isinstance(error, BrokenAnswerError) else reader.describe_break()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+Guid: TypeAlias = str
+"""What the service names a thing by: visible ASCII, which is short."""
+Phone: TypeAlias = str
+"""A phone number with its leading `+`, and nothing else between its digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,9 @@ class SendReply:
         detail: why it is not `sent`, for people; without credentials and plain phone numbers.
         status: the HTTP status, if there was one.
         is_final_for_run: whether every further send would meet the same.
+        may_retry: whether the same launch may be sent again: it has certainly not been accepted, and the
+            reason may pass.
+        retry_after_s: seconds that the service asks to be left alone for, if it does.
     """
 
     outcome: Literal["sent", "not_sent", "rejected", "unknown"]
@@ -23,15 +31,22 @@ class SendReply:
     detail: str | None = None
     status: int | None = None
     is_final_for_run: bool = False
+    may_retry: bool = False
+    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StatRecord:
-    """One launch's counts (reference, 2.3)."""
+    """One launch: its counts, what was sent and to whom (reference, 2.3).
+
+    Attributes:
+        project_definition: the send body less the phones, as the service keeps it.
+        recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
+    """
 
     kind: ClassVar[str] = "stat"
 
-    project_launch_guid: str
+    project_launch_guid: Guid
     project_launch_start: str
     num_active_sessions: int
     num_complete_sessions: int
@@ -40,6 +55,22 @@ class StatRecord:
     num_queued_sessions: int
     num_renders: int
     num_results: int
+    project_tag: str
+    project_definition: dict[str, Any] = field(repr=False)
+    recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUsage:
+    """What the service's plan allows (reference, 2.2: `meta.plan.renders`)."""
+
+    renders_used: int
+    renders_max: int
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the plan has no render left."""
+        return self.renders_used >= self.renders_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +80,8 @@ class ResultRecord:
     kind: ClassVar[str] = "result"
 
     result_guid: str
-    project_launch_guid: str
-    participant_phone_number: str
+    project_launch_guid: Guid
+    participant_phone_number: Phone
     question_guid: str
     question_tag: str
     question_text: str

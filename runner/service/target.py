@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from runner.errors import ConfigurationError
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import YamlProblemError
+from runner.source.rate import parse_rate
 from runner.source.schema import find_problems
 from runner.source.yaml import read_yaml
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SANDBOX = "sandbox"
 LIVE = "live"
 DEFAULT_CONCURRENCY = 16
+_EMBEDDED_SETTLE_WINDOW_S = 1.0
+"""The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -48,7 +51,9 @@ class Target:
         rate: the most sends a second; None for no limit.
         recipients_per_send: the most phones in one send; None if the target doesn't say.
         connect_timeout: seconds.
-        read_timeout: seconds between two bytes of an answer.
+        read_timeout: seconds for a whole answer to come, once the request has left.
+        settle_window: seconds that the service may take to list a launch; one that is missing from its
+            list before and after them was not sent.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Target:
     recipients_per_send: int | None = None
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
+    settle_window: float = 60.0
 
 
 class TargetsProblemError(Exception):
@@ -120,7 +126,8 @@ def choose_target(name: str | None, targets: Mapping[str, Any], environment: Map
     base_url = base_url or settings.get("base_url")
     if base_url is None:
         if chosen == SANDBOX:
-            return Target(SANDBOX, state_key=_read_state_key(chosen, settings, environment))
+            state_key = _read_state_key(chosen, settings, environment)
+            return Target(SANDBOX, state_key=state_key, settle_window=_EMBEDDED_SETTLE_WINDOW_S)
         known = ", ".join([SANDBOX, *targets["targets"]])
         raise ConfigurationError(
             f"nothing says where the target {chosen!r} is",
@@ -169,9 +176,8 @@ def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
         key: limits[key] for key in ("concurrency", "recipients_per_send") if key in limits
     }
     if "rate" in limits:
-        number, unit = limits["rate"].split("/")
-        read["rate"] = float(number) / _SECONDS[unit]
-    for key in ("connect_timeout", "read_timeout"):
+        read["rate"] = parse_rate(limits["rate"])
+    for key in ("connect_timeout", "read_timeout", "settle_window"):
         if key in limits:
             read[key] = parse_duration(limits[key])
     return read

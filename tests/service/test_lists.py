@@ -52,11 +52,16 @@ def test_a_result_is_read(client: ServiceClient, service: ListService, make_resu
 
 
 def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: Make) -> None:
-    """A launch's counts are read from the list and from its own address alike."""
-    expected = StatRecord("launch-1", "2026-11-20T12:00:00.000001", 1, 2, 3, 4, 5, 6, 7)
-    service.records = [make_stat(1)]
+    """A launch is read from the list and from its own address alike; its phones are given their `+`."""
+    sessions = [{"to": "+14155550101"}, {"to": "14155550102"}]
+    phones = ("+14155550101", "+14155550102")
+    counts = (1, 2, 3, 4, 5, 6, 7)
+    expected = StatRecord(
+        "launch-1", "2026-11-20T12:00:00.000001", *counts, "pulse-2026", {"text": "Hello"}, phones
+    )
+    service.records = [make_stat(1, sessions=sessions)]
     assert list(client.iterate_stats("pulse-2026")) == [expected]
-    service.answer = (200, json.dumps(make_stat(1)).encode())
+    service.answer = (200, json.dumps(make_stat(1, sessions=sessions)).encode())
     assert client.read_stat("a/../b c") == expected
     assert [path for path, _ in service.queries] == ["/api/stats/", "/api/stats/a%2F..%2Fb%20c/"]
 
@@ -152,6 +157,91 @@ def test_a_count_that_is_no_number_is_refused(
     with pytest.raises(ServiceError) as caught:
         list(client.iterate_stats("pulse"))
     assert caught.value.message == "a stat record of the service has no usable num_results"
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400])
+def test_a_count_that_no_ledger_can_hold_is_refused(
+    client: ServiceClient, service: ListService, make_stat: Make, value: int
+) -> None:
+    """A count beyond what a database's integer holds is an error in words, not the database's."""
+    service.records = [make_stat(1, num_renders=value)]
+    with pytest.raises(ServiceError, match=r"^a stat record of the service has no usable num_renders$"):
+        list(client.iterate_stats("pulse"))
+
+
+@pytest.mark.parametrize("guid", [None, "", 7, "a\0b", "a\ud800b", "gü", "a b", "g\n", "g" * 201])
+def test_a_guid_that_is_none_is_refused(
+    client: ServiceClient, service: ListService, make_stat: Make, make_result: Make, guid: object
+) -> None:
+    """A guid goes into records and addresses: what is not short and visible ASCII is not taken for one."""
+    for kind, read, make in (
+        ("stat", client.iterate_stats, make_stat),
+        ("result", lambda tag: client.iterate_results(project_tag=tag), make_result),
+    ):
+        service.records = [make(1, project_launch_guid=guid)]
+        with pytest.raises(ServiceError) as caught:
+            list(read("pulse"))
+        assert caught.value.message == f"a {kind} record of the service has no usable project_launch_guid"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "+14155550101",
+        "14155550101",
+        14155550101,
+        "+1 415 555-0101",
+        "+1 (415) 555.0101",
+        " 1\u00a0415\u2011555\u22120101 ",
+    ],
+)
+def test_a_phone_is_known_however_it_is_written(
+    client: ServiceClient, service: ListService, make_stat: Make, make_result: Make, written: object
+) -> None:
+    """Blanks, dots, dashes and brackets in a number make it nobody else's."""
+    service.records = [make_stat(1, sessions=[{"to": written}])]
+    assert [stat.recipients for stat in client.iterate_stats("pulse")] == [("+14155550101",)]
+    service.records = [make_result(1, participant_phone_number=written)]
+    assert [r.participant_phone_number for r in client.iterate_results()] == ["+14155550101"]
+
+
+@pytest.mark.parametrize(
+    "sessions",
+    [
+        [{"to": ""}],
+        [{"to": None}],
+        [{"to": "Ada"}],
+        [{"to": "004155550101"}],
+        [{"to": "+1415555010112345"}],
+        [{"to": "+1415555•101"}],
+        [{"to": "+1415555\ud8000101"}],
+        [{"to": 14155550101.0}],
+        [{"to": "+14155550102"}, {"to": "+14155550101x2"}],
+        [{}],
+        [None],
+        7,
+    ],
+)
+def test_a_list_of_people_who_cannot_be_told_apart_is_refused(
+    client: ServiceClient, service: ListService, make_stat: Make, sessions: object
+) -> None:
+    """A number that is no E.164 would count as nobody's, and its owner be texted again: the list is refused."""
+    service.records = [make_stat(1, sessions=sessions)]
+    with pytest.raises(ServiceError) as caught:
+        list(client.iterate_stats("pulse"))
+    assert caught.value.message == "a stat record of the service has no usable sessions"
+
+
+@pytest.mark.parametrize("sessions", [None, []])
+def test_a_launch_without_sessions_leaves_the_list_usable(
+    client: ServiceClient, service: ListService, make_stat: Make, sessions: object
+) -> None:
+    """Whom a launch has reached may not be listed, or not yet: the others are read all the same."""
+    service.records = [make_stat(1, sessions=sessions), make_stat(2)]
+    assert [(s.project_launch_guid, s.recipients) for s in client.iterate_stats("pulse")] == [
+        ("launch-1", ()),
+        ("launch-2", ()),
+    ]
 
 
 @pytest.mark.parametrize("record", [None, "text", 7, [], [1]])

@@ -57,7 +57,7 @@ def write(tmp_path: Path) -> Write:
 
 def test_nothing_configured_is_the_sandbox() -> None:
     """On a fresh machine everything goes to the embedded sandbox, which needs no credentials."""
-    assert choose_target(None, NO_FILE, {}) == Target("sandbox")
+    assert choose_target(None, NO_FILE, {}) == Target("sandbox", settle_window=1.0)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,11 @@ def test_limits_are_read(write: Write) -> None:
     file = write(
         "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    limits:\n"
         "      concurrency: 4\n      rate: 600/m\n      recipients_per_send: 50\n"
-        "      connect_timeout: 500ms\n      read_timeout: 1.5m\n"
+        "      connect_timeout: 500ms\n      read_timeout: 1.5m\n      settle_window: 2m\n"
     )
     target = choose_target("live", read_targets(file), OWN)
     assert (target.concurrency, target.rate, target.recipients_per_send) == (4, 10.0, 50)
-    assert (target.connect_timeout, target.read_timeout) == (0.5, 90.0)
+    assert (target.connect_timeout, target.read_timeout, target.settle_window) == (0.5, 90.0, 120.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,397 @@
+"""Requests over real sockets: what is kept, what is shared, and what certainly has not left (RFC 9112, 9)."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import pytest
+import trustme
+
+from runner.errors import ConfigurationError
+from runner.service.connection import Connection, NetworkError
+from runner.service.target import Credentials, Target
+from tests.service.wire import WireServer, echo, read_message, write_answer
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+    Connect = Callable[..., Connection]
+
+PATIENCE_S = 30.0
+"""How long a test waits for something that must happen; it is never waited for in full."""
+NOT_TRUSTED = "its certificate was not accepted, or TLS failed"
+TOO_LATE = "it did not answer in time"
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Connect to a service on a port of this machine; `verify` and the target's limits may be given."""
+    connections = []
+
+    def make(port: int, *, scheme: str = "http", verify: bool | str = True, **limits: float) -> Connection:
+        url = f"{scheme}://localhost:{port}" if scheme == "https" else f"http://127.0.0.1:{port}"
+        target = Target("live", url, Credentials("ada", "key"), **limits)  # type: ignore[arg-type]
+        connections.append(Connection(target, verify=verify))
+        return connections[-1]
+
+    yield make
+    for connection in connections:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Who vouches for the certificates of these tests."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def bundle(authority: trustme.CA, tmp_path: Path) -> str:
+    """The authority's own certificate, as a file."""
+    file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return str(file)
+
+
+def make_context(certificate: trustme.LeafCert) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS with a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def context(authority: trustme.CA) -> ssl.SSLContext:
+    """A good certificate for this machine."""
+    return make_context(authority.issue_cert("localhost"))
+
+
+def post_in_threads(connection: Connection, threads: int, requests: int) -> list[tuple[bytes, bytes]]:
+    """Return the bodies that were sent and answered."""
+    pairs: list[tuple[bytes, bytes]] = []
+    start = threading.Barrier(threads)
+
+    def post(name: int) -> None:
+        start.wait(PATIENCE_S)
+        for number in range(requests):
+            body = f'"{name}, {number}"'.encode() * (1 + number % 7)
+            pairs.append((body, connection.post("/api/send", body).body))
+
+    workers = [threading.Thread(target=post, args=[name]) for name in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return pairs
+
+
+def test_a_connection_is_used_again(connect: Connect) -> None:
+    """One thread needs one connection, however many requests it sends, of either method."""
+    with WireServer(echo) as server:
+        connection = connect(server.port)
+        assert [connection.post("/api/send", body).body for body in (b"1", b"2", b"3")] == [b"1", b"2", b"3"]
+        assert connection.get("/api/stats/", {"limit": 1}).status == 200
+        assert server.connections == 1
+
+
+def test_a_tls_connection_is_used_again(connect: Connect, context: ssl.SSLContext, bundle: str) -> None:
+    """With the authority that vouches for it, a service is spoken to, and costs one handshake."""
+    with WireServer(echo, context) as server:
+        connection = connect(server.port, scheme="https", verify=bundle)
+        assert [connection.post("/api/send", body).body for body in (b"1", b"2", b"3")] == [b"1", b"2", b"3"]
+        assert server.connections == 1
+
+
+def test_closing_closes_what_was_kept(connect: Connect) -> None:
+    """The service sees the end of every connection, and the next request opens another one."""
+    ended = threading.Event()
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        echo(stream, reader)
+        ended.set()
+
+    with WireServer(serve) as server:
+        connection = connect(server.port)
+        connection.post("/api/send", b"1")
+        connection.close()
+        assert ended.wait(PATIENCE_S)
+        connection.post("/api/send", b"2")
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_kept_connection_that_was_closed_is_replaced(
+    connect: Connect, context: ssl.SSLContext, bundle: str, *, tls: bool
+) -> None:
+    """A service that closes after each answer without a word gets each request once, on a new connection."""
+    answered, bodies = threading.Semaphore(0), []
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        if request := read_message(reader):
+            bodies.append(request.body)
+            stream.sendall(write_answer(200, request.body))
+            reader.close()
+            stream.close()
+            answered.release()
+
+    with WireServer(serve, context if tls else None) as server:
+        connection = connect(server.port, scheme="https" if tls else "http", verify=bundle)
+        for number in range(20):
+            body = str(number).encode()
+            assert connection.post("/api/send", body).body == body
+            assert answered.acquire(timeout=PATIENCE_S)
+        assert server.connections == len(bodies) == 20
+
+
+def test_the_end_just_behind_an_answer_is_waited_for(connect: Connect) -> None:
+    """A service that closes without a word, a moment after each answer, is not sent a request meanwhile."""
+    never, bodies = threading.Event(), []
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        if request := read_message(reader):
+            bodies.append(request.body)
+            stream.sendall(write_answer(200, request.body))
+            never.wait(0.002)
+
+    with WireServer(serve) as server:
+        connection = connect(server.port)
+        for body in (b"1", b"2", b"3", b"4"):
+            assert connection.post("/api/send", body).body == body
+        assert bodies == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_service_that_announces_its_end_is_taken_at_its_word(connect: Connect) -> None:
+    """After `Connection: close` nothing more is sent on a connection, even if it is still open."""
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        while read_message(reader):
+            stream.sendall(write_answer(200, b"{}", "Connection: close"))
+
+    with WireServer(serve) as server:
+        connection = connect(server.port)
+        for _ in range(3):
+            connection.post("/api/send", b"{}")
+        assert server.connections == 3
+
+
+def test_threads_get_their_own_answers(connect: Connect) -> None:
+    """Any number of threads share the connections: each is used by one at a time."""
+    with WireServer(echo) as server:
+        pairs = post_in_threads(connect(server.port), threads=32, requests=50)
+        assert len(pairs) == 32 * 50
+        assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        assert server.connections <= 32
+
+
+def test_threads_get_their_own_answers_over_tls(
+    connect: Connect, context: ssl.SSLContext, bundle: str
+) -> None:
+    """The same holds where each connection has secrets of its own."""
+    with WireServer(echo, context) as server:
+        connection = connect(server.port, scheme="https", verify=bundle)
+        pairs = post_in_threads(connection, threads=8, requests=20)
+        assert len(pairs) == 8 * 20
+        assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        assert server.connections <= 8
+
+
+def test_a_connection_with_bytes_left_over_is_not_used_again(connect: Connect) -> None:
+    """What a service sends beyond its answer is never taken for the next one's answer."""
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        while request := read_message(reader):
+            stream.sendall(write_answer(200, request.body) + write_answer(200, b"stale"))
+
+    with WireServer(serve) as server:
+        connection = connect(server.port)
+        assert [connection.post("/api/send", body).body for body in (b"1", b"2", b"3")] == [b"1", b"2", b"3"]
+        assert server.connections == 3
+
+
+def test_a_large_body_goes_out_and_comes_back(connect: Connect) -> None:
+    """What doesn't fit into one packet or one piece arrives all the same, and leaves the connection open."""
+    body = b"0123456789" * 300_000
+    with WireServer(echo) as server:
+        connection = connect(server.port)
+        assert connection.post("/api/send", body).body == body
+        assert connection.post("/api/send", b"{}").body == b"{}"
+        assert server.connections == 1
+
+
+class Dripper:
+    """Answers with one byte at a time, for 6 seconds, until its client has enough.
+
+    Attributes:
+        ended: set when it got rid of an answer, or its client has gone.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self._never = threading.Event()
+
+    def serve(self, stream: socket.socket, reader: BinaryIO) -> None:
+        """Serve one connection."""
+        try:
+            if read_message(reader):
+                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 120\r\n\r\n")
+                for _ in range(120):
+                    self._never.wait(0.05)
+                    stream.sendall(b"x")
+        finally:
+            self.ended.set()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_an_answer_that_drips_is_late(
+    connect: Connect, context: ssl.SSLContext, bundle: str, *, tls: bool
+) -> None:
+    """The read timeout is the whole answer's: a byte now and then doesn't hold a thread."""
+    dripper = Dripper()
+    with WireServer(dripper.serve, context if tls else None) as server:
+        scheme = "https" if tls else "http"
+        connection = connect(server.port, scheme=scheme, verify=bundle, read_timeout=0.3)
+        with pytest.raises(NetworkError) as caught:
+            connection.post("/api/send", b"{}")
+        assert (caught.value.reason, caught.value.bytes_left) == (TOO_LATE, True)
+        assert dripper.ended.wait(PATIENCE_S)
+
+
+def test_the_last_piece_of_an_answer_can_be_late(connect: Connect) -> None:
+    """A piece that comes in time gives the next one no more time."""
+    never = threading.Event()
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        read_message(reader)
+        whole = write_answer(200, b"{}")
+        never.wait(0.3)
+        stream.sendall(whole[:20])
+        never.wait(0.6)
+        stream.sendall(whole[20:])
+
+    with WireServer(serve) as server:
+        connection = connect(server.port, read_timeout=0.6)
+        with pytest.raises(NetworkError) as caught:
+            connection.post("/api/send", b"{}")
+        assert (caught.value.reason, caught.value.bytes_left) == (TOO_LATE, True)
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-"])
+@pytest.mark.parametrize("tls", [False, True])
+def test_an_answer_that_never_comes_is_late(
+    connect: Connect, context: ssl.SSLContext, bundle: str, begin: bytes, *, tls: bool
+) -> None:
+    """A service that falls silent, before or within its answer, has the request."""
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        read_message(reader)
+        stream.sendall(begin)
+        reader.read(1)
+
+    with WireServer(serve, context if tls else None) as server:
+        scheme = "https" if tls else "http"
+        connection = connect(server.port, scheme=scheme, verify=bundle, read_timeout=0.2)
+        with pytest.raises(NetworkError) as caught:
+            connection.post("/api/send", b"{}")
+    assert (caught.value.reason, caught.value.bytes_left) == (TOO_LATE, True)
+
+
+def test_an_answer_in_pieces_leaves_the_next_one_its_time(connect: Connect) -> None:
+    """What one answer used of its time is not taken off the next one on the same connection."""
+    never = threading.Event()
+
+    def serve(stream: socket.socket, reader: BinaryIO) -> None:
+        while request := read_message(reader):
+            whole = write_answer(200, request.body)
+            stream.sendall(whole[:20])
+            never.wait(0.02)
+            stream.sendall(whole[20:])
+
+    with WireServer(serve) as server:
+        connection = connect(server.port, read_timeout=PATIENCE_S)
+        assert [connection.post("/api/send", body).body for body in (b"1", b"2")] == [b"1", b"2"]
+        assert server.connections == 1
+        (kept,) = connection._kept  # noqa: SLF001  seen from outside it would be a matter of milliseconds
+        assert kept.sock.gettimeout() == PATIENCE_S
+
+
+def test_a_handshake_that_never_ends_has_sent_nothing(connect: Connect, bundle: str) -> None:
+    """Until TLS stands a service is being connected to, for as long as the connect timeout says."""
+
+    def serve(_stream: socket.socket, reader: BinaryIO) -> None:
+        while reader.read(1):
+            pass
+
+    with WireServer(serve) as server:
+        connection = connect(server.port, scheme="https", verify=bundle, connect_timeout=0.2)
+        with pytest.raises(NetworkError) as caught:
+            connection.post("/api/send", b"{}")
+    assert caught.value.reason == "it did not take the connection in time"
+    assert not caught.value.bytes_left
+
+
+@pytest.mark.parametrize("wrong", ["authority", "name", "date"])
+def test_a_certificate_that_proves_nothing_gets_no_byte(
+    connect: Connect, authority: trustme.CA, bundle: str, wrong: str
+) -> None:
+    """A certificate of a stranger, for another name or of the past ends it before the request leaves."""
+    requests = []
+
+    def serve(_stream: socket.socket, reader: BinaryIO) -> None:
+        requests.append(read_message(reader))
+
+    issuer = trustme.CA() if wrong == "authority" else authority
+    until = datetime.now(UTC) - timedelta(days=1) if wrong == "date" else None
+    name = "elsewhere.example" if wrong == "name" else "localhost"
+    context = make_context(issuer.issue_cert(name, not_after=until))
+    with WireServer(serve, context) as server:
+        with pytest.raises(NetworkError) as caught:
+            connect(server.port, scheme="https", verify=bundle).post("/api/send", b"{}")
+        assert (caught.value.reason, caught.value.bytes_left) == (NOT_TRUSTED, False)
+    assert requests == []
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_bundle_that_is_none_is_told(connect: Connect, tmp_path: Path, content: str | None) -> None:
+    """Without anything to check certificates by, nothing is even begun."""
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigurationError) as caught:
+        connect(443, scheme="https", verify=str(file))
+    assert caught.value.message == f"the CA bundle {file} cannot be read"
+
+
+def test_a_bundle_may_be_a_folder(connect: Connect, context: ssl.SSLContext, bundle: str) -> None:
+    """A folder of certificates, each under its hash, as OpenSSL keeps them, is a bundle too."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    folder = str(Path(bundle).parent)
+    subprocess.run([openssl, "rehash", folder], check=True, capture_output=True)
+    with WireServer(echo, context) as server:
+        assert connect(server.port, scheme="https", verify=folder).post("/api/send", b"1").body == b"1"
+
+
+@pytest.mark.parametrize("host", ["a..example", "a" * 70 + ".example", "ü..example"])
+def test_a_host_that_nobody_can_have_has_sent_nothing(host: str) -> None:
+    """A name that the resolver refuses to look for is one that cannot be reached."""
+    connection = Connection(Target("live", f"https://{host}", Credentials("ada", "key")))
+    with pytest.raises(NetworkError) as caught:
+        connection.post("/api/send", b"{}")
+    assert (caught.value.reason, caught.value.bytes_left) == ("it cannot be reached", False)
+
+
+@pytest.mark.parametrize("host", ["_ü.example", "ü" * 70 + ".example"])
+def test_a_host_that_cannot_be_one_is_told(host: str) -> None:
+    """A name that no resolver could be asked for is the configuration's mistake (RFC 5890)."""
+    with pytest.raises(ConfigurationError) as caught:
+        Connection(Target("live", f"https://{host}", Credentials("ada", "key")))
+    assert caught.value.message == "the base URL of the target 'live' has a host that cannot be one"
+    assert caught.value.hint == "check RUNNER_BASE_URL, or `base_url` in targets.yaml"
