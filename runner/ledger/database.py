@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, insert, inspect, select
+from sqlalchemy import Connection, Table, func, insert, inspect, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from runner.errors import LedgerError
-from runner.ledger.tables import SCHEMA_VERSION, info, metadata
+from runner.ledger.engine import find_sqlite_file, hint_for, open_engine, parse_url
+from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE, info, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-_BUSY_TIMEOUT_S = 30
 _VERSION = "schema_version"
+_ENTERING = int.from_bytes(b"runner's")
+"""The number of the advisory lock under which tables and campaigns are entered: 64 bits, any will do."""
 
 
 class Ledger:
     """The open ledger. Use it as a context manager.
 
     Args:
-        url: a database URL; `sqlite:///` and a path for SQLite.
+        url: a database URL; `sqlite:///` and a path for SQLite, `postgresql://…` for PostgreSQL.
+
+    Attributes:
+        file: where an SQLite ledger is; None if it is on a server.
+
+    Raises:
+        LedgerError: the URL cannot be used, or the file cannot be created.
     """
 
     def __init__(self, url: str) -> None:
-        self._engine = _create_engine(url)
+        self._engine = open_engine(url)
         self._where = show_url(url)
+        self.file: Path | None = find_sqlite_file(url)
+        self._standing: Connection | None = None
+        self._standing_turn = threading.Lock()
 
     @classmethod
     def exists(cls, url: str) -> bool:
@@ -40,20 +50,21 @@ class Ledger:
         Raises:
             LedgerError: the URL cannot be used.
         """
-        file = _sqlite_file(url)
+        file = find_sqlite_file(url)
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables in a database that has none, all or nothing.
+        """Create the tables that are missing, all or nothing.
 
         Raises:
             LedgerError: the database cannot be used, is another program's, or was written by a newer version.
         """
         with self.writing() as connection:
+            exclude_others(connection)
             if _is_blank(connection):
-                metadata.create_all(connection)
-                connection.execute(insert(info).values(name=_VERSION, value=str(SCHEMA_VERSION)))
-        self.check_version()
+                self._create_tables(connection)
+            else:
+                self._add_tables(connection)
 
     def is_blank(self) -> bool:
         """Return whether nothing has been entered yet: a run that made the file may have been killed.
@@ -71,15 +82,7 @@ class Ledger:
             LedgerError: it is not a ledger, or was written by a newer version.
         """
         with self.reading() as connection:
-            if not inspect(connection).has_table(info.name):
-                raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
-            version = connection.execute(select(info.c.value).where(info.c.name == _VERSION)).scalar()
-        if version is None or int(version) > SCHEMA_VERSION:
-            raise LedgerError(
-                f"{self._where} was written by a newer version of runner "
-                f"(schema {version}, this one knows {SCHEMA_VERSION})",
-                hint="update runner on this machine",
-            )
+            self._read_version(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -99,21 +102,87 @@ class Ledger:
             LedgerError: the database cannot be read.
         """
         with self._translated(), self._engine.connect() as connection:
-            yield connection.execution_options(isolation_level="AUTOCOMMIT")
+            if self.file is not None:
+                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+            else:
+                # One snapshot for the whole block. A transaction, too: rows come in portions only within one.
+                yield connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+
+    @contextmanager
+    def standing(self) -> Iterator[Connection]:
+        """Yield a connection in no transaction, the same each time: for what lasts as long as it does.
+
+        One that was lost is replaced by another. Threads have it one after the other.
+
+        Raises:
+            LedgerError: the database cannot be reached.
+        """
+        with self._standing_turn, self._translated():
+            if self._standing is None:
+                connection = self._engine.connect()
+                self._standing = connection.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                yield self._standing
+            finally:
+                self._standing.rollback()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (OperationalError, DatabaseError) as error:
+        except DatabaseError as error:
+            # The first line alone: those after it can quote the row.
+            said = " ".join(str(error.orig).partition("\n")[0].split())
             raise LedgerError(
-                f"the ledger {self._where} cannot be used: {error.orig}", hint=_hint_for(error)
+                f"the ledger {self._where} cannot be used: {said}", hint=hint_for(error)
             ) from None
+
+    def _create_tables(self, connection: Connection) -> None:
+        encoding = "UTF8" if self.file else connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise LedgerError(
+                f"{self._where} cannot hold every text: its encoding is {encoding}",
+                hint="create the database with: createdb --encoding=UTF8 --template=template0",
+            )
+        # A table of the same name is somebody else's: it must not be taken for ours.
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(insert(info).values(name=_VERSION, value=str(SCHEMA_VERSION)))
+
+    def _add_tables(self, connection: Connection) -> None:
+        version = self._read_version(connection)
+        missing = [table for since, tables in TABLES_SINCE.items() if since > version for table in tables]
+        if missing:
+            metadata.create_all(connection, tables=missing, checkfirst=False)
+            raised = update(info).where(info.c.name == _VERSION).values(value=str(SCHEMA_VERSION))
+            connection.execute(raised)
+
+    def _read_version(self, connection: Connection) -> int:
+        if not inspect(connection).has_table(info.name):
+            raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
+        version = connection.execute(select(info.c.value).where(info.c.name == _VERSION)).scalar()
+        try:
+            number = int(version or "")
+        except ValueError:
+            raise LedgerError(
+                f"{self._where} does not say in which version it was written",
+                hint="put back a copy of it, or move it away: a new one is filled from the lockfiles",
+            ) from None
+        if number > SCHEMA_VERSION:
+            raise LedgerError(
+                f"{self._where} was written by a newer version of runner "
+                f"(schema {number}, this one knows {SCHEMA_VERSION})",
+                hint="update runner on this machine",
+            )
+        return number
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._standing is not None:
+            self._standing.close()
         self._engine.dispose()
 
 
@@ -123,7 +192,9 @@ def show_url(url: str) -> str:
     Raises:
         LedgerError: it is no URL.
     """
-    return _parse_url(url).render_as_string(hide_password=True)
+    parsed = parse_url(url)
+    secret = [name for name in parsed.query if "password" in name]
+    return parsed.difference_update_query(secret).render_as_string(hide_password=True)
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -133,88 +204,17 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgre
     return sqlite.insert(table)
 
 
+def exclude_others(connection: Connection) -> None:
+    """Make other transactions that call this wait for the end of this one, and then see what it did.
+
+    SQLite has one writer at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_ENTERING)))
+
+
 def _is_blank(connection: Connection) -> bool:
     tables = inspect(connection)
     # A server's database may be shared with other programs; a file is one program's.
     is_file = connection.dialect.name == "sqlite"
     return not (tables.get_table_names() if is_file else tables.has_table(info.name))
-
-
-def _hint_for(error: DatabaseError) -> str | None:
-    text = str(error.orig)
-    if "full" in text:
-        return "make room on the disk, then run the same command again: nothing was sent that is not recorded"
-    if "disk I/O" in text:
-        return "check the disk and its quota, then run the same command again: nothing was sent unrecorded"
-    if "locked" in text:
-        return "another run is using it; try again when that has ended"
-    if "readonly" in text or "unable to open" in text:
-        return "check that this user may write to the file and its folder"
-    if "malformed" in text or "not a database" in text:
-        return "move it away and run again: the ledger is filled from the lockfiles"
-    return None
-
-
-def _sqlite_file(url: str) -> Path | None:
-    parsed = _parse_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return None
-    if parsed.database in (None, "", ":memory:"):
-        raise LedgerError(
-            f"the ledger {url} would be forgotten when this command ends",
-            hint="name a file, as in sqlite:///path/to/ledger.sqlite",
-        )
-    return Path(parsed.database)
-
-
-def _parse_url(url: str) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        raise _unusable_url() from None
-
-
-def _create_engine(url: str) -> Engine:
-    file = _sqlite_file(url)
-    if file is not None:
-        _create_private_file(file)
-    try:
-        engine = create_engine(url, connect_args={} if file is None else {"timeout": _BUSY_TIMEOUT_S})
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
-        raise _unusable_url() from None
-    if file is not None:
-        event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin_immediately)
-    return engine
-
-
-def _unusable_url() -> LedgerError:
-    return LedgerError(
-        "the ledger's URL is not one that can be used here",
-        hint="as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…",
-    )
-
-
-def _create_private_file(file: Path) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
-    except OSError as error:
-        raise LedgerError(
-            f"the ledger {file} cannot be opened: {error.strerror}",
-            hint="check that this user may write there, or name another place with --ledger",
-        ) from None
-
-
-def _configure_sqlite(connection: Any, _record: object) -> None:
-    # Transactions are begun below, not by the driver at the first write.
-    connection.isolation_level = None
-    # FULL: a commit is on the disk before it returns, or the promise would not outlive a power loss.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_immediately(connection: Connection) -> None:
-    # A transaction that turns from reading to writing can fail half-way; this one waits at its start.
-    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")

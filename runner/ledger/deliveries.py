@@ -1,23 +1,47 @@
-"""Statements about deliveries: intents, outcomes, and what is known of a campaign."""
+"""Statements about deliveries: outcomes, and what is known of a campaign."""
 
 from __future__ import annotations
 
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, exists, func, select, update
 
-from runner.errors import RunLockedError
+from runner.ledger.bulk import BulkStatement
+from runner.ledger.checksum import renew_key
 from runner.ledger.database import insert_into
-from runner.ledger.model import CampaignRow, Intent, Known, LaunchRecord, Outcome
+from runner.ledger.model import CampaignRow, Known, LaunchRecord, Outcome
 from runner.ledger.tables import campaigns, deliveries, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.ledger.fingerprint import FingerprintKey
 
-_DELIVERY = [deliveries.c.campaign_id, deliveries.c.message, deliveries.c.fingerprint]
 _REACHED_NOBODY = ("not_sent", "rejected")
+
+_RECORD_OUTCOMES = BulkStatement(
+    lambda _: (
+        update(launches)
+        .where(launches.c.id == bindparam("b_id"))
+        .values(
+            state=bindparam("b_state"),
+            project_launch_guid=bindparam("b_guid"),
+            outcome_at=bindparam("b_at"),
+            detail=bindparam("b_detail"),
+        )
+    )
+)
+_held = deliveries.alias()
+_COUNT_HELD = (
+    select(func.count())
+    .where(_held.c.launch_id == launches.c.id, _held.c.released.is_(False))
+    .scalar_subquery()
+)
+"""The recipients that a launch still holds: others may have been entered under another one since."""
+_RELEASE = update(deliveries).where(deliveries.c.launch_id == bindparam("b_id")).values(released=True)
 
 
 def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
@@ -43,8 +67,17 @@ def enter_campaign(connection: Connection, target: str, name: str, key: Fingerpr
     return campaign_id
 
 
-def read_known(connection: Connection, campaign_id: int) -> Known:
-    """Return the fingerprints of a campaign's deliveries that are sent, or may have been."""
+def read_known(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Known:
+    """Return the fingerprints of a campaign's deliveries that are sent, or may have been.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    current = message_ids or {}
     known = Known({}, {})
     query = (
         select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
@@ -53,82 +86,18 @@ def read_known(connection: Connection, campaign_id: int) -> Known:
     )
     for message, fingerprint, state in connection.execute(query):
         shelf = known.sent if state == "sent" else known.unresolved
-        shelf.setdefault(message, set()).add(fingerprint)
+        shelf.setdefault(current.get(message, message), set()).add(fingerprint)
+    for message in known.unresolved:
+        known.unresolved[message] -= known.sent.get(message, set())
     return known
-
-
-def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Intent], at: str) -> list[int]:
-    """Record launches that are about to be sent.
-
-    Args:
-        connection: commits after this; no request may leave before.
-        campaign_id: the ledger's number of the campaign.
-        intents: the launches.
-        at: UTC, ISO 8601.
-
-    Returns:
-        The ledger's numbers of the launches, in the order of `intents`.
-
-    Raises:
-        RunLockedError: one of the recipients has been recorded by another run in the meantime.
-    """
-    rows = [
-        {
-            "campaign_id": campaign_id,
-            "message": intent.message,
-            "launch_key": intent.key,
-            "tag": intent.tag,
-            "payload_digest": intent.payload_digest,
-            "definition": intent.definition,
-            "recipients": len(intent.recipients),
-            "state": "intent",
-            "intent_at": at,
-        }
-        for intent in intents
-    ]
-    statement = insert(launches).returning(launches.c.id, sort_by_parameter_order=True)
-    ids = list(connection.execute(statement, rows).scalars())
-    _claim(connection, campaign_id, list(zip(ids, intents, strict=True)))
-    return ids
-
-
-def _claim(connection: Connection, campaign_id: int, items: list[tuple[int, Intent]]) -> None:
-    rows = [row for launch_id, item in items for row in _delivery_rows(campaign_id, launch_id, item)]
-    statement = insert_into(connection, deliveries)
-    # A row that is not released belongs to someone: leaving it untouched shows in the count.
-    claim = statement.on_conflict_do_update(
-        index_elements=_DELIVERY,
-        set_={"launch_id": statement.excluded.launch_id, "released": False},
-        where=deliveries.c.released.is_(True),
-    )
-    if connection.execute(claim, rows).rowcount != len(rows):
-        raise RunLockedError(
-            "another run is sending this campaign: it has recorded some of the same recipients",
-            hint="wait until it has ended, then run the same command again",
-        )
-
-
-def _delivery_rows(campaign_id: int, launch_id: int, item: Intent | LaunchRecord) -> list[dict[str, Any]]:
-    shared = {"campaign_id": campaign_id, "message": item.message, "launch_id": launch_id, "released": False}
-    return [{**shared, "fingerprint": fingerprint} for fingerprint in item.recipients]
 
 
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
     """Record what became of launches; recipients that were certainly not reached are free again."""
     if not outcomes:
         return
-    statement = (
-        update(launches)
-        .where(launches.c.id == bindparam("b_id"))
-        .values(
-            state=bindparam("b_state"),
-            project_launch_guid=bindparam("b_guid"),
-            outcome_at=bindparam("b_at"),
-            detail=bindparam("b_detail"),
-        )
-    )
-    connection.execute(
-        statement,
+    _RECORD_OUTCOMES.run(
+        connection,
         [
             {
                 "b_id": o.launch_id,
@@ -142,8 +111,7 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
     )
     free = [{"b_id": o.launch_id} for o in outcomes if o.state in _REACHED_NOBODY]
     if free:
-        release = update(deliveries).where(deliveries.c.launch_id == bindparam("b_id")).values(released=True)
-        connection.execute(release, free)
+        connection.execute(_RELEASE, free)
 
 
 def read_guids(connection: Connection, campaign_id: int) -> set[str]:
@@ -154,52 +122,36 @@ def read_guids(connection: Connection, campaign_id: int) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[LaunchRecord]) -> int:
-    """Enter launches that only the lockfile knows of.
-
-    Returns:
-        How many there were.
-    """
-    present = read_guids(connection, campaign_id)
-    # By guid: a lockfile that git has merged can hold one launch twice.
-    missing = {
-        record.project_launch_guid: record for record in records if record.project_launch_guid not in present
-    }
-    for record in missing.values():
-        values = {
-            "campaign_id": campaign_id,
-            "message": record.message,
-            "launch_key": record.key,
-            "tag": record.tag,
-            "payload_digest": record.payload_digest,
-            "recipients": len(record.recipients),
-            "state": "sent",
-            "project_launch_guid": record.project_launch_guid,
-            "intent_at": record.sent_at,
-            "outcome_at": record.sent_at,
-        }
-        launch_id = connection.execute(insert(launches).values(values).returning(launches.c.id)).scalar_one()
-        _absorb_recipients(connection, campaign_id, launch_id, record)
-    return len(missing)
-
-
-def _absorb_recipients(
-    connection: Connection, campaign_id: int, launch_id: int, record: LaunchRecord
-) -> None:
-    statement = insert_into(connection, deliveries)
-    # That it was sent outweighs whatever the ledger thought: a lockfile holds accepted launches alone.
-    absorb = statement.on_conflict_do_update(
-        index_elements=_DELIVERY, set_={"launch_id": statement.excluded.launch_id, "released": False}
-    )
-    connection.execute(absorb, _delivery_rows(campaign_id, launch_id, record))
-
-
-def iterate_accepted(connection: Connection, campaign_id: int) -> Iterator[LaunchRecord]:
+def iterate_accepted(connection: Connection, campaign_id: int, name: str) -> Iterator[LaunchRecord]:
     """Yield a campaign's accepted launches in the order of the lockfile: by message and key.
 
-    A launch whose recipients are all entered under another one comes without recipients.
+    A launch whose recipients are entered under another one comes without them, and with the key of those
+    that it has left.
+
+    Args:
+        connection: reads one state of the ledger.
+        campaign_id: the ledger's number of the campaign.
+        name: its first name.
     """
-    query = (
+    is_accepted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    altered = [
+        renew_key(_make_record(row, recipients), name)
+        for row, recipients in iterate_held(connection, is_accepted, launches.c.recipients != _COUNT_HELD)
+    ]
+    guids = {record.project_launch_guid for record in altered}
+    unaltered = (
+        _make_record(row, recipients)
+        for row, recipients in iterate_held(connection, is_accepted)
+        if row.project_launch_guid not in guids
+    )
+    yield from merge(sorted(altered, key=_place), unaltered, key=_place)
+
+
+def iterate_held(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> Iterator[tuple[Row[Any], tuple[str, ...]]]:
+    """Yield the launches that fit conditions, by message and key, each with the recipients that it holds."""
+    query: Select[Any] = (
         select(
             launches.c.id,
             launches.c.message,
@@ -213,41 +165,28 @@ def iterate_accepted(connection: Connection, campaign_id: int) -> Iterator[Launc
         .outerjoin(
             deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
         )
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .where(*conditions)
         .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)
     )
-    current: LaunchRecord | None = None
-    current_id, fingerprints = -1, list[str]()
-    for row in connection.execute(query):
-        if row.id != current_id:
-            if current is not None:
-                yield _with_recipients(current, fingerprints)
-            current_id, fingerprints = row.id, []
-            current = LaunchRecord(
-                row.message,
-                row.launch_key,
-                row.tag,
-                row.payload_digest,
-                row.project_launch_guid,
-                row.outcome_at,
-                (),
-            )
-        if row.fingerprint is not None:
-            fingerprints.append(row.fingerprint)
-    if current is not None:
-        yield _with_recipients(current, fingerprints)
+    for _, group in groupby(connection.execute(query), attrgetter("id")):
+        rows = list(group)
+        yield rows[0], tuple(row.fingerprint for row in rows if row.fingerprint is not None)
 
 
-def _with_recipients(record: LaunchRecord, fingerprints: list[str]) -> LaunchRecord:
+def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
     return LaunchRecord(
-        record.message,
-        record.key,
-        record.tag,
-        record.payload_digest,
-        record.project_launch_guid,
-        record.sent_at,
-        tuple(fingerprints),
+        row.message,
+        row.launch_key,
+        row.tag,
+        row.payload_digest,
+        row.project_launch_guid,
+        row.outcome_at,
+        recipients,
     )
+
+
+def _place(record: LaunchRecord) -> tuple[str, str]:
+    return record.message, record.key
 
 
 def count_states(connection: Connection, campaign_id: int) -> dict[tuple[str, str], int]:

@@ -24,11 +24,14 @@ class FingerprintKey:
     Attributes:
         salt: what the lockfile keeps; None when the key is the user's secret.
         name: the key's own fingerprint, by which a wrong key is recognised.
+        first_name: of a renamed campaign: the name that its fingerprints were made with first. They go on
+            being made with it, so that everyone who was texted under an old name is still known.
     """
 
     salt: str | None
     name: str
     _key: bytes = field(repr=False)
+    first_name: str | None = None
 
     @classmethod
     def from_secret(cls, secret: str) -> FingerprintKey:
@@ -46,18 +49,33 @@ class FingerprintKey:
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
         return cls(salt, name, key)
 
+    def lasting_name(self, campaign: str) -> str:
+        """Return the name that a campaign's fingerprints and launch keys are made with: its first one.
+
+        Args:
+            campaign: the name that it has now.
+        """
+        return self.first_name or campaign
+
     def fingerprint(self, campaign: str, phone: str) -> str:
         """Return a recipient's fingerprint, 20 hexadecimal digits.
 
         Args:
-            campaign: the campaign's name.
+            campaign: the campaign's name; a renamed campaign keeps its first one.
             phone: E.164.
         """
-        text = f"{campaign}\0{phone}".encode()
+        text = f"{self.lasting_name(campaign)}\0{phone}".encode()
         return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
 
 
 def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
-    """Return the name of a launch: the same payload to the same recipients has the same name anywhere."""
+    """Return the name of a launch: the same payload to the same recipients has the same name anywhere.
+
+    Args:
+        campaign: the campaign's first name (`FingerprintKey.lasting_name`).
+        message: the message's id.
+        payload_digest: of the definition.
+        fingerprints: of its recipients, in any order.
+    """
     text = "\0".join((campaign, message, payload_digest, *sorted(fingerprints)))
     return hashlib.blake2b(text.encode(), digest_size=_BITS // 8).hexdigest()

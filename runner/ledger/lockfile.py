@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import json
 import os
+import re
 import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
+from runner.ledger.checksum import RESTORE_HINT, rename_message, require_unedited
+from runner.ledger.merge import agree_on_head, dump_line, read_merged, unite_launches
 from runner.ledger.model import LaunchRecord
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.fingerprint import FingerprintKey
 
 _FIELDS = {"key", "message", "tag", "payload_digest", "project_launch_guid", "sent_at", "recipients"}
-_RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
+_PROBE_SIZE = 4096
+_DRAFT = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
 class Lockfile:
-    """What a lockfile says."""
+    """What a lockfile says.
+
+    Attributes:
+        campaign: the campaign's name.
+        target: the target's name.
+        key_fingerprint: tells under which key the fingerprints were made.
+        salt: the key itself; None if it is the user's secret.
+        first_name: the name under which the fingerprints are made, of a campaign that was renamed since.
+        launches: those that the service accepted.
+        is_merged: whether git put it together from two branches' files, so that it has to be written anew.
+    """
 
     campaign: str
     target: str
     key_fingerprint: str
     salt: str | None
+    first_name: str | None
     launches: tuple[LaunchRecord, ...]
+    is_merged: bool = False
 
 
 def lockfile_path(campaign_file: Path, target: str) -> Path:
@@ -38,11 +57,20 @@ def lockfile_path(campaign_file: Path, target: str) -> Path:
     return campaign_file.with_name(f"{campaign_file.stem}.{target}.lock.json")
 
 
-def read_lockfile(file: Path) -> Lockfile | None:
+def read_lockfile(
+    file: Path, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
+) -> Lockfile | None:
     """Return what a lockfile says; None if there is none.
 
+    One that git has merged, with conflict markers in it or not, says what both sides say.
+
+    Args:
+        file: where it stands.
+        names: those that the campaign is known to have had.
+        message_ids: the ids that messages have now, by those that they had before.
+
     Raises:
-        LockfileError: it cannot be read as one.
+        LockfileError: it cannot be read as one, was edited, or its sides cannot be one record.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -50,51 +78,82 @@ def read_lockfile(file: Path) -> Lockfile | None:
         return None
     except OSError as error:
         raise LockfileError(
-            f"the lockfile {file} cannot be read: {error.strerror}", hint=_RESTORE_HINT
+            f"the lockfile {file} cannot be read: {error.strerror}", hint=RESTORE_HINT
         ) from None
     except UnicodeDecodeError:
-        raise LockfileError(f"the lockfile {file} is not UTF-8", hint=_RESTORE_HINT) from None
-    data = _parse(file, text)
-    launches = tuple(
-        LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data["launches"]
+        raise LockfileError(f"the lockfile {file} is not UTF-8", hint=RESTORE_HINT) from None
+    data, is_merged = _parse(file, text)
+    _require_valid(file, data)
+    return Lockfile(
+        data["campaign"],
+        data["target"],
+        data["key_fingerprint"],
+        data.get("salt"),
+        data.get("first_name"),
+        _read_launches(file, data, names, message_ids or {}),
+        is_merged,
     )
-    return Lockfile(data["campaign"], data["target"], data["key_fingerprint"], data.get("salt"), launches)
 
 
-def _parse(file: Path, text: str) -> dict[str, Any]:
+def _read_launches(
+    file: Path, data: dict[str, Any], names: Sequence[str], message_ids: Mapping[str, str]
+) -> tuple[LaunchRecord, ...]:
+    """Return the launches of data that fit the schema, under the ids that their messages have now."""
+    first_name = data.get("first_name", data["campaign"])
+    written = [LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data["launches"]]
+    require_unedited(file, written, (first_name, data["campaign"], *names))
+    current = (rename_message(one, message_ids.get(one.message, one.message), first_name) for one in written)
+    return unite_launches(file, current, first_name)
+
+
+def _parse(file: Path, text: str) -> tuple[Any, bool]:
+    """Return a lockfile's data, and whether git has merged it."""
     try:
-        data = json.loads(text)
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys), False
     except RecursionError:
         raise LockfileError(
-            f"the lockfile {file} is not JSON (nested too deeply)", hint=_RESTORE_HINT
+            f"the lockfile {file} is not JSON (nested too deeply)", hint=RESTORE_HINT
         ) from None
-    except json.JSONDecodeError as error:
-        conflict = "\n<<<<<<< " in text or text.startswith("<<<<<<< ")
-        words = (
-            "has merge conflict markers in it"
-            if conflict
-            else f"is not JSON (line {error.lineno}, column {error.colno})"
-        )
-        raise LockfileError(f"the lockfile {file} {words}", hint=_RESTORE_HINT) from None
+    except ValueError as error:
+        merged = read_merged(text)
+        if merged is None:
+            raise LockfileError(
+                f"the lockfile {file} {_describe_damage(text, error)}", hint=RESTORE_HINT
+            ) from None
+    return {**agree_on_head(file, merged.head), "launches": merged.launches}, True
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        # The last one would win without a word, and the launches of the first be forgotten.
+        raise ValueError
+    return data
+
+
+def _describe_damage(text: str, error: ValueError) -> str:
+    if re.search(r"^<{7,}( |$)", text, re.MULTILINE):
+        return "has merge conflict markers in it, around lines that were edited by hand"
+    if isinstance(error, json.JSONDecodeError):
+        return f"is not JSON (line {error.lineno}, column {error.colno})"
+    return "says the same thing twice, and was edited by hand"
+
+
+def _require_valid(file: Path, data: Any) -> None:
     head = data
     if isinstance(data, dict) and isinstance(data.get("launches"), list):
         # Launches that are plainly right are not shown to the validator, which is slow.
         head = {**data, "launches": [item for item in data["launches"] if not _is_plain_launch(item)]}
     problem = next(load_validator("lockfile").iter_errors(head), None)
-    if problem is not None:
-        if (
-            isinstance(data, dict)
-            and isinstance(data.get("lockfile_version"), int)
-            and data["lockfile_version"] > 1
-        ):
-            raise LockfileError(
-                f"the lockfile {file} was written by a newer version of runner", hint="update runner"
-            )
-        where = "/".join(str(key) for key in problem.absolute_path) or "its top level"
+    if problem is None:
+        return
+    version = data.get("lockfile_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > 1:
         raise LockfileError(
-            f"the lockfile {file} is damaged at {where}: {problem.message}", hint=_RESTORE_HINT
+            f"the lockfile {file} was written by a newer version of runner", hint="update runner"
         )
-    return data  # type: ignore[no-any-return]
+    where = "/".join(str(key) for key in problem.absolute_path) or "its top level"
+    raise LockfileError(f"the lockfile {file} is damaged at {where}: {problem.message}", hint=RESTORE_HINT)
 
 
 def _is_plain_launch(item: Any) -> bool:
@@ -109,7 +168,7 @@ def _is_plain_launch(item: Any) -> bool:
 def write_lockfile(
     file: Path, campaign: str, target: str, key: FingerprintKey, launches: Iterable[LaunchRecord]
 ) -> bool:
-    """Write a lockfile, whole or not at all.
+    """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
     Args:
         file: where it stands.
@@ -124,51 +183,84 @@ def write_lockfile(
     Raises:
         LockfileError: it cannot be written. What was there is untouched.
     """
-    temporary: str | None = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False
-        ) as stream:
-            temporary = stream.name
+        _remove_leftovers(file)
+        with _drafting(file) as (stream, draft):
             _write(stream, campaign, target, key, launches)
             stream.flush()
             os.fsync(stream.fileno())
-        changed = not _same_content(file, Path(temporary))
-        if changed:
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(file)
-            temporary = None
-            _sync_folder(file.parent)
+            changed = not _same_content(file, draft)
+            if changed:
+                draft.chmod(0o644)
+                draft.replace(file)
+                _sync_folder(file.parent)
     except OSError as error:
         raise LockfileError(
             f"the lockfile {file} cannot be written: {error.strerror}",
             hint="the ledger has everything: run `runner apply` again when this is mended",
         ) from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
     return changed
 
 
-def _write(
-    stream: Any, campaign: str, target: str, key: FingerprintKey, launches: Iterable[LaunchRecord]
-) -> None:
-    def dump(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+def require_writable(file: Path) -> None:
+    """Make sure, before anything is sent, that a lockfile can be written.
 
-    stream.write(
-        f'{{\n  "campaign": {dump(campaign)},\n  "key_fingerprint": {dump(key.name)},\n  "launches": ['
-    )
+    Raises:
+        LockfileError: its folder cannot be written to, or there is no room.
+    """
+    try:
+        with _drafting(file) as (stream, _):
+            stream.write(" " * _PROBE_SIZE)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise LockfileError(
+            f"the lockfile {file} could not be written: {error.strerror}. Nothing was sent",
+            hint="make the folder writable, with some room on its disk, then run the same command again",
+        ) from None
+
+
+@contextmanager
+def _drafting(file: Path) -> Iterator[tuple[IO[str], Path]]:
+    """Yield a new file beside `file`. It is gone when the block ends, unless it has got another name."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", suffix=_DRAFT, delete=False
+    ) as stream:
+        draft = Path(stream.name)
+        try:
+            # Tells others that it is no leftover. Where files cannot be locked, leftovers stay.
+            with suppress(OSError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield stream, draft
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _remove_leftovers(file: Path) -> None:
+    """Remove the drafts of runs that were killed: their death has freed the locks on them."""
+    for draft in file.parent.glob(f".{glob.escape(file.name)}.*{_DRAFT}"):
+        with suppress(OSError), draft.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
+
+
+def _write(
+    stream: IO[str], campaign: str, target: str, key: FingerprintKey, launches: Iterable[LaunchRecord]
+) -> None:
+    stream.write(f'{{\n  "campaign": {dump_line(campaign)},\n')
+    if key.first_name is not None:
+        stream.write(f'  "first_name": {dump_line(key.first_name)},\n')
+    stream.write(f'  "key_fingerprint": {dump_line(key.name)},\n  "launches": [')
     separator = "\n"
     for launch in launches:
         item = {name: getattr(launch, name) for name in _FIELDS}
-        stream.write(f"{separator}    {dump(item)}")
+        stream.write(f"{separator}    {dump_line(item)}")
         separator = ",\n"
     end = "]" if separator == "\n" else "\n  ]"
     stream.write(f'{end},\n  "lockfile_version": 1,\n')
     if key.salt is not None:
-        stream.write(f'  "salt": {dump(key.salt)},\n')
-    stream.write(f'  "target": {dump(target)}\n}}\n')
+        stream.write(f'  "salt": {dump_line(key.salt)},\n')
+    stream.write(f'  "target": {dump_line(target)}\n}}\n')
 
 
 def _same_content(first: Path, second: Path) -> bool:

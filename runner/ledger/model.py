@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown"]
 """`intent`: recorded before the POST, no outcome yet. The others: design/delivery.md, step 3."""
@@ -44,6 +44,24 @@ class MessageTotals:
     first_sent_at: str | None = None
     last_sent_at: str | None = None
     reconciled_at: str | None = None
+
+    def add(self, other: MessageTotals) -> MessageTotals:
+        """Return the counts of this and of what the message counted under another id."""
+        summed = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        sends = [at for at in (self.first_sent_at, other.first_sent_at) if at is not None]
+        latest = [at for at in (self.last_sent_at, other.last_sent_at) if at is not None]
+        reconciled = [totals.reconciled_at for totals in (self, other) if totals.launches]
+        known = [at for at in reconciled if at is not None]
+        return MessageTotals(
+            self.message,
+            **summed,
+            first_sent_at=min(sends, default=None),
+            last_sent_at=max(latest, default=None),
+            reconciled_at=min(known, default=None) if len(known) == len(reconciled) else None,
+        )
+
+
+_SUMMED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +205,12 @@ class Known:
     sent: dict[str, set[str]]
     unresolved: dict[str, set[str]]
 
+    @property
+    def messages(self) -> set[str]:
+        """The ids of the messages that somebody got, or may have got."""
+        shelves = (self.sent, self.unresolved)
+        return {message for shelf in shelves for message, people in shelf.items() if people}
+
     def is_empty(self) -> bool:
         """Return whether nobody has been texted, as far as is known."""
         return not any(self.sent.values()) and not any(self.unresolved.values())
@@ -207,3 +231,28 @@ class CampaignRow:
     salt: str | None
     key_fingerprint: str
     has_launches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A launch that may or may not have been sent.
+
+    Attributes:
+        id: the ledger's number of the launch.
+        message: the message's id.
+        key: names the launch.
+        tag: the project tag it was sent with.
+        definition: the send body less `phone`.
+        recipients: fingerprints.
+        intent_at: when it was about to be sent; UTC, ISO 8601.
+        detail: what is known of the outcome; None if the process died before there was one.
+    """
+
+    id: int
+    message: str
+    key: str
+    tag: str
+    definition: dict[str, Any]
+    recipients: frozenset[str]
+    intent_at: str
+    detail: str | None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+from collections import Counter
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,11 @@ from runner.ledger.model import LaunchStats, MessageTotals, OpenLaunch, ResultRo
 from runner.ledger.tables import launch_stats, launches, results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _GROUP = 500
+# What JSON can hold and a database cannot: NUL on PostgreSQL, half a surrogate pair on either.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def iterate_accepted_launches(connection: Connection, campaign_id: int) -> Iterator[OpenLaunch]:
@@ -39,7 +43,8 @@ def store_stats(connection: Connection, stats: Sequence[LaunchStats], at: str) -
         stats: one per launch.
         at: when they were read; UTC, ISO 8601.
     """
-    _upsert(connection, launch_stats, ["launch_id"], [{**asdict(s), "reconciled_at": at} for s in stats])
+    rows = [{**_make_storable(item), "reconciled_at": at} for item in stats]
+    _upsert(connection, launch_stats, ["launch_id"], rows)
 
 
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
@@ -50,9 +55,16 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """
     total, stream = 0, iter(rows)
     while group := list(islice(stream, _GROUP)):
-        _upsert(connection, results, ["launch_id", "result_guid"], [asdict(row) for row in group])
+        _upsert(connection, results, ["launch_id", "result_guid"], [_make_storable(row) for row in group])
         total += len(group)
     return total
+
+
+def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
+    return {
+        name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+        for name, value in asdict(row).items()
+    }
 
 
 def _upsert(connection: Connection, table: Table, key: list[str], rows: list[dict[str, object]]) -> None:
@@ -63,8 +75,17 @@ def _upsert(connection: Connection, table: Table, key: list[str], rows: list[dic
     connection.execute(statement.on_conflict_do_update(index_elements=key, set_=replaced), rows)
 
 
-def iterate_results(connection: Connection, campaign_id: int) -> Iterator[ResultRow]:
-    """Yield a campaign's results, in an order that depends on the results alone."""
+def iterate_results(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Iterator[ResultRow]:
+    """Yield a campaign's results, in an order that depends on the results alone.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    current = message_ids or {}
     query = (
         select(
             launches.c.message,
@@ -82,12 +103,30 @@ def iterate_results(connection: Connection, campaign_id: int) -> Iterator[Result
         .order_by(results.c.created, results.c.result_guid)
         .execution_options(yield_per=_GROUP)
     )
-    for row in connection.execute(query):
-        yield ResultRow(*row)
+    for message, *columns in connection.execute(query):
+        yield ResultRow(current.get(message, message), *columns)
 
 
-def read_totals(connection: Connection, campaign_id: int) -> dict[str, MessageTotals]:
-    """Return the counts of each message that has launches, by message id."""
+def read_totals(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> dict[str, MessageTotals]:
+    """Return the counts of each message that has launches, by message id.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    current, found = message_ids or {}, dict[str, MessageTotals]()
+    for message, totals in _read_entered_totals(connection, campaign_id).items():
+        now = current.get(message, message)
+        renamed = replace(totals, message=now)
+        found[now] = found[now].add(renamed) if now in found else renamed
+    return found
+
+
+def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, MessageTotals]:
+    """Return counts by the ids under which messages are entered."""
     totals = {}
     people = count_states(connection, campaign_id)
     query = (
@@ -119,15 +158,26 @@ def read_totals(connection: Connection, campaign_id: int) -> dict[str, MessageTo
     return totals
 
 
-def count_answered(connection: Connection, campaign_id: int) -> dict[str, int]:
-    """Return the participants with at least one result, by message id."""
+def count_answered(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Counter[str]:
+    """Return the participants with at least one result, by message id.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    current, found = message_ids or {}, Counter[str]()
     query = (
         select(launches.c.message, func.count(results.c.participant.distinct()))
         .join(launches, launches.c.id == results.c.launch_id)
         .where(launches.c.campaign_id == campaign_id)
         .group_by(launches.c.message)
     )
-    return dict(connection.execute(query).all())
+    for message, count in connection.execute(query):
+        found[current.get(message, message)] += count
+    return found
 
 
 _SUMMED = {

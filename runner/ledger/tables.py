@@ -15,25 +15,29 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
+_String = String().with_variant(String(collation="C"), "postgresql")
+_Text = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData()
 
 info = Table(
     "ledger_info",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("value", String, nullable=False),
+    Column("name", _String, primary_key=True),
+    Column("value", _String, nullable=False),
 )
 
 campaigns = Table(
     "campaigns",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("target", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("salt", String),
-    Column("key_fingerprint", String, nullable=False),
+    Column("target", _String, nullable=False),
+    Column("name", _String, nullable=False),
+    Column("salt", _String),
+    Column("key_fingerprint", _String, nullable=False),
     UniqueConstraint("target", "name"),
 )
 
@@ -42,17 +46,17 @@ launches = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), nullable=False),
-    Column("message", String, nullable=False),
-    Column("launch_key", String, nullable=False),
-    Column("tag", String, nullable=False),
-    Column("payload_digest", String, nullable=False),
-    Column("definition", Text),  # unknown of launches that only the lockfile told of
+    Column("message", _String, nullable=False),
+    Column("launch_key", _String, nullable=False),
+    Column("tag", _String, nullable=False),
+    Column("payload_digest", _String, nullable=False),
+    Column("definition", _Text),  # unknown of launches that only the lockfile told of
     Column("recipients", Integer, nullable=False),
-    Column("state", String, nullable=False),
-    Column("project_launch_guid", String),
-    Column("intent_at", String, nullable=False),
-    Column("outcome_at", String),
-    Column("detail", Text),
+    Column("state", _String, nullable=False),
+    Column("project_launch_guid", _String),
+    Column("intent_at", _String, nullable=False),
+    Column("outcome_at", _String),
+    Column("detail", _Text),
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -63,8 +67,8 @@ deliveries = Table(
     "deliveries",
     metadata,
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True),
-    Column("message", String, primary_key=True),
-    Column("fingerprint", String, primary_key=True),
+    Column("message", _String, primary_key=True),
+    Column("fingerprint", _String, primary_key=True),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
 )
@@ -80,22 +84,56 @@ launch_stats = Table(
     Column("num_queued_sessions", Integer, nullable=False),
     Column("num_renders", Integer, nullable=False),
     Column("num_results", Integer, nullable=False),
-    Column("project_launch_start", String, nullable=False),
-    Column("reconciled_at", String, nullable=False),
+    Column("project_launch_start", _String, nullable=False),
+    Column("reconciled_at", _String, nullable=False),
 )
 
 results = Table(
     "results",
     metadata,
     Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("result_guid", String, primary_key=True),
-    Column("participant", String, nullable=False),
-    Column("question_guid", String, nullable=False),
-    Column("question_tag", String, nullable=False),
-    Column("question_text", Text, nullable=False),
+    Column("result_guid", _String, primary_key=True),
+    Column("participant", _String, nullable=False),
+    Column("question_guid", _String, nullable=False),
+    Column("question_tag", _String, nullable=False),
+    Column("question_text", _Text, nullable=False),
     Column("question_display_order", Integer, nullable=False),
-    Column("result_answer", Text, nullable=False),
-    Column("result_response", Text, nullable=False),
-    Column("created", String, nullable=False),
-    Column("updated", String, nullable=False),
+    Column("result_answer", _Text, nullable=False),
+    Column("result_response", _Text, nullable=False),
+    Column("created", _String, nullable=False),
+    Column("updated", _String, nullable=False),
 )
+
+# Who runs a campaign; without a holder, nobody does. `term` grows with every holder: a run whose term is
+# over has lost its lock.
+locks = Table(
+    "locks",
+    metadata,
+    Column("target", _String, primary_key=True),
+    Column("campaign", _String, primary_key=True),
+    Column("term", Integer, nullable=False),
+    Column("host", _String),
+    Column("process", Integer),
+    Column("run_url", _String),
+    Column("since", _String),
+)
+
+# Of renamed campaigns: the name with which their fingerprints were, and go on being, made.
+first_names = Table(
+    "first_names",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("name", _String, nullable=False),
+)
+
+# Of renamed messages: the ids that they had, which an old checkout may still know them by.
+message_names = Table(
+    "message_names",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("name", _String, primary_key=True),
+    Column("message", _String, nullable=False),
+)
+
+TABLES_SINCE = {2: (locks, first_names, message_names)}
+"""The tables that a version of the schema has added."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import add_intents, enter_campaign, record_outcomes
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.deliveries import enter_campaign, record_outcomes
+from runner.ledger.entry import add_intents
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.identity import Identity
 from runner.ledger.model import Intent, LaunchRecord, Outcome
-from runner.ledger.record import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runner.ledger.model import LaunchState
+    from tests.postgres import PostgresServer
 
 SALT = "0123456789abcdef" * 2
 KEY = FingerprintKey.from_salt(SALT)
@@ -24,9 +27,33 @@ AT = "2026-11-20T12:00:00.000000Z"
 
 
 @pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    """Where the ledger is."""
-    return f"sqlite:///{tmp_path / '.runner' / 'ledger.sqlite'}"
+def sqlite_file(tmp_path: Path) -> Path:
+    """Where an SQLite ledger is to be."""
+    return tmp_path / ".runner" / "ledger.sqlite"
+
+
+@pytest.fixture
+def sqlite_ledger(sqlite_file: Path) -> Iterator[Ledger]:
+    """An open SQLite ledger with its tables, for what is true of files alone."""
+    with Ledger(f"sqlite:///{sqlite_file}") as opened:
+        opened.prepare()
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """A function that returns where a new ledger can be: every test that uses one runs on both databases."""
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return lambda: server.url(server.create_database())
+    numbers = itertools.count()
+    return lambda: f"sqlite:///{tmp_path / f'ledger-{next(numbers)}.sqlite'}"
+
+
+@pytest.fixture
+def ledger_url(new_url: Callable[[], str]) -> str:
+    """Where the ledger is, on each of the databases."""
+    return new_url()
 
 
 @pytest.fixture
@@ -45,23 +72,23 @@ def identity(tmp_path: Path) -> Identity:
 
 @pytest.fixture
 def make_record() -> Callable[..., LaunchRecord]:
-    """Make an accepted launch of the phones with these numbers; its key and guid grow from `name`."""
+    """Make an accepted launch of the phones with these numbers; its digest and guid grow from `name`."""
 
     def make(name: str, *numbers: int, message: str = "ask") -> LaunchRecord:
-        recipients = (KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers)
-        return LaunchRecord(
-            message, f"key-{name}", "pulse-2026", "d1g35t", f"guid-{name}", AT, tuple(sorted(recipients))
-        )
+        recipients = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
+        key = launch_key("pulse", message, f"d1g35t-{name}", recipients)
+        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", f"guid-{name}", AT, recipients)
 
     return make
 
 
 @pytest.fixture
-def deliver(ledger: Ledger) -> Callable[..., list[int]]:
+def deliver(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
     """Enter launches into the ledger, each with an outcome; return their numbers."""
 
-    def enter(*records: LaunchRecord, state: LaunchState = "sent") -> list[int]:
-        with ledger.writing() as connection:
+    def enter(*records: LaunchRecord, state: LaunchState = "sent", into: Ledger | None = None) -> list[int]:
+        opened: Ledger = into or request.getfixturevalue("ledger")
+        with opened.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "pulse", KEY)
             intents = [
                 Intent(r.message, r.key, r.tag, r.payload_digest, '{"text": "Hello"}', r.recipients)

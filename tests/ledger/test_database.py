@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import update
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
+from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE, info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from runner.ledger.model import LaunchRecord
+
+    MakeRecord = Callable[..., LaunchRecord]
+    Deliver = Callable[..., list[int]]
 
 WRONG_URL = "the ledger's URL is not one that can be used here"
 URL_HINT = "as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…"
@@ -32,7 +38,10 @@ def test_a_url_that_is_none_is_refused(use: Callable[[str], object], url: str) -
     assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
 
 
-@pytest.mark.parametrize("url", ["mysterious://host/db", "sqlite+mysterious:///file"])
+@pytest.mark.parametrize(
+    "url",
+    ["mysterious://host/db", "sqlite+mysterious:///file", "mysql://host/db", "postgresql+psycopg2://host/db"],
+)
 def test_a_database_that_nobody_knows_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,24 +61,31 @@ def test_a_ledger_in_memory_is_refused(url: str) -> None:
     assert caught.value.hint == "name a file, as in sqlite:///path/to/ledger.sqlite"
 
 
-def test_a_password_is_not_shown() -> None:
-    """The URL of a database server is shown without its password."""
-    assert show_url("postgresql://ada:s3cret@db.example.com/ledger") == (
-        "postgresql://ada:***@db.example.com/ledger"
-    )
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:s3cret@db.example.com/ledger", "postgresql://ada:***@db.example.com/ledger"),
+        (
+            "postgresql://db.example.com/ledger?user=ada&password=s3cret",
+            "postgresql://db.example.com/ledger?user=ada",
+        ),
+    ],
+)
+def test_a_password_is_not_shown(url: str, shown: str) -> None:
+    """The URL of a database server is shown without its password, wherever that stands."""
+    assert show_url(url) == shown
 
 
-def test_it_is_for_its_owner_alone(ledger: Ledger, tmp_path: Path) -> None:
+def test_it_is_for_its_owner_alone(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
     """Texts and answers are in it: nobody else on the machine may read it."""
-    assert ledger is not None
-    file = tmp_path / ".runner" / "ledger.sqlite"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert sqlite_ledger.file == sqlite_file
+    assert stat.S_IMODE(sqlite_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(sqlite_file.parent.stat().st_mode) == 0o700
 
 
-def test_commits_are_on_the_disk(ledger: Ledger) -> None:
+def test_commits_are_on_the_disk(sqlite_ledger: Ledger) -> None:
     """What is committed outlives a power loss: WAL with full synchronisation."""
-    with ledger.reading() as connection:
+    with sqlite_ledger.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
@@ -90,27 +106,78 @@ def test_a_block_that_fails_keeps_nothing(ledger: Ledger) -> None:
         assert connection.exec_driver_sql("SELECT count(*) FROM campaigns").scalar() == 0
 
 
-def test_it_exists_once_it_was_prepared(ledger_url: str) -> None:
+def test_it_exists_once_it_was_prepared(sqlite_file: Path) -> None:
     """Looking for a ledger creates none."""
-    assert not Ledger.exists(ledger_url)
-    with Ledger(ledger_url) as ledger:
+    url = f"sqlite:///{sqlite_file}"
+    assert not Ledger.exists(url)
+    with Ledger(url) as ledger:
         ledger.prepare()
-        ledger.prepare()
-        ledger.check_version()
-    assert Ledger.exists(ledger_url)
+    assert Ledger.exists(url)
+
+
+def test_preparing_twice_changes_nothing(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
+    """Each run prepares its ledger; what is there stays."""
+    deliver(make_record("a", 101))
+    ledger.prepare()
+    ledger.check_version()
+    with ledger.reading() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
+
+
+def test_two_runs_can_make_the_tables_at_once(ledger_url: str) -> None:
+    """Of several processes that find no tables one makes them, and the others find them."""
+
+    def prepare(_number: int) -> None:
+        with Ledger(ledger_url) as ledger:
+            ledger.prepare()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(prepare, range(4))) == [None] * 4
+
+
+def test_an_older_ledger_is_brought_up_to_date(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """A ledger of the first version gets the tables that it lacks, and keeps what it holds."""
+    deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        for table in TABLES_SINCE[2]:
+            table.drop(connection)
+        connection.exec_driver_sql("UPDATE ledger_info SET value = '1'")
+    ledger.check_version()
+    ledger.prepare()
+    with ledger.reading() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM locks").scalar() == 0
+        assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
+        assert connection.exec_driver_sql("SELECT value FROM ledger_info").scalar() == str(SCHEMA_VERSION)
 
 
 def test_a_newer_ledger_is_refused(ledger: Ledger, ledger_url: str) -> None:
     """A ledger that a newer version has written may mean what this one doesn't know."""
     with ledger.writing() as connection:
-        connection.exec_driver_sql("UPDATE ledger_info SET value = '2'")
+        connection.execute(update(info).values(value=str(SCHEMA_VERSION + 1)))
     for use in (ledger.prepare, ledger.check_version):
         with pytest.raises(LedgerError) as caught:
             use()
         assert caught.value.message == (
-            f"{ledger_url} was written by a newer version of runner (schema 2, this one knows 1)"
+            f"{show_url(ledger_url)} was written by a newer version of runner "
+            f"(schema {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION})"
         )
         assert caught.value.hint == "update runner on this machine"
+
+
+@pytest.mark.parametrize("version", ["", "two", "1.5"])
+def test_a_ledger_whose_version_is_none_is_refused(ledger: Ledger, ledger_url: str, version: str) -> None:
+    """A version that is no number is damage, told in words."""
+    with ledger.writing() as connection:
+        connection.execute(update(info).values(value=version))
+    for use in (ledger.prepare, ledger.check_version):
+        with pytest.raises(LedgerError) as caught:
+            use()
+        assert caught.value.message == f"{show_url(ledger_url)} does not say in which version it was written"
+        assert caught.value.hint == (
+            "put back a copy of it, or move it away: a new one is filled from the lockfiles"
+        )
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -153,22 +220,18 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_corrupt_ledger_is_refused(
-    tmp_path: Path,
-    ledger: Ledger,
-    ledger_url: str,
-    make_record: Callable[..., LaunchRecord],
-    deliver: Callable[..., list[int]],
+    sqlite_file: Path, sqlite_ledger: Ledger, make_record: MakeRecord, deliver: Deliver
 ) -> None:
     """A ledger whose pages are damaged is never taken for an empty one."""
-    deliver(*(make_record(str(number), number) for number in range(100, 200)))
-    ledger.__exit__()
-    file = tmp_path / ".runner" / "ledger.sqlite"
-    with file.open("r+b") as stream:
+    deliver(*(make_record(str(number), number) for number in range(100, 200)), into=sqlite_ledger)
+    sqlite_ledger.__exit__()
+    with sqlite_file.open("r+b") as stream:
         stream.seek(4096)
         stream.write(b"\xde\xad\xbe\xef" * 1024 * 8)
-    with Ledger(ledger_url) as damaged, pytest.raises(LedgerError) as caught:
+    url = f"sqlite:///{sqlite_file}"
+    with Ledger(url) as damaged, pytest.raises(LedgerError) as caught:
         damaged.prepare()
-    assert caught.value.message == f"the ledger {ledger_url} cannot be used: database disk image is malformed"
+    assert caught.value.message == f"the ledger {url} cannot be used: database disk image is malformed"
     assert caught.value.hint == MOVE_AWAY
 
 

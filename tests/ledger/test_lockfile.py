@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.errors import LockfileError
+from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import lockfile_path, read_lockfile, write_lockfile
+from runner.ledger.lockfile import lockfile_path, read_lockfile, require_writable, write_lockfile
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -139,8 +143,9 @@ MERGED = '{\n<<<<<<< ours\n  "campaign": "pulse",\n=======\n>>>>>>> theirs\n}'
     [
         ("", "is not JSON (line 1, column 1)", RESTORE),
         ('{\n  "campaign": ', "is not JSON (line 2, column 15)", RESTORE),
-        (MERGED, "has merge conflict markers in it", RESTORE),
-        (MERGED[2:], "has merge conflict markers in it", RESTORE),
+        (MERGED, "has merge conflict markers in it, around lines that were edited by hand", RESTORE),
+        (MERGED[2:], "has merge conflict markers in it, around lines that were edited by hand", RESTORE),
+        ('{"launches": [], "launches": []}', "says the same thing twice, and was edited by hand", RESTORE),
         ("[" * 100_000, "is not JSON (nested too deeply)", RESTORE),
         (
             json.dumps({**VALID, "lockfile_version": 2, "new": 1}),
@@ -179,6 +184,81 @@ def test_a_damaged_file_is_refused(file: Path, text: str, words: str, hint: str)
     assert caught.value.hint == hint
 
 
+WRITE = """
+import sys
+from pathlib import Path
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.lockfile import write_lockfile
+def launches():
+    print("writing", flush=True)
+    sys.stdin.readline()
+    yield from ()
+write_lockfile(Path(sys.argv[1]), "pulse", "live", FingerprintKey.from_salt("0123456789abcdef" * 2), launches())
+"""
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """Have another process write the lockfile, as far as its first launch."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "writing\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_a_killed_run_has_left_is_removed(file: Path, records: list[LaunchRecord]) -> None:
+    """A draft without a writer goes with the next write, even of another process; other files stay."""
+    other = file.with_name(f".{file.name}.swp")
+    other.touch()
+    with writing(file) as process:
+        process.kill()
+        process.wait()
+    assert len(list(file.parent.iterdir())) == 2
+    write_lockfile(file, "pulse", "live", SALTED, records)
+    assert sorted(file.parent.iterdir()) == [other, file]
+
+
+def test_a_draft_that_is_being_written_is_left_alone(file: Path, records: list[LaunchRecord]) -> None:
+    """Two runs with ledgers of their own may write at once: each writes the whole file."""
+    with writing(file) as process:
+        write_lockfile(file, "pulse", "live", SALTED, records)
+        require_writable(file)
+        assert len(list(file.parent.iterdir())) == 2
+        process.communicate("go on\n", timeout=60)
+        assert process.returncode == 0
+    lockfile = read_lockfile(file)
+    assert lockfile is not None
+    assert lockfile.launches == ()
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_the_probe_leaves_nothing_behind(file: Path, records: list[LaunchRecord]) -> None:
+    """Before the first send it is tried out whether the lockfile can be written; nothing is left of that."""
+    require_writable(file)
+    assert list(file.parent.iterdir()) == []
+    write_lockfile(file, "pulse", "live", SALTED, records)
+    before = file.read_bytes()
+    require_writable(file)
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_lockfile_that_could_not_be_written_is_said_early(tmp_path: Path) -> None:
+    """The probe names the file, and says that nothing was sent."""
+    file = tmp_path / "gone" / "pulse.live.lock.json"
+    with pytest.raises(LockfileError) as caught:
+        require_writable(file)
+    assert caught.value.message == (
+        f"the lockfile {file} could not be written: No such file or directory. Nothing was sent"
+    )
+
+
 def test_bytes_that_are_no_text_are_refused(file: Path) -> None:
     """A file that is not UTF-8 is a damaged one."""
     file.write_bytes(b"\xff\xfe{}")
@@ -201,4 +281,55 @@ def test_a_launch_with_a_wrong_value_is_damage(file: Path, records: list[LaunchR
     """The quick look at launches lets nothing pass that the schema refuses."""
     write_lockfile(file, "pulse", "live", SALTED, [replace(records[0], recipients=(7,))])  # type: ignore[arg-type]
     with pytest.raises(LockfileError, match=r"is damaged at launches/0/recipients/0: 7 is not of type"):
+        read_lockfile(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({0: {"recipients": ("a" * 20,)}}, "a launch had another message or other recipients: guid-a"),
+        ({0: {"recipients": ()}}, "a launch had another message or other recipients: guid-a"),
+        ({1: {"message": "nudge"}}, "a launch had another message or other recipients: guid-b"),
+        ({1: {"payload_digest": "d"}}, "a launch had another message or other recipients: guid-b"),
+        ({1: {"key": ""}}, "a launch had another message or other recipients: guid-b"),
+        (
+            {index: {"message": "new"} for index in range(3)},
+            "3 launches had another message or other recipients: guid-a, guid-b, guid-c",
+        ),
+        (
+            {index: {"message": "new"} for index in range(5)},
+            "5 launches had another message or other recipients: guid-a, guid-b, guid-c and 2 more",
+        ),
+    ],
+)
+def test_what_was_edited_is_refused(
+    file: Path, make_record: Callable[..., LaunchRecord], changes: dict[int, dict[str, Any]], words: str
+) -> None:
+    """Whoever is taken out by hand would be texted again: each launch's key says what it held, all wrong ones are named."""
+    records = [make_record(name, number, number + 50) for number, name in enumerate("abcde", 101)]
+    edited = [replace(record, **changes.get(index, {})) for index, record in enumerate(records)]
+    write_lockfile(file, "pulse", "live", SALTED, edited)
+    with pytest.raises(LockfileError) as caught:
+        read_lockfile(file)
+    assert caught.value.message == f"the lockfile {file} was edited by hand: its keys say that {words}"
+    assert caught.value.hint == RESTORE
+
+
+def test_an_edit_on_one_side_of_a_merge_is_seen(file: Path, make_record: Callable[..., LaunchRecord]) -> None:
+    """Both sides of a launch are checked before they are taken together."""
+    launch = make_record("a", 101, 102)
+    write_lockfile(file, "pulse", "live", SALTED, [launch, replace(launch, recipients=launch.recipients[:1])])
+    with pytest.raises(LockfileError, match=r"a launch had another message or other recipients: guid-a$"):
+        read_lockfile(file)
+
+
+def test_keys_made_with_any_of_the_campaigns_names_are_good(
+    file: Path, make_record: Callable[..., LaunchRecord]
+) -> None:
+    """Of a renamed campaign the first name makes the keys; its other names have made some, too."""
+    launches = [renew_key(make_record(name, 101), name) for name in ("pulse", "beat", "heartbeat")]
+    key = replace(SALTED, first_name="pulse")
+    write_lockfile(file, "heartbeat", "live", key, launches)
+    assert read_lockfile(file, ["heartbeat", "beat"]) is not None
+    with pytest.raises(LockfileError, match="was edited by hand: its keys say that a launch"):
         read_lockfile(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,19 @@ import pytest
 
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger
+from runner.ledger.deliveries import record_outcomes
+from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.model import Intent, Outcome
+from runner.ledger.reconciled import read_totals
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -30,9 +35,9 @@ SET_KEY = "set RUNNER_STATE_KEY to the key it was written with; with another one
 
 
 @pytest.fixture
-def ledgers(tmp_path: object) -> list[str]:
+def ledgers(new_url: Callable[[], str]) -> list[str]:
     """URLs of ledgers on two machines."""
-    return [f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("here", "there")]
+    return [new_url(), new_url()]
 
 
 def write_own(identity: Identity, key: FingerprintKey, *records: LaunchRecord) -> None:
@@ -92,7 +97,7 @@ def test_an_older_lockfile_is_brought_up_to_date(
     assert refresh(ledger, identity)
     lockfile = read_lockfile(identity.lockfile)
     assert lockfile is not None
-    assert list(lockfile.launches) == [old, new]
+    assert set(lockfile.launches) == {old, new}
 
 
 def test_merged_lockfiles_fill_both_ledgers(
@@ -115,7 +120,7 @@ def test_merged_lockfiles_fill_both_ledgers(
             refresh(ledger, identity)
             lockfile = read_lockfile(identity.lockfile)
             assert lockfile is not None
-            assert list(lockfile.launches) == both
+            assert set(lockfile.launches) == set(both)
 
 
 def test_a_launch_stays_listed_when_another_has_its_recipients(
@@ -127,7 +132,7 @@ def test_a_launch_stays_listed_when_another_has_its_recipients(
     refresh(ledger, identity)
     lockfile = read_lockfile(identity.lockfile)
     assert lockfile is not None
-    assert [launch.project_launch_guid for launch in lockfile.launches] == ["guid-a", "guid-b"]
+    assert {launch.project_launch_guid for launch in lockfile.launches} == {"guid-a", "guid-b"}
     assert not refresh(ledger, identity)
 
 
@@ -169,6 +174,16 @@ def test_two_runs_that_start_together_make_the_same_fingerprints(ledger: Ledger,
     first = enter_record(ledger, identity, SALT)
     second = enter_record(ledger, identity, OTHER_SALT)
     assert first.require_entered() == second.require_entered()
+
+
+def test_runs_that_enter_at_the_same_moment_make_the_same_fingerprints(
+    ledger: Ledger, identity: Identity
+) -> None:
+    """Of several runs that find no campaign one makes its key, and the others wait for that one."""
+    salts = [str(number) * 32 for number in range(8)]
+    with ThreadPoolExecutor(len(salts)) as pool:
+        records = list(pool.map(lambda salt: enter_record(ledger, identity, salt), salts))
+    assert len({record.require_entered() for record in records}) == 1
 
 
 def test_a_state_key_keys_the_fingerprints(ledger: Ledger, identity: Identity) -> None:
@@ -256,20 +271,30 @@ def test_two_keys_stop(ledger: Ledger, identity: Identity, make_record: MakeReco
         f"the lockfile {identity.lockfile} and the ledger were written with different keys"
     )
     assert caught.value.hint == (
-        "restore the lockfile with git; nothing is sent as long as it is unclear who was texted"
+        "nothing is sent as long as it is unclear who was texted. If the lockfile came from another machine, "
+        "move the ledger away: it is filled from the lockfiles again, and `runner apply` asks the service for "
+        "what they lack. Else restore the lockfile with git"
     )
     assert identity.lockfile.read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    ("key", "words"),
+    ("key", "words", "hint"),
     [
-        ("campaign", "is of the campaign 'other', not 'pulse'"),
-        ("target", "is of the target 'other', not 'live'"),
+        (
+            "campaign",
+            "is of the campaign 'other', not 'pulse'",
+            "with a new name everyone would be texted again: put the old one back, or, if the campaign was renamed, add `renamed_from: [other]` to it",
+        ),
+        (
+            "target",
+            "is of the target 'other', not 'live'",
+            "targets' names are for good, with a new one everyone would be texted again: put it back",
+        ),
     ],
 )
 def test_anothers_lockfile_stops(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, key: str, words: str
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, key: str, words: str, hint: str
 ) -> None:
     """A lockfile that was copied, or a campaign that was renamed, is not taken for an empty record."""
     write_own(identity, KEY, make_record("a", 101))
@@ -279,6 +304,52 @@ def test_anothers_lockfile_stops(
         with pytest.raises(LockfileError) as caught:
             read_record(opened, identity)
         assert caught.value.message == f"the lockfile {identity.lockfile} {words}"
-        assert caught.value.hint == (
-            "names are for good, with a new one everyone would be texted again: put it back"
+        assert caught.value.hint == hint
+
+
+def test_a_clock_that_jumps_back_loses_nothing(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord
+) -> None:
+    """Later sends may have earlier times: the lockfile's order is by key, and nothing else asks for the time."""
+    times = ["2026-11-20T12:00:00.000000Z", "2026-11-20T09:00:00.000000Z", "1970-01-01T00:00:01.000000Z"]
+    for number, at in enumerate(times):
+        launch = make_record(f"{number}", 101 + number)
+        campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
+        intent = Intent("ask", launch.key, "t", launch.payload_digest, "{}", launch.recipients)
+        with ledger.writing() as connection:
+            (launch_id,) = add_intents(connection, campaign_id, [intent], times[0])
+            record_outcomes(connection, [Outcome(launch_id, "sent", at, launch.project_launch_guid)])
+        assert refresh(ledger, identity)
+        assert not refresh(ledger, identity)
+    lockfile = read_lockfile(identity.lockfile)
+    assert lockfile is not None
+    sent_at = {launch.project_launch_guid: launch.sent_at for launch in lockfile.launches}
+    assert sent_at == {f"guid-{number}": at for number, at in enumerate(times)}
+    with ledger.reading() as connection:
+        totals = read_totals(connection, campaign_id)["ask"]
+    assert (totals.sent, totals.first_sent_at, totals.last_sent_at) == (3, times[2], times[0])
+
+
+def test_a_launch_that_lost_recipients_has_a_key_that_fits(
+    ledgers: list[str], identity: Identity, make_record: MakeRecord, deliver: Deliver
+) -> None:
+    """Where another launch took recipients over, the key is that of the rest, and any ledger writes the same bytes."""
+    with Ledger(ledgers[0]) as ledger, Ledger(ledgers[1]) as other:
+        ledger.prepare()
+        other.prepare()
+        deliver(
+            *(make_record(name, number, number + 50) for number, name in enumerate("abcdef", 101)),
+            into=ledger,
         )
+        write_own(identity, KEY, make_record("x", 101), make_record("y", 103, 153))
+        assert refresh(ledger, identity)
+        before = identity.lockfile.read_bytes()
+        for opened in (ledger, other):
+            assert not refresh(opened, identity)
+            assert identity.lockfile.read_bytes() == before
+    lockfile = read_lockfile(identity.lockfile)
+    assert lockfile is not None
+    held = {launch.project_launch_guid: len(launch.recipients) for launch in lockfile.launches}
+    assert (held["guid-a"], held["guid-b"], held["guid-c"], held["guid-y"]) == (1, 2, 0, 2)
+    places = [(launch.message, launch.key) for launch in lockfile.launches]
+    assert places == sorted(places)

@@ -1,0 +1,73 @@
+"""Launch keys as checksums: a launch whose message or recipients were edited by hand no longer fits its key.
+
+Whoever is taken out of a lockfile would look new, and be texted again (design: delivery, "Identity").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runner.errors import LockfileError
+from runner.ledger.fingerprint import launch_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.ledger.model import LaunchRecord
+
+RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
+_NAMED = 3
+
+
+def renew_key(record: LaunchRecord, name: str) -> LaunchRecord:
+    """Return a launch with the key of what it holds.
+
+    Args:
+        record: the launch.
+        name: the campaign's first name.
+    """
+    return replace(record, key=_compute_key(record, name))
+
+
+def rename_message(record: LaunchRecord, message: str, name: str) -> LaunchRecord:
+    """Return a launch under a message id, with a key that fits it.
+
+    Args:
+        record: the launch.
+        message: the id that its message has now.
+        name: the campaign's first name.
+    """
+    return record if record.message == message else renew_key(replace(record, message=message), name)
+
+
+def require_unedited(file: Path, records: Sequence[LaunchRecord], names: Sequence[str]) -> None:
+    """Make sure that launches are as they were written.
+
+    Args:
+        file: the lockfile, for the error.
+        records: its launches.
+        names: those that the campaign has had, the likeliest first: a key may have been made with any.
+
+    Raises:
+        LockfileError: some launches don't fit their keys.
+    """
+    wrong = [
+        record.project_launch_guid
+        for record in records
+        if all(record.key != _compute_key(record, name) for name in names)
+    ]
+    if not wrong:
+        return
+    named = ", ".join(wrong[:_NAMED]) + (f" and {len(wrong) - _NAMED:,} more" if len(wrong) > _NAMED else "")
+    launches = "a launch" if len(wrong) == 1 else f"{len(wrong):,} launches"
+    raise LockfileError(
+        f"the lockfile {file} was edited by hand: its keys say that {launches} had another message "
+        f"or other recipients: {named}",
+        hint=RESTORE_HINT,
+    )
+
+
+def _compute_key(record: LaunchRecord, name: str) -> str:
+    return launch_key(name, record.message, record.payload_digest, record.recipients)

@@ -1,0 +1,182 @@
+"""Connects to the ledger's database, and sees that what it commits is on the disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from runner.errors import LedgerError
+
+if TYPE_CHECKING:
+    from sqlalchemy.exc import DatabaseError
+
+# The library's words about a connection that broke come on top of ours.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL + 1)
+
+_BUSY_TIMEOUT_S = 30
+_POSTGRES_DRIVER = "postgresql+psycopg"
+_POSTGRES_NAMES = ("postgresql", "postgres", _POSTGRES_DRIVER)
+# A server that has silently gone is given up after half a minute, not after the kernel's quarter of an hour.
+_POSTGRES_CONNECTION = {
+    "application_name": "runner",
+    "client_encoding": "utf8",
+    "connect_timeout": "10",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+# A commit that waits for no disk keeps no promise; a session that ends for idling would lose its lock. The
+# keepalives are the server's: without them the lock of a machine that has vanished would last for hours.
+_POSTGRES_SETTINGS = """
+SELECT set_config(name, wanted, false)
+FROM pg_settings JOIN (VALUES
+  ('synchronous_commit', 'on'), ('idle_session_timeout', '0'),
+  ('tcp_keepalives_idle', '15'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')
+) AS ours (name, wanted) USING (name)
+WHERE name <> 'synchronous_commit' OR setting = 'off'
+"""
+_HINTS = (
+    (
+        ("full", "No space left"),
+        "make room on the disk, then run the same command again: nothing was sent that is not recorded",
+    ),
+    (
+        ("disk I/O",),
+        "check the disk and its quota, then run the same command again: nothing was sent unrecorded",
+    ),
+    (("locked",), "another run is using it; try again when that has ended"),
+    (("readonly", "unable to open"), "check that this user may write to the file and its folder"),
+    (("malformed", "not a database"), "move it away and run again: the ledger is filled from the lockfiles"),
+    (
+        ("password authentication failed", "no password supplied", "does not exist"),
+        "check the database, the user and the password in --ledger or RUNNER_LEDGER",
+    ),
+    (
+        ("permission denied", "read-only transaction"),
+        "this user must be able to create and write tables there: check --ledger and RUNNER_LEDGER",
+    ),
+    (("already exists",), "give the ledger a database or a schema of its own"),
+    (
+        ("connection to server", "failed to resolve host", "connection failed", "connection timeout"),
+        "check that the server runs, and its name and port in --ledger or RUNNER_LEDGER",
+    ),
+    (
+        ("terminating connection", "server closed the connection", "connection is lost", "is closed"),
+        "run the same command again when the server is back: nothing was sent that is not recorded",
+    ),
+)
+
+
+def parse_url(url: str) -> URL:
+    """Return a ledger's URL in parts.
+
+    Raises:
+        LedgerError: it is no URL.
+    """
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        raise _unusable_url() from None
+
+
+def find_sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite ledger; None if the ledger is on a server.
+
+    Raises:
+        LedgerError: it is no URL, or would be forgotten when this process ends.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return None
+    if parsed.database in (None, "", ":memory:"):
+        raise LedgerError(
+            f"the ledger {url} would be forgotten when this command ends",
+            hint="name a file, as in sqlite:///path/to/ledger.sqlite",
+        )
+    return Path(parsed.database)
+
+
+def open_engine(url: str) -> Engine:
+    """Return the engine of a ledger; an SQLite file is created, for its owner alone.
+
+    Raises:
+        LedgerError: the URL is not one of SQLite or PostgreSQL, or the driver isn't installed.
+    """
+    file = find_sqlite_file(url)
+    return _open_server(parse_url(url)) if file is None else _open_file(url, file)
+
+
+def hint_for(error: DatabaseError) -> str | None:
+    """Return what to do about a database's error, if that is known."""
+    text = str(error.orig)
+    return next((hint for words, hint in _HINTS if any(word in text for word in words)), None)
+
+
+def _open_file(url: str, file: Path) -> Engine:
+    _create_private_file(file)
+    try:
+        engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
+        raise _unusable_url() from None
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_immediately)
+    return engine
+
+
+def _open_server(url: URL) -> Engine:
+    if url.drivername not in _POSTGRES_NAMES:
+        raise _unusable_url()
+    ours = {name: value for name, value in _POSTGRES_CONNECTION.items() if name not in url.query}
+    try:
+        engine = create_engine(url.set(drivername=_POSTGRES_DRIVER), connect_args=ours)
+    except ImportError:
+        raise LedgerError(
+            "a ledger on PostgreSQL needs the driver psycopg, which is not installed",
+            hint="pip install 'sms-campaign-runner[postgres]'",
+        ) from None
+    event.listen(engine, "connect", _configure_postgres)
+    return engine
+
+
+def _unusable_url() -> LedgerError:
+    return LedgerError(
+        "the ledger's URL is not one that can be used here",
+        hint="as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…",
+    )
+
+
+def _create_private_file(file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise LedgerError(
+            f"the ledger {file} cannot be opened: {error.strerror}",
+            hint="check that this user may write there, or name another place with --ledger",
+        ) from None
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    # Transactions are begun below, not by the driver at the first write.
+    connection.isolation_level = None
+    # FULL: a commit is on the disk before it returns, or the promise would not outlive a power loss.
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_immediately(connection: Connection) -> None:
+    # A transaction that turns from reading to writing can fail half-way; this one waits at its start.
+    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _configure_postgres(connection: Any, _record: object) -> None:
+    connection.execute(_POSTGRES_SETTINGS)
+    connection.commit()

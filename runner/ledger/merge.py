@@ -1,0 +1,177 @@
+"""Lockfiles that git has merged: both sides of a conflict, or lines put together without the right commas.
+
+One launch is one line, so that nearly every merge is a matter of lines, and the record of two branches
+is the union of their launches: accepted is accepted, whichever branch knows. This is read here rather
+than in a merge driver, which would have to be set up in every clone, and which no forge runs.
+
+Only what this program itself wrote, line by line, is read like this; anything else is damage.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import LockfileError
+from runner.ledger.checksum import RESTORE_HINT, renew_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from runner.ledger.model import LaunchRecord
+
+_MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
+_HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
+_FRAME = {"{", "}", '  "launches": [', '  "launches": []', "  ]"}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedText:
+    """What the lines of a merged lockfile say.
+
+    Attributes:
+        head: the values that each line outside the launches gives its name, in order; more than one means
+            that the sides disagree.
+        launches: every launch's line, parsed; one that both sides have comes twice.
+        had_markers: whether git left its conflict markers in the file.
+    """
+
+    head: dict[str, list[Any]] = field(default_factory=dict)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    had_markers: bool = False
+
+
+def dump_line(value: Any) -> str:
+    """Return a value as it stands in a lockfile's line."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def read_merged(text: str) -> MergedText | None:
+    """Return what a lockfile says that git has put together from whole lines; None if it is anything else.
+
+    Args:
+        text: the file, with the markers of any conflict style (merge, diff3, zdiff3) or without.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    kept = list(_keep_both_sides(lines))
+    # A file that was cut off has lines of ours as well: it must have its ends.
+    if None in kept or kept[:1] != ["{"] or kept[-2:] != ["}", ""]:
+        return None
+    merged = MergedText(had_markers=len(kept) != len(lines))
+    for line in kept[:-1]:
+        if line is None or not _take_line(merged, line):
+            return None
+    return merged
+
+
+def _keep_both_sides(lines: Iterable[str]) -> Iterator[str | None]:
+    """Yield the lines of both sides of every conflict, and None if markers don't pair."""
+    expected, width, is_base = "<", 0, False
+    for line in lines:
+        marker = _MARKER.fullmatch(line)
+        # In the text of a common ancestor stand the markers of its own conflicts: they are longer.
+        if marker is None or (width and len(marker[1]) != width):
+            if not is_base:
+                yield line
+            continue
+        kind = line[0]
+        if kind not in expected:
+            yield None
+            return
+        width = len(marker[1]) if kind != ">" else 0
+        is_base = kind == "|"
+        expected = {"<": "|=", "|": "=", "=": ">", ">": "<"}[kind]
+    if width:
+        yield None
+
+
+def _take_line(merged: MergedText, line: str) -> bool:
+    """Enter a line; return whether it is one that this program writes."""
+    bare = line.removesuffix(",")
+    if bare in _FRAME:
+        return True
+    if line.startswith("    {"):
+        launch = _parse_as_written(bare[4:])
+        if isinstance(launch, dict):
+            merged.launches.append(launch)
+        return isinstance(launch, dict)
+    found = _HEAD.fullmatch(bare)
+    value = _parse_as_written(found["value"]) if found else None
+    if found is None or value is None:
+        return False
+    shelf = merged.head.setdefault(found["name"], [])
+    if value not in shelf:
+        shelf.append(value)
+    return True
+
+
+def _parse_as_written(text: str) -> Any:
+    """Return the value of a JSON text that is written as this program writes it; None of any other."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if dump_line(value) == text else None
+
+
+def agree_on_head(file: Path, head: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return the values outside the launches, each of which must be the same on both sides.
+
+    Args:
+        file: the lockfile, for the error.
+        head: the values of each name.
+
+    Raises:
+        LockfileError: the sides were not made with the same key, or disagree on something else.
+    """
+    first_names = head.get("first_name", [])
+    if len(first_names) == 1:
+        # One branch has renamed the campaign, the other has gone on sending it under its first name.
+        head["campaign"] = [
+            name for name in head.get("campaign", []) if name not in first_names
+        ] or first_names
+    names = [name for name, values in head.items() if len(values) > 1]
+    if "salt" in names or ("salt" in head and "key_fingerprint" in names):
+        raise LockfileError(
+            f"the lockfile {file} holds the sends of two branches, each made with a key of its own",
+            hint=f"keep the side that was sent with the ledger here (git checkout --ours {file}, or "
+            "--theirs), or either one and move the ledger away; `runner apply` then asks the service for "
+            "what the other side sent. With a RUNNER_STATE_KEY branches just merge",
+        )
+    if names:
+        raise LockfileError(
+            f"the lockfile {file} was merged, and its sides don't agree on {', '.join(sorted(names))}",
+            hint=RESTORE_HINT,
+        )
+    return {name: values[0] for name, values in head.items()}
+
+
+def unite_launches(file: Path, launches: Iterable[LaunchRecord], name: str) -> tuple[LaunchRecord, ...]:
+    """Return each launch once: git keeps a line twice that both sides have added.
+
+    Args:
+        file: the lockfile, for the error.
+        launches: of either side.
+        name: the campaign's first name.
+
+    Raises:
+        LockfileError: one launch is under two messages.
+    """
+    found: dict[str, LaunchRecord] = {}
+    for launch in launches:
+        twin = found.setdefault(launch.project_launch_guid, launch)
+        if twin is launch or twin == launch:
+            continue
+        if twin.message != launch.message:
+            raise LockfileError(
+                f"the lockfile {file} has the launch {launch.project_launch_guid} under two messages",
+                hint=RESTORE_HINT,
+            )
+        # Two machines may have learned of it in two ways: all that either says it reached were reached.
+        recipients = tuple(sorted({*twin.recipients, *launch.recipients}))
+        first = min(twin, launch, key=lambda side: (side.sent_at, side.key))
+        found[launch.project_launch_guid] = renew_key(replace(first, recipients=recipients), name)
+    return tuple(found.values())

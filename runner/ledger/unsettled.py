@@ -1,0 +1,136 @@
+"""Statements about launches whose outcome is not known, and about launches that are found to be ours."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, func, select, update
+
+from runner.ledger.model import Unsettled
+from runner.ledger.tables import campaigns, deliveries, launches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy import Connection
+
+_NAMED_TWICE = "the service named a later launch so, too"
+OPEN = ("intent", "unknown")
+"""The states of launches that may or may not have been sent."""
+
+
+def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
+    """Return the launches that may or may not have been sent, the oldest first.
+
+    To be called by the run that holds the campaign's lock: an intent without an outcome is then
+    what a run left that has died.
+    """
+    query = (
+        select(launches, deliveries.c.fingerprint)
+        .outerjoin(
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+        )
+        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(OPEN))
+        .order_by(launches.c.id)
+    )
+    recipients: dict[int, set[str]] = {}
+    rows = {}
+    for row in connection.execute(query):
+        rows[row.id] = row
+        shelf = recipients.setdefault(row.id, set())
+        if row.fingerprint is not None:
+            shelf.add(row.fingerprint)
+    return [
+        Unsettled(
+            id=launch_id,
+            message=row.message,
+            key=row.launch_key,
+            tag=row.tag,
+            definition=json.loads(row.definition),
+            recipients=frozenset(recipients[launch_id]),
+            intent_at=row.intent_at,
+            detail=row.detail,
+        )
+        for launch_id, row in rows.items()
+    ]
+
+
+def count_unsettled(connection: Connection, campaign_id: int) -> int:
+    """Return the number of deliveries that may or may not have been made."""
+    query = (
+        select(func.count())
+        .select_from(deliveries)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.released.is_(False),
+            launches.c.state.in_(OPEN),
+        )
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def list_claimed(connection: Connection, target: str) -> set[str]:
+    """Return the `project_launch_guid`s on a target that any campaign has on record."""
+    query = (
+        select(launches.c.project_launch_guid)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, launches.c.project_launch_guid.is_not(None))
+    )
+    return set(connection.execute(query).scalars())
+
+
+def count_claimed(connection: Connection, target: str, tag: str) -> int:
+    """Return the number of launches under a project tag on a target that any campaign has on record."""
+    query = (
+        select(func.count(launches.c.project_launch_guid.distinct()))
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, launches.c.tag == tag)
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
+    """Record that the service has given a guid twice: what became of the launch that has it is not known."""
+    for guid in guids:
+        connection.execute(
+            update(launches)
+            .where(launches.c.campaign_id == campaign_id, launches.c.project_launch_guid == guid)
+            .values(
+                state="unknown", project_launch_guid=None, detail="the service named a later launch so, too"
+            )
+        )
+
+
+def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:
+    """Record that an unsettled launch was sent.
+
+    Args:
+        connection: commits after this.
+        launch_id: the ledger's number of the launch.
+        guid: the service's name for it.
+        at: when the service started it; UTC, ISO 8601.
+    """
+    connection.execute(
+        update(launches)
+        .where(launches.c.id == launch_id)
+        .values(state="sent", project_launch_guid=guid, outcome_at=at, detail=None)
+    )
+
+
+def release_launch(connection: Connection, launch_id: int, at: str, detail: str) -> None:
+    """Record that an unsettled launch was not sent: its recipients are free again.
+
+    Args:
+        connection: commits after this.
+        launch_id: the ledger's number of the launch.
+        at: UTC, ISO 8601.
+        detail: how that is known.
+    """
+    connection.execute(
+        update(launches)
+        .where(launches.c.id == launch_id)
+        .values(state="not_sent", outcome_at=at, detail=detail)
+    )
+    connection.execute(update(deliveries).where(deliveries.c.launch_id == launch_id).values(released=True))

@@ -1,0 +1,88 @@
+"""Results in the ledger: what a participant answers is kept, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import select
+
+from runner.ledger.entry import enter_adopted
+from runner.ledger.model import LaunchStats, StoredResult
+from runner.ledger.reconciled import iterate_results, read_totals, store_results, store_stats
+from runner.ledger.tables import launches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("Ça va 😀, O'Neil; \\\\ %s :b", "Ça va 😀, O'Neil; \\\\ %s :b"),
+        ("nul\0 here", "nul\N{REPLACEMENT CHARACTER} here"),
+        ("half \ud83d pair", "half \N{REPLACEMENT CHARACTER} pair"),
+    ],
+)
+def test_any_answer_can_be_kept(
+    ledger: Ledger,
+    deliver: Callable[..., list[int]],
+    make_record: Callable[..., LaunchRecord],
+    answer: str,
+    kept: str,
+) -> None:
+    """An answer of any characters is kept; those that no database takes are replaced, and nothing fails."""
+    (launch_id,) = deliver(make_record("a", 101))
+    result = StoredResult(launch_id, "guid", "p", "q", "why", "Why?", 1, answer, answer, "2026", "2026")
+    with ledger.writing() as connection:
+        assert store_results(connection, [result]) == 1
+    with ledger.reading() as connection:
+        (row,) = iterate_results(connection, 1)
+    assert (row.answer, row.response) == (kept, kept)
+
+
+@pytest.mark.parametrize("start", ["2026-11-20T12:00:00", "a\0b", "half \ud83d pair"])
+def test_any_counts_can_be_kept(
+    ledger: Ledger,
+    deliver: Callable[..., list[int]],
+    make_record: Callable[..., LaunchRecord],
+    start: str,
+) -> None:
+    """A launch's counts are kept whatever the service writes for its start."""
+    (launch_id,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        store_stats(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], "2026")
+    with ledger.reading() as connection:
+        assert read_totals(connection, 1)["ask"].results == 7
+
+
+def test_any_definition_can_be_kept(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """A launch that is adopted is entered with its definition, whatever characters that has."""
+    deliver(make_record("a", 101))
+    definition = {"text": "Ça va 😀", "tag": "nul\0, half \ud83d pair"}
+    with ledger.writing() as connection:
+        enter_adopted(connection, 1, make_record("b", 102), definition)
+    with ledger.reading() as connection:
+        rows = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
+    assert json.loads(rows[-1]) == definition
+
+
+def test_results_come_in_bytewise_order(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """More results than come in one portion are read in the same order on both databases."""
+    (launch_id,) = deliver(make_record("a", 101))
+    guids = [f"{letter}{number:04}" for number in range(400) for letter in "aBé"]
+    rows = [
+        StoredResult(launch_id, guid, "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026") for guid in guids
+    ]
+    with ledger.writing() as connection:
+        store_results(connection, rows)
+    with ledger.reading() as connection:
+        assert [row.guid for row in iterate_results(connection, 1)] == sorted(guids)

@@ -1,0 +1,212 @@
+"""Machines that share a ledger: the real command, as processes with folders of their own (design: delivery)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from tests.postgres import PASSWORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.postgres import PostgresServer
+
+PEOPLE = 12
+CAMPAIGN = f"""\
+version: 1
+name: pulse
+tag: pulse-2026
+recipients:
+{"".join(f"  - {{phone: '+141555501{number:02}', vars: {{name: P{number}}}}}{chr(10)}" for number in range(PEOPLE))}messages:
+  - {{id: ask, text: "Hi {{{{ name }}}}!"}}
+"""
+PATIENCE_S = 60
+
+
+class Machine:
+    """A checkout of the campaigns, and the environment that its commands run in."""
+
+    def __init__(self, folder: Path, name: str, service: Service, ledger: str) -> None:
+        self.folder = folder / name
+        (self.folder / "campaigns").mkdir(parents=True)
+        (self.folder / "campaigns" / "pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+        # Slow enough that another run can meet it.
+        targets = f"version: 1\ntargets:\n  live: {{base_url: '{service.url}', limits: {{rate: 5/s}}}}\n"
+        (self.folder / "campaigns" / "targets.yaml").write_text(targets, encoding="utf-8")
+        self._environment = {
+            **os.environ,
+            "RUNNER_TARGET": "live",
+            "RUNNER_USERNAME": service.username,
+            "RUNNER_API_KEY": service.api_key,
+            "RUNNER_LEDGER": ledger,
+            "RUNNER_SETTLE_WINDOW": "1s",
+            "CI_JOB_URL": f"https://ci.example.com/{name}",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "runner", *arguments],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; return its exit code, its output and its messages."""
+        return finish(self.start(*arguments))
+
+    @property
+    def lockfile(self) -> Path:
+        """Where the lockfile stands."""
+        return self.folder / "campaigns" / "pulse.live.lock.json"
+
+
+class Service:
+    """A sandbox in a process of its own, and who was texted there."""
+
+    def __init__(self, url: str, username: str, api_key: str) -> None:
+        self.url = url
+        self.username = username
+        self.api_key = api_key
+
+    def list_texted(self) -> list[str]:
+        """Return the phone of each session, in order: one that was texted twice is there twice."""
+        answer = requests.get(
+            f"{self.url}/api/stats/",
+            params={"username": self.username, "api_key": self.api_key, "limit": "100"},
+            timeout=PATIENCE_S,
+        )
+        launches = answer.json()["objects"]
+        return sorted(session["to"] for launch in launches for session in launch["sessions"])
+
+    def wait_until_texted(self, count: int) -> None:
+        """Wait until so many people were texted."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.list_texted()) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+EVERYONE = [f"+141555501{number:02}" for number in range(PEOPLE)]
+
+
+@contextmanager
+def running_service(folder: Path) -> Iterator[Service]:
+    command = [sys.executable, "-m", "runner", "sandbox", "serve", "--port", "0", "--db", "service.sqlite"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        said = dict(process.stdout.readline().strip().split(": ", 1) for _ in range(3))
+        yield Service(said["url"], said["username"], said["api_key"])
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+        process.stdout.close()
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    assert PASSWORD not in stdout + stderr
+    return process.returncode, stdout, stderr
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """The service, and who was texted there."""
+    with running_service(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def machines(tmp_path: Path, service: Service, new_url: Callable[[], str]) -> list[Machine]:
+    """Two machines that share a ledger: an SQLite file on a disk of both, or a database on a server."""
+    ledger = new_url()
+    return [Machine(tmp_path, name, service, ledger) for name in ("here", "there")]
+
+
+def test_of_two_runs_at_once_one_sends(machines: list[Machine], service: Service) -> None:
+    """Two machines apply the same campaign at once: one texts everyone, the other exits with 6 and says who."""
+    processes = [machine.start("apply", "--auto-approve") for machine in machines]
+    ended = [finish(process) for process in processes]
+    assert sorted(code for code, _, _ in ended) == [0, 6], ended
+    loser = next(index for index, (code, _, _) in enumerate(ended) if code == 6)
+    winner = machines[1 - loser]
+    message, hint = ended[loser][2].splitlines()
+    assert message.startswith("Error: pulse on live is being sent by another run: process ")
+    assert f" (https://ci.example.com/{winner.folder.name}) since 20" in message
+    assert hint == "  wait until that run has ended, or have this one wait with --lock-timeout"
+    assert service.list_texted() == EVERYONE
+
+
+def test_a_run_can_wait_for_the_other(machines: list[Machine], service: Service) -> None:
+    """With --lock-timeout the second waits, and then finds that there is nothing left to send."""
+    processes = [machine.start("apply", "--auto-approve", "--lock-timeout", "60s") for machine in machines]
+    ended = [finish(process) for process in processes]
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert sorted(stdout for _, stdout, _ in ended) == [
+        "pulse: 12 recipients texted in 12 launches.\n",
+        "pulse: nothing sent.\n",
+    ]
+    assert service.list_texted() == EVERYONE
+    assert machines[0].lockfile.read_bytes() == machines[1].lockfile.read_bytes()
+
+
+def test_another_machine_ends_what_a_killed_one_began(machines: list[Machine], service: Service) -> None:
+    """A machine that vanishes in the middle of a run leaves no lock behind; another one sends the rest."""
+    here, there = machines
+    process = here.start("apply", "--auto-approve")
+    service.wait_until_texted(4)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    code, _, stderr = there.run("apply", "--auto-approve", "--lock-timeout", "30s")
+    assert code == 0, stderr
+    assert service.list_texted() == EVERYONE
+    code, stdout, _ = here.run("apply", "--auto-approve")
+    assert (code, stdout) == (0, "pulse: nothing sent.\n")
+    assert here.lockfile.read_bytes() == there.lockfile.read_bytes()
+
+
+def test_other_commands_read_while_a_run_sends(machines: list[Machine], service: Service) -> None:
+    """Status and plan need no lock: they say how far the other machine's run has come."""
+    here, there = machines
+    process = here.start("apply", "--auto-approve")
+    service.wait_until_texted(2)
+    code, stdout, stderr = there.run("status", "--format", "json")
+    assert code == 0, stderr
+    (message,) = json.loads(stdout)["campaigns"][0]["messages"]
+    assert 0 < message["sent"] + message["unresolved"] <= PEOPLE
+    assert finish(process)[0] == 0
+    assert there.run("plan", "--detailed-exitcode")[0] == 0
+    assert service.list_texted() == EVERYONE
+
+
+def test_a_server_that_restarts_during_a_run_loses_nothing(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Connections that break end the run in words; the next one sends the rest, and nobody is texted twice."""
+    database = postgres.create_database()
+    with running_service(tmp_path) as service:
+        machine = Machine(tmp_path, "here", service, postgres.url(database, scheme="postgresql"))
+        process = machine.start("apply", "--auto-approve")
+        service.wait_until_texted(3)
+        postgres.end_sessions(database)
+        code, _, stderr = finish(process)
+        assert code == 1
+        assert stderr.startswith("Error: ")
+        assert "Traceback" not in stderr
+        code, _, stderr = machine.run("apply", "--auto-approve")
+        assert code == 0, stderr
+        assert service.list_texted() == EVERYONE

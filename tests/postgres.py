@@ -1,0 +1,143 @@
+"""A PostgreSQL server for tests: on a Unix socket in a scratch folder, run by an ordinary user."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psycopg
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USER = "ada"
+PASSWORD = "s3cret"  # noqa: S105  of a server that nobody else can reach
+_DEBIAN = Path("/usr/lib/postgresql")
+_PATIENCE_S = 30
+# A language's order, as most servers have it: a ledger that relies on the server's order is found out.
+_INITDB = (
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=icu",
+    "--icu-locale=en-US",
+    "--auth=scram-sha-256",
+)
+
+
+@dataclass(slots=True)
+class PostgresServer:
+    """A running server.
+
+    Attributes:
+        folder: where its socket is.
+        process: the server.
+    """
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def url(self, database: str, *, password: str = PASSWORD, scheme: str = "postgresql+psycopg") -> str:
+        """Return the URL of a database, for the ledger."""
+        return f"{scheme}://{USER}:{password}@/{database}?host={self.folder}"
+
+    def create_database(self, options: LiteralString = "") -> str:
+        """Create an empty database and return its name."""
+        name = f"test_{next(self._numbers)}"
+        self.execute(sql.SQL("CREATE DATABASE {} " + options).format(sql.Identifier(name)))
+        return name
+
+    def execute(self, statement: sql.Composed | LiteralString, *, database: str = "postgres") -> list[Any]:
+        """Run one statement and return its rows."""
+        with self.connect(database) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def end_sessions(self, database: str) -> None:
+        """End every session of a database, as a restart of the server would."""
+        self.execute(
+            sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}").format(
+                sql.Literal(database)
+            )
+        )
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        """Return a connection, each statement of which is committed by itself."""
+        return psycopg.connect(
+            host=str(self.folder), user=USER, password=PASSWORD, dbname=database, autocommit=True
+        )
+
+
+def find_postgres() -> Path | None:
+    """Return the folder of the newest PostgreSQL's programs; None if none is installed."""
+    if (found := shutil.which("initdb")) is not None:
+        return Path(found).resolve().parent
+    folders = [file.parent for file in _DEBIAN.glob("*/bin/initdb")]
+    return max(folders, key=lambda folder: [int(n) for n in re.findall(r"\d+", str(folder))], default=None)
+
+
+@contextmanager
+def run_postgres(programs: Path) -> Iterator[PostgresServer]:
+    """Run a server while the block lasts; nothing of it stays."""
+    # Outside pytest's folder, which another user cannot enter. A socket's path has to be short, too.
+    with tempfile.TemporaryDirectory(prefix="pg-") as name:
+        folder = Path(name)
+        identity = _leave_root(folder)
+        password_file = folder / "password"
+        password_file.write_text(PASSWORD, encoding="ascii")
+        password_file.chmod(0o644)
+        initdb: list[str | Path] = [
+            programs / "initdb",
+            f"--pgdata={folder / 'data'}",
+            f"--username={USER}",
+            *_INITDB,
+        ]
+        subprocess.run(
+            [*initdb, f"--pwfile={password_file}"], check=True, capture_output=True, cwd=folder, **identity
+        )
+        command: list[str | Path] = [programs / "postgres", "-D", folder / "data", "-k", folder]
+        command += ["-c", "listen_addresses="]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **identity)
+        try:
+            server = PostgresServer(folder, process)
+            _wait_until_ready(server)
+            yield server
+        finally:
+            # Immediate shutdown: what it holds goes with the folder.
+            process.send_signal(signal.SIGQUIT)
+            process.wait(_PATIENCE_S)
+
+
+def _leave_root(folder: Path) -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _wait_until_ready(server: PostgresServer) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            server.execute("SELECT 1")
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline or server.process.poll() is not None:
+                log = (server.folder / "log").read_text(encoding="utf-8")
+                raise RuntimeError(f"PostgreSQL does not start:\n{log}") from None
+            time.sleep(0.05)
+        else:
+            return
