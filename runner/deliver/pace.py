@@ -1,4 +1,4 @@
-"""Keeps a run's sends within a rate, across its threads."""
+"""Keeps a run's sends within a rate, and still while the service asks for it, across its threads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LONGEST_NAP_S = 0.25
+"""How long after its run has ended by itself a thread may still wait."""
+
 
 class Pace:
-    """Hands out moments to send at, evenly spaced.
+    """Hands out moments to send at, evenly spaced; what a pause costs is not made up for.
 
     Args:
         rate: the most sends a second; None for no limit.
@@ -19,19 +22,50 @@ class Pace:
     """
 
     def __init__(self, rate: float | None, clock: Callable[[], float], stop: threading.Event) -> None:
-        self._interval = 1 / rate if rate else 0.0
         self._clock = clock
         self._stop = stop
-        self._lock = threading.Lock()
-        self._next = clock()
+        self._interval = 1 / rate if rate else 0.0
+        self._turn = threading.Lock()
+        self._next = self._paused_until = clock()
+        self._pausing = threading.Lock()
 
-    def wait(self) -> None:
-        """Wait until the caller may send, or until the run stops."""
-        if not self._interval:
+    def now(self) -> float:
+        """Return the time on the clock that the pace goes by, in seconds."""
+        return self._clock()
+
+    def set_rate(self, rate: float | None) -> None:
+        """Keep another rate from the next send on: one pace may serve campaigns with limits of their own."""
+        with self._turn:
+            self._interval = 1 / rate if rate else 0.0
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Wait until the caller may send, or until the run stops or is over.
+
+        Args:
+            is_over: whether the run has ended for another reason than `stop`.
+        """
+        if not self._interval and self._clock() >= self._paused_until:
             return
-        with self._lock:
-            now = self._clock()
-            moment = max(self._next, now)
-            self._next = moment + self._interval
-        if moment > now:
-            self._stop.wait(moment - now)
+        # One thread at a time waits for the next moment, so that a machine that was asleep wakes to
+        # one send that is due, and not to as many as there are threads.
+        with self._turn:
+            moment = max(self._next, self._clock())
+            while not (self._stop.is_set() or is_over()):
+                now = self._clock()
+                moment = max(moment, self._paused_until)
+                if now >= moment:
+                    is_late = now - moment >= self._interval
+                    self._next = (now if is_late else moment) + self._interval
+                    return
+                self._stop.wait(min(moment - now, _LONGEST_NAP_S))
+
+    def rest(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Wait, in this thread alone, or until the run stops or is over."""
+        end = self._clock() + seconds
+        while (left := end - self._clock()) > 0 and not (self._stop.is_set() or is_over()):
+            self._stop.wait(min(left, _LONGEST_NAP_S))
+
+    def pause(self, seconds: float) -> None:
+        """Let no thread send for a while; a longer pause that is under way stays."""
+        with self._pausing:
+            self._paused_until = max(self._paused_until, self._clock() + seconds)

@@ -9,30 +9,36 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+import random
+from dataclasses import replace
 from itertools import islice
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+from runner.deliver.breaker import Breaker
+from runner.deliver.crew import Crew, Flight
+from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send
+from runner.deliver.summary import Delivered, DeliverySummary
 from runner.errors import RunnerError
-from runner.ledger.deliveries import add_intents, read_guids, record_outcomes
+from runner.ledger.deliveries import record_outcomes
+from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.model import Intent, LaunchState, Outcome
+from runner.ledger.run_lock import RunLock, Unlocked
+from runner.ledger.unsettled import dispute_launches, list_claimed
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable, Iterator
 
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
     from runner.plan.model import PlannedLaunch
 
+ENDED = "the run ended before its turn"
+REPEATED_GUID = "the service named an earlier launch"
 _AHEAD = 2
 """Launches that may have an intent, for each thread: one in flight and one to take next."""
-
-Send = Callable[[str, list[str]], SendReply]
 
 
 class DeliveryObserver(Protocol):
@@ -48,66 +54,37 @@ class DeliveryObserver(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """One launch of a run, with its outcome."""
-
-    key: str
-    message: str
-    outcome: LaunchState
-    recipients: int
-    project_launch_guid: str | None
-    detail: str | None
-
-
-@dataclass(slots=True)
-class DeliverySummary:
-    """What a run did with one campaign.
-
-    Attributes:
-        launches: every launch that has an outcome.
-        final_reply: the answer that ended the run, if one did: every further send would get it too.
-    """
-
-    launches: list[Delivered] = field(default_factory=list)
-    final_reply: SendReply | None = None
-
-    def count(self, outcome: LaunchState) -> int:
-        """Return the number of launches with an outcome."""
-        return sum(launch.outcome == outcome for launch in self.launches)
-
-    @property
-    def recipients_sent(self) -> int:
-        """The recipients of the launches that the service accepted."""
-        return sum(launch.recipients for launch in self.launches if launch.outcome == "sent")
-
-
-@dataclass(frozen=True, slots=True)
-class _Flight:
-    launch_id: int
-    intent: Intent
-
-
 class Delivery:
     """Delivers the launches of one campaign.
 
     Args:
         ledger: where intents and outcomes go.
+        target: the target's name.
         campaign_id: the ledger's number of the campaign.
         campaign: its name.
         key: the key of its fingerprints.
         send: one POST.
         pace: keeps the rate.
+        policy: how what may be tried again is.
+        random: returns a uniform number from 0 to 1, for the waits between tries.
+        breaker: ends the run if everything fails; None for one that fits the concurrency.
         stop: set it to end the run early; what is in flight is waited for and recorded.
         concurrency: sends in flight at once.
         now: returns UTC, ISO 8601.
         observer: is told of the outcomes.
+        lock: is looked at in each transaction that records intents, and before each request.
+        summary: goes on from an earlier round of the same run, if there was one.
+
+    Attributes:
+        unclear: the launches of unknown outcome, by their keys: those of them that turn out not to have
+            been sent can be sent again.
     """
 
     def __init__(
         self,
         *,
         ledger: Ledger,
+        target: str,
         campaign_id: int,
         campaign: str,
         key: FingerprintKey,
@@ -117,24 +94,36 @@ class Delivery:
         concurrency: int,
         now: Callable[[], str],
         observer: DeliveryObserver,
+        lock: RunLock | None = None,
+        summary: DeliverySummary | None = None,
+        policy: RetryPolicy = DEFAULT_POLICY,
+        random: Callable[[], float] = random.random,
+        breaker: Breaker | None = None,
     ) -> None:
         self._ledger = ledger
+        self._target = target
         self._campaign_id = campaign_id
         self._campaign = campaign
         self._key = key
-        self._send = send
-        self._pace = pace
+        self._lock = lock or Unlocked()
+        self._retrier = Retrier(
+            send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=self._lock.require_seen
+        )
+        self._breaker = breaker or Breaker.for_concurrency(concurrency)
         self._stop = stop
         self._concurrency = concurrency
         self._now = now
         self._observer = observer
-        self._replies: SimpleQueue[tuple[_Flight, SendReply]] = SimpleQueue()
-        self._in_flight = 0
-        self._unrecorded: list[tuple[_Flight, SendReply]] = []
-        self._unobserved: list[tuple[_Flight, SendReply]] = []
-        self._guids: set[str] = set()
+        self._crew = Crew(concurrency, self._fly)
+        self._unrecorded: list[tuple[Flight, SendReply]] = []
+        self._unobserved: list[tuple[Flight, SendReply]] = []
+        self._claimed: set[str] = set()
+        self._named: set[str] = set()
+        self._disputed: set[str] = set()
+        self._failure: RunnerError | None = None
         self._halted = False
-        self.summary = DeliverySummary()
+        self.summary = summary or DeliverySummary()
+        self.unclear: dict[str, PlannedLaunch] = {}
 
     def run(self, launches: Iterator[PlannedLaunch]) -> None:
         """Send launches until there are none left, or the run has to end.
@@ -147,61 +136,63 @@ class Delivery:
                 What was in flight has been waited for, and recorded as far as that is possible.
         """
         with self._ledger.reading() as connection:
-            self._guids = read_guids(connection, self._campaign_id)
-        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="send") as pool:
+            self._claimed = list_claimed(connection, self._target)
+        with self._crew:
             try:
-                self._loop(pool, launches)
+                self._loop(launches)
             except BaseException:
                 self._halted = True
                 self._collect_all()
                 raise
 
-    def _loop(self, pool: ThreadPoolExecutor, launches: Iterator[PlannedLaunch]) -> None:
+    def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
-            room = self._concurrency * _AHEAD - self._in_flight
-            intents = [] if self._ends() else [self._intend(launch) for launch in islice(launches, room)]
-            for flight, phones in self._commit(intents):
-                self._in_flight += 1
-                pool.submit(self._fly, flight, phones)
+            room = self._concurrency * _AHEAD - self._crew.in_flight
+            due = () if self._ends() else islice(launches, room)
+            for flight in self._commit([(self._intend(launch), launch) for launch in due]):
+                self._crew.send_off(flight)
             self._conclude_recorded()
-            if not self._in_flight:
+            if not self._crew.in_flight:
                 return
             self._collect()
+            if self._failure is not None:
+                raise self._failure
 
     def _ends(self) -> bool:
         return self._halted or self._stop.is_set() or self.summary.final_reply is not None
 
-    def _intend(self, launch: PlannedLaunch) -> tuple[Intent, list[str]]:
+    def _intend(self, launch: PlannedLaunch) -> Intent:
         fingerprints = sorted(self._key.fingerprint(self._campaign, phone) for phone in launch.phones)
         message, payload = launch.message, launch.payload
-        intent = Intent(
+        return Intent(
             message=message.id,
-            key=launch_key(self._campaign, message.id, payload.digest, fingerprints),
+            key=launch_key(self._key.lasting_name(self._campaign), message.id, payload.digest, fingerprints),
             tag=message.tag,
             payload_digest=payload.digest,
             definition=json.dumps(payload.definition, ensure_ascii=False),
             recipients=tuple(fingerprints),
         )
-        return intent, list(launch.phones)
 
-    def _commit(self, intended: list[tuple[Intent, list[str]]]) -> list[tuple[_Flight, list[str]]]:
+    def _commit(self, due: list[tuple[Intent, PlannedLaunch]]) -> list[Flight]:
         """Make outcomes and intents durable, together; return what may leave now."""
         recorded, self._unrecorded = self._unrecorded, []
-        if not recorded and not intended:
+        if not recorded and not due:
             return []
         at = self._now()
         try:
             with self._ledger.writing() as connection:
                 record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in recorded])
-                intents = [intent for intent, _ in intended]
+                dispute_launches(connection, self._campaign_id, self._disputed)
+                intents = [intent for intent, _ in due]
+                if intents:
+                    self._lock.require_held(connection)
                 ids = add_intents(connection, self._campaign_id, intents, at) if intents else []
         except RunnerError:
             self._unrecorded = recorded
             raise
         self._unobserved += recorded
         return [
-            (_Flight(launch_id, intent), phones)
-            for launch_id, (intent, phones) in zip(ids, intended, strict=True)
+            Flight(launch_id, intent, launch) for launch_id, (intent, launch) in zip(ids, due, strict=True)
         ]
 
     def _conclude_recorded(self) -> None:
@@ -209,10 +200,13 @@ class Delivery:
         recorded, self._unobserved = self._unobserved, []
         for flight, reply in recorded:
             self._conclude(flight, reply)
+        self.summary.dispute(self._disputed)
 
-    def _conclude(self, flight: _Flight, reply: SendReply) -> None:
+    def _conclude(self, flight: Flight, reply: SendReply) -> None:
         intent = flight.intent
         recipients = len(intent.recipients)
+        if reply.outcome == "unknown":
+            self.unclear[intent.key] = flight.launch
         self.summary.launches.append(
             Delivered(
                 intent.key, intent.message, reply.outcome, recipients, reply.project_launch_guid, reply.detail
@@ -220,39 +214,52 @@ class Delivery:
         )
         self._observer.observe_outcome(reply.outcome, recipients, reply.detail)
 
-    def _fly(self, flight: _Flight, phones: list[str]) -> None:
-        """Send one launch, in a thread of the pool."""
-        self._pace.wait()
-        if self._ends():
-            reply = SendReply("not_sent", detail="the run ended before its turn")
-        else:
-            try:
-                reply = self._send(flight.intent.definition, phones)
-            except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
-                reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
-        if reply.is_final_for_run and self.summary.final_reply is None:
+    def _fly(self, flight: Flight) -> SendReply:
+        """Send one launch, in a thread of the crew."""
+        number = self._breaker.enter()
+        try:
+            reply = self._retrier.send(flight.intent.definition, list(flight.launch.phones))
+        except RunnerError as error:
+            # The lock is lost: nothing more leaves, and what was tried before has not been accepted.
+            self._failure = error
+            self._halted = True
+            return SendReply("not_sent", detail=error.message)
+        except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
+            reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
+        if reply is None:
+            return SendReply("not_sent", detail=ENDED)
+        self._note_end(number, reply)
+        return reply
+
+    def _note_end(self, number: int, reply: SendReply) -> None:
+        """Keep the answer that ends the run, if this one does."""
+        is_last_straw = self._breaker.observe(number, reply)
+        if self.summary.final_reply is not None:
+            return
+        if reply.is_final_for_run:
             self.summary.final_reply = reply
-        self._replies.put((flight, reply))
+        elif is_last_straw:
+            failures = f"{self._breaker.limit} launches in a row failed, the last one with: {reply.detail}"
+            self.summary.final_reply = replace(reply, detail=failures, is_final_for_run=True)
 
     def _collect(self) -> None:
-        """Wait for one reply, and take all that are there."""
-        self._take_reply()
-        while not self._replies.empty():
-            self._take_reply()
+        self._unrecorded += [(flight, self._doubt(reply)) for flight, reply in self._crew.take_back()]
 
-    def _take_reply(self) -> None:
-        flight, reply = self._replies.get()
-        self._in_flight -= 1
+    def _doubt(self, reply: SendReply) -> SendReply:
+        """Return what a reply is worth: a guid names one launch, and proves nothing when it comes again."""
         guid = reply.project_launch_guid
-        if guid in self._guids:
-            # A guid names one launch: whether this send made one, too, nobody can tell.
-            reply = SendReply("unknown", detail="the service named an earlier launch", status=reply.status)
-        elif guid is not None:
-            self._guids.add(guid)
-        self._unrecorded.append((flight, reply))
+        if guid is None:
+            return reply
+        if guid in self._named:
+            # Which of the two launches it names, nobody can tell.
+            self._disputed.add(guid)
+        elif guid not in self._claimed:
+            self._named.add(guid)
+            return reply
+        return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)
 
     def _collect_all(self) -> None:
-        while self._in_flight:
+        while self._crew.in_flight:
             self._collect()
         # A last try: on a disk that is full again, intents without an outcome stay, and count as unknown.
         with contextlib.suppress(RunnerError):
@@ -260,5 +267,5 @@ class Delivery:
             self._conclude_recorded()
 
 
-def _outcome(flight: _Flight, reply: SendReply, at: str) -> Outcome:
+def _outcome(flight: Flight, reply: SendReply, at: str) -> Outcome:
     return Outcome(flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import parse_qsl, urlsplit
@@ -34,6 +35,9 @@ USERNAME = "ada@example.com"
 API_KEY = "a&b=c/ü+%"
 """Every character of it is written in another way somewhere: in a query, in JSON, in HTML."""
 PHONES = tuple(f"+1415555{number:04}" for number in range(100, 200))
+
+
+StatJson = dict[str, Any]
 
 
 class Behaviour(TypedDict, total=False):
@@ -81,17 +85,29 @@ class FaultyService:
     """Counts what it accepted.
 
     Attributes:
-        requests: all that came, in their order.
+        requests: all sends that came, in their order.
+        reads: all other requests.
         accepted: how often each phone was texted.
         guids: of the accepted launches.
+        launches: the accepted launches as stat records.
+        plan: what its lists say of the plan.
         decide: says what happens to a send; is given its number, from 1, and the request.
+        choose_listed: says which of the accepted launches are listed; is given the number of the read,
+            from 1, and all of them.
     """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.reads: list[Request] = []
+        self.launches: list[dict[str, Any]] = []
+        self.plan: Any = {"name": "test", "price_usd": "0.00", "renders": {"max": 100_000, "used": 0}}
         self.accepted: Counter[str] = Counter()
         self.guids: list[str] = []
         self.decide: Callable[[int, Request], Behaviour] = lambda _number, _request: {}
+        self.choose_listed: Callable[[int, list[StatJson]], list[StatJson]] = lambda _number, launches: (
+            launches
+        )
+        self._refuses_reads: int | None = None
         self._gate = threading.Event()
         self._changed = threading.Condition()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -123,6 +139,10 @@ class FaultyService:
         """Meet every send in one way, from now on."""
         self.decide = lambda _number, _request: behaviour
 
+    def refuse_reads(self, status: int | None) -> None:
+        """Answer everything but sends with a status, from now on; None lists again."""
+        self._refuses_reads = status
+
     def open_gate(self) -> None:
         """Answer what is held, and hold nothing any more."""
         self._gate.set()
@@ -148,8 +168,36 @@ class FaultyService:
             if behaviour.get("accepts", True):
                 self.accepted.update(request.data["phone"])
                 self.guids.append(guid)
+                self.launches.append(_make_stat(guid, request.data))
             self._changed.notify_all()
         return guid, behaviour
+
+    def list_launches(self, request: Request) -> tuple[int, bytes]:
+        """Return status and body of an answer to `GET /api/stats/` (reference, 4.4)."""
+        with self._changed:
+            self.reads.append(request)
+            launches = self.choose_listed(len(self.reads), list(self.launches))
+        if self._refuses_reads is not None:
+            return self._refuses_reads, b""
+        query = request.query
+        found = [
+            item for item in launches if item["project_tag"] == query.get("project_tag", item["project_tag"])
+        ]
+        offset, limit = int(query.get("offset", "0")), int(query.get("limit", "20"))
+        meta = {"limit": limit, "offset": offset, "total_count": len(found), "plan": self.plan}
+        return 200, json.dumps({"meta": meta, "objects": found[offset : offset + limit]}).encode()
+
+
+def _make_stat(guid: str, data: dict[str, Any]) -> dict[str, Any]:
+    counts = ("active_sessions", "complete_sessions", "messages", "questions", "queued_sessions")
+    return {
+        **{f"num_{name}": 0 for name in (*counts, "renders", "results")},
+        "project_definition": {key: value for key, value in data.items() if key != "phone"},
+        "project_launch_guid": guid,
+        "project_launch_start": datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),
+        "project_tag": data.get("tag", ""),
+        "sessions": [{"to": phone, "method": "SMS", "status": "ACTIVE"} for phone in data["phone"]],
+    }
 
 
 class _Server(ThreadingHTTPServer):
@@ -169,7 +217,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_GET(self) -> None:
-        self._answer()
+        if urlsplit(self.path).path != "/api/stats/":
+            self._answer()
+            return
+        status, content = self.server.service.list_launches(
+            Request(self.command, self.path, dict(self.headers.items()), b"")
+        )
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
         """Say nothing."""
@@ -335,4 +392,6 @@ def repository(
     monkeypatch.chdir(tmp_path)
     for name, value in (("BASE_URL", faulty.url), ("USERNAME", USERNAME), ("API_KEY", API_KEY)):
         monkeypatch.setenv(f"RUNNER_{name}", value)
+    # This service lists a launch at once.
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
     return Repository(tmp_path, capsys)

@@ -13,7 +13,9 @@ import pytest
 
 from runner.campaign.model import Message, Position
 from runner.campaign.payload import Payload
+from runner.deliver.breaker import Breaker
 from runner.deliver.pace import Pace
+from runner.deliver.retry import RetryPolicy
 from runner.deliver.run import Delivery
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import enter_campaign
@@ -24,7 +26,7 @@ from runner.service.model import SendReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from runner.deliver.run import Send
+    from runner.deliver.retry import Send
     from runner.ledger.model import LaunchState
 
     Deliver = Callable[..., Delivery]
@@ -74,6 +76,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
             }
             return Delivery(
                 ledger=ledger,
+                target="live",
                 campaign_id=campaign_id,
                 campaign="pulse",
                 key=KEY,
@@ -210,3 +213,103 @@ def test_an_observer_that_fails_leaves_no_open_intent(make_delivery: Deliver, fi
     assert states.count("sent") >= 1
     assert set(states) <= {"sent", "not_sent"}
     assert len(states) < 20
+
+
+def run_recording(
+    make_delivery: Deliver, reply: Callable[[int], SendReply], count: int, **given: Any
+) -> Delivery:
+    """Deliver to a sender that answers by the number of the request, from 1; time is not waited for."""
+    numbers = iter(range(1, 10_000))
+    delivery = make_delivery(
+        lambda _definition, _phones: reply(next(numbers)), policy=RetryPolicy(base_s=0.0), **given
+    )
+    delivery.run(list_launches(count))
+    return delivery
+
+
+def test_tries_share_one_intent(make_delivery: Deliver, file: Path) -> None:
+    """A launch that is tried again is one launch in the ledger, with the outcome of its last try."""
+    busy = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True)
+    delivery = run_recording(
+        make_delivery, lambda number: SendReply("sent", f"g{number}") if number % 3 == 0 else busy, 4
+    )
+    assert read_states(file) == ["sent"] * 4
+    assert [launch.project_launch_guid for launch in delivery.summary.launches] == ["g3", "g6", "g9", "g12"]
+
+
+def test_tries_that_are_used_up_keep_their_answer(make_delivery: Deliver, file: Path) -> None:
+    """A launch that is refused to the last is recorded as that, and the others go on."""
+    busy = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True)
+    delivery = run_recording(
+        make_delivery, lambda number: busy if number <= 5 else SendReply("sent", f"g{number}"), 3
+    )
+    assert read_states(file) == ["rejected", "sent", "sent"]
+    assert delivery.summary.final_reply is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "tries"),
+    [
+        (SendReply("unknown", detail="HTTP 500", status=500), 1),
+        (SendReply("not_sent", detail="it cannot be reached", may_retry=True), 5),
+        (SendReply("rejected", detail="HTTP 429", status=429, may_retry=True), 5),
+    ],
+)
+def test_a_row_of_failures_ends_the_run(
+    make_delivery: Deliver, file: Path, reply: SendReply, tries: int
+) -> None:
+    """When nothing but failures comes back the run ends, and what was intended and not sent is free again."""
+    requests: list[int] = []
+
+    def answer(number: int) -> SendReply:
+        requests.append(number)
+        return reply
+
+    delivery = run_recording(make_delivery, answer, 50, breaker=Breaker(3))
+    assert len(requests) == 3 * tries
+    states = read_states(file)
+    assert states[:3] == [reply.outcome] * 3
+    assert set(states[3:]) <= {"not_sent"}
+    assert len(states) < 50
+    final = delivery.summary.final_reply
+    assert final is not None
+    assert final.detail == f"3 launches in a row failed, the last one with: {reply.detail}"
+    assert final.status == reply.status
+
+
+def test_refused_launches_do_not_end_the_run(make_delivery: Deliver, file: Path) -> None:
+    """However many launches are refused for what they say, the others are sent."""
+    refused = SendReply("rejected", detail="HTTP 422", status=422)
+    run_recording(make_delivery, lambda _number: refused, 20, breaker=Breaker(3))
+    assert read_states(file) == ["rejected"] * 20
+
+
+def test_a_run_that_ends_lets_nobody_wait(make_delivery: Deliver, file: Path) -> None:
+    """When one launch ends the run, those that wait for their next try end theirs."""
+    refused = SendReply("rejected", detail="HTTP 403", status=403, is_final_for_run=True)
+    absent = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
+    is_waiting = threading.Event()
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            is_waiting.set()
+            return super().wait(0.001 if timeout else timeout)
+
+    def send(_definition: str, phones: list[str]) -> SendReply:
+        if phones[0].endswith("00"):
+            return absent
+        is_waiting.wait()
+        return refused
+
+    stop = Stop()
+    delivery = make_delivery(
+        send,
+        stop=stop,
+        pace=Pace(None, lambda: 0.0, stop),
+        policy=RetryPolicy(base_s=100.0),
+        random=lambda: 1.0,
+        concurrency=2,
+    )
+    delivery.run(list_launches(2))
+    assert read_states(file) == ["not_sent", "rejected"]
+    assert delivery.summary.final_reply is refused

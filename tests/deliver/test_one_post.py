@@ -9,9 +9,12 @@ import ssl
 import subprocess
 import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from runner.service.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +29,7 @@ DEFINITION = '{"tag": "pulse", "text": "Hello, you"}'
 PHONE = "+14155550101"
 NO_GUID = "HTTP 201 without a project_launch_guid"
 BROKEN = "the connection broke before an answer came"
+UNREADABLE = "its answer cannot be read"
 SHORT_S = 0.3
 
 
@@ -46,9 +50,9 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"end": "drop"}, "unknown", BROKEN, False),
         ({"end": "reset"}, "unknown", BROKEN, False),
         ({"end": "half"}, "unknown", "its answer broke off", False),
-        ({"end": "noise"}, "unknown", BROKEN, False),
+        ({"end": "noise"}, "unknown", UNREADABLE, False),
         ({"end": "hold"}, "unknown", "it did not answer in time", False),
-        ({"headers": {"Content-Encoding": "gzip"}}, "unknown", BROKEN, False),
+        ({"headers": {"Content-Encoding": "gzip"}}, "unknown", UNREADABLE, False),
         ({"body": b""}, "unknown", NO_GUID, False),
         ({"body": b"OK"}, "unknown", NO_GUID, False),
         ({"body": b"\xff\xfe{"}, "unknown", NO_GUID, False),
@@ -58,6 +62,11 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"body": b'{"project_launch_guid": null}'}, "unknown", NO_GUID, False),
         ({"body": b'{"project_launch_guid": ""}'}, "unknown", NO_GUID, False),
         ({"body": b'{"project_launch_guid": 7}'}, "unknown", NO_GUID, False),
+        ({"body": b'{"project_launch_guid": "a\\u0000b"}'}, "unknown", NO_GUID, False),
+        ({"body": b'{"project_launch_guid": "a\\ud800b"}'}, "unknown", NO_GUID, False),
+        ({"body": '{"project_launch_guid": "gü"}'.encode()}, "unknown", NO_GUID, False),
+        ({"body": b'{"project_launch_guid": "a b"}'}, "unknown", NO_GUID, False),
+        ({"body": b'{"project_launch_guid": "%s"}' % (b"g" * 201)}, "unknown", NO_GUID, False),
         ({"body": b"[" * 100_000}, "unknown", NO_GUID, False),
         ({"status": 500, "body": b"oops"}, "unknown", "HTTP 500: oops", False),
         ({"status": 502, "body": b""}, "unknown", "HTTP 502", False),
@@ -65,12 +74,15 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"status": 302, "body": b"", "headers": {"Location": "/api/send"}}, "unknown", "HTTP 302", False),
         ({"status": 307, "body": b"", "headers": {"Location": "/api/send"}}, "unknown", "HTTP 307", False),
         ({"status": 400, "body": b"bad\r\n  text"}, "rejected", "HTTP 400: bad text", False),
+        ({"status": 400, "body": "n\0o\x1b[31m\u200b\u202e".encode()}, "rejected", "HTTP 400: no[31m", False),
+        ({"status": 400, "body": "nope".encode("utf-16")}, "rejected", "HTTP 400: \ufffd\ufffdnope", False),
         ({"status": 404, "body": b""}, "rejected", "HTTP 404", False),
+        ({"status": 407, "body": b""}, "rejected", "HTTP 407", True),
         ({"status": 422, "body": b""}, "rejected", "HTTP 422", False),
         ({"status": 401, "body": b""}, "rejected", "HTTP 401", True),
         ({"status": 403, "body": b""}, "rejected", "HTTP 403", True),
-        ({"status": 429, "body": b"", "headers": {"Retry-After": "9"}}, "rejected", "HTTP 429", True),
-        ({"status": 503, "body": b"", "headers": {"Retry-After": "9"}}, "rejected", "HTTP 503", True),
+        ({"status": 429, "body": b""}, "rejected", "HTTP 429", False),
+        ({"status": 503, "body": b"", "headers": {"retry-after": "9"}}, "rejected", "HTTP 503", False),
     ],
 )
 def test_each_fault_has_its_outcome(
@@ -85,23 +97,56 @@ def test_each_fault_has_its_outcome(
     faulty.behave(behaviour)
     reply = connect(faulty.url, read_timeout=SHORT_S).send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail, reply.is_final_for_run) == (outcome, detail, is_final)
+    assert reply.may_retry == (outcome == "rejected" and reply.status in (429, 503))
     assert reply.project_launch_guid is None
     assert reply.status == behaviour.get("status", 201 if "body" in behaviour else None)
     assert len(faulty.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "9"}, 9.0),
+        ({"retry-after": " 120 "}, 120.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "1.5"}, None),
+        ({"retry-after": "²"}, None),
+        ({"retry-after": ""}, None),
+        # 2 minutes after the answer's own date, whatever this machine's clock says.
+        ({"retry-after": "Fri, 20 Nov 2026 12:02:00 GMT", "date": "Fri, 20 Nov 2026 12:00:00 GMT"}, 120.0),
+        # Without a date of its own, after this machine's clock: noon.
+        ({"retry-after": "Fri, 20 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Fri, 20 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "Fri, 99 Nov 2026 11:00:00 GMT"}, None),
+    ],
+)
+def test_what_retry_after_asks_for(headers: dict[str, str], seconds: float | None) -> None:
+    """`Retry-After` is read in its two forms (RFC 9110, 10.2.3); what it isn't asks for nothing."""
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
+    assert read_retry_after(headers, noon) == seconds
+
+
+def test_retry_after_comes_with_the_reply(faulty: FaultyService, connect: Connect) -> None:
+    """The header's name is read in any case."""
+    faulty.behave({"status": 429, "body": b"", "headers": {"retry-AFTER": "9"}})
+    assert connect(faulty.url).send(DEFINITION, [PHONE]).retry_after_s == 9.0
+
+
 def test_a_refused_connection_has_sent_nothing(closed_port: int, connect: Connect) -> None:
-    """Where nobody listens nothing can have left, and every further send would meet the same."""
+    """Where nobody listens nothing can have left: it may be tried again."""
     reply = connect(f"http://127.0.0.1:{closed_port}").send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail) == ("not_sent", "it cannot be reached")
-    assert reply.is_final_for_run
+    assert reply.may_retry
 
 
 def test_an_unknown_host_has_sent_nothing(connect: Connect) -> None:
     """A name that cannot be resolved leaves nothing sent (RFC 6761: `.invalid` never resolves)."""
     reply = connect("https://sms.invalid").send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail) == ("not_sent", "it cannot be reached")
-    assert reply.is_final_for_run
+    assert reply.may_retry
 
 
 def test_a_connection_that_is_not_taken_has_sent_nothing(connect: Connect) -> None:
@@ -123,7 +168,7 @@ def test_https_at_a_plain_service_has_sent_nothing(faulty: FaultyService, connec
     """A TLS handshake with a service that speaks none fails before a byte of the request leaves."""
     reply = connect(f"https://127.0.0.1:{faulty.port}").send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail) == ("not_sent", "its certificate was not accepted, or TLS failed")
-    assert reply.is_final_for_run
+    assert reply.may_retry
     assert not faulty.requests
 
 
@@ -167,7 +212,7 @@ def test_an_unknown_certificate_has_sent_nothing(tls_port: int, connect: Connect
     """A service whose certificate nobody vouches for gets no byte of the request."""
     reply = connect(f"https://127.0.0.1:{tls_port}").send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail) == ("not_sent", "its certificate was not accepted, or TLS failed")
-    assert reply.is_final_for_run
+    assert reply.may_retry
 
 
 def test_a_drop_inside_tls_is_unknown(tls_port: int, certificate: Path, connect: Connect) -> None:

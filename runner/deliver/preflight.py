@@ -1,0 +1,200 @@
+"""Before the first send: looks for launches that the service knows and no record does.
+
+Design: delivery, step 5.
+
+A run whose machine was lost, or an old commit that is run again, looks like a first run. The service
+knows better: its launches that get exactly what is planned now are adopted, and their recipients
+are not texted again. One cheap request a tag when nothing is amiss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.deliver.match import CLOCK_SKEW, is_same_definition, parse_moment
+from runner.deliver.settle import write_moment
+from runner.ledger.entry import enter_adopted
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import LaunchRecord
+from runner.ledger.unsettled import count_claimed, list_claimed
+from runner.service.listing import list_launches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime, timedelta
+
+    from runner.campaign.model import Message
+    from runner.campaign.payload import Payload
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.plan.planner import Planner
+    from runner.service.client import ServiceClient
+    from runner.service.model import StatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightSummary:
+    """What the service knew beyond the record.
+
+    Attributes:
+        adopted: launches that were sent by a run that no record tells of.
+        foreign: guids of launches under the campaign's tags that nobody here can account for.
+        blank: foreign launches that are listed without recipients: these may be listed later.
+        latest: when the latest of the adopted and the blank ones started, if that can be read.
+        reached: recipients of the plan that got one of the foreign launches.
+    """
+
+    adopted: int = 0
+    foreign: tuple[str, ...] = ()
+    blank: int = 0
+    latest: datetime | None = None
+    reached: int = 0
+
+    def is_recent(self, now: datetime, window: timedelta) -> bool:
+        """Return whether the lost run may have sent launches that are not listed yet.
+
+        Args:
+            now: on this machine's clock, which may be ahead of the service's.
+            window: how long a launch may take to be listed.
+        """
+        return self.latest is None or now - self.latest < window + CLOCK_SKEW
+
+
+class Preflight:
+    """Compares the service's launches with the record of one campaign. The caller holds its lock.
+
+    Args:
+        ledger: where adopted launches go.
+        client: the service.
+        target: the target's name.
+        campaign_id: the ledger's number of the campaign.
+        campaign: its name.
+        key: the key of its fingerprints.
+        now: returns UTC, ISO 8601.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        client: ServiceClient,
+        target: str,
+        campaign_id: int,
+        campaign: str,
+        key: FingerprintKey,
+        now: Callable[[], str],
+    ) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._target = target
+        self._campaign_id = campaign_id
+        self._campaign = campaign
+        self._key = key
+        self._now = now
+
+    def check(self, planner: Planner, tags: Iterable[str]) -> PreflightSummary:
+        """Adopt what the service knows and the record doesn't.
+
+        Args:
+            planner: has planned the campaign; says what its recipients would get.
+            tags: the project tags of the messages that are to be sent.
+
+        Raises:
+            ServiceError: the service cannot be asked. Nothing may be sent then.
+            LedgerError: the ledger cannot be written.
+        """
+        unclaimed = [stat for tag in sorted(set(tags)) for stat in self._list_unclaimed(tag)]
+        if not unclaimed:
+            return PreflightSummary()
+        planned = planner.find_payloads({phone for stat in unclaimed for phone in stat.recipients})
+        adopted, foreign = [], []
+        reached: set[tuple[str, str]] = set()
+        with self._ledger.writing() as connection:
+            for stat in unclaimed:
+                found = _find_message(stat, planned, reached)
+                if found is None:
+                    foreign.append(stat)
+                    continue
+                adopted.append(stat)
+                message, payload = found
+                reached |= {(message.id, phone) for phone in stat.recipients}
+                record = self._record(stat, message, payload)
+                enter_adopted(connection, self._campaign_id, record, stat.project_definition)
+        return _sum_up(adopted, foreign, planned)
+
+    def _list_unclaimed(self, tag: str) -> list[StatRecord]:
+        with self._ledger.reading() as connection:
+            known = count_claimed(connection, self._target, tag)
+            claimed = list_claimed(connection, self._target)
+        # Fewer are no good news either: among them may be one that is not on record.
+        if self._client.count_launches(tag) == known:
+            return []
+        return [stat for stat in list_launches(self._client, tag) if stat.project_launch_guid not in claimed]
+
+    def _record(self, stat: StatRecord, message: Message, payload: Payload) -> LaunchRecord:
+        fingerprints = tuple(sorted({self._key.fingerprint(self._campaign, p) for p in stat.recipients}))
+        return LaunchRecord(
+            message=message.id,
+            key=launch_key(self._key.lasting_name(self._campaign), message.id, payload.digest, fingerprints),
+            tag=message.tag,
+            payload_digest=payload.digest,
+            project_launch_guid=stat.project_launch_guid,
+            sent_at=write_moment(stat.project_launch_start, self._now()),
+            recipients=fingerprints,
+        )
+
+
+def _sum_up(
+    adopted: list[StatRecord], foreign: list[StatRecord], planned: dict[str, list[tuple[Message, Payload]]]
+) -> PreflightSummary:
+    blank = [stat for stat in foreign if not stat.recipients]
+    starts = [parse_moment(stat.project_launch_start) for stat in (*adopted, *blank)]
+    return PreflightSummary(
+        len(adopted),
+        tuple(stat.project_launch_guid for stat in foreign),
+        len(blank),
+        max(filter(None, starts), default=None),
+        len({phone for stat in foreign for phone in stat.recipients if planned.get(phone)}),
+    )
+
+
+def _find_message(
+    stat: StatRecord, planned: dict[str, list[tuple[Message, Payload]]], reached: set[tuple[str, str]]
+) -> tuple[Message, Payload] | None:
+    """Return the message that a launch was: one that a recipient of it would get now, word for word.
+
+    Two messages can have the same text: each launch stands for one that its recipients lack.
+    """
+    for phone in stat.recipients:
+        for message, payload in planned.get(phone, ()):
+            is_theirs = message.tag == stat.project_tag and is_same_definition(
+                payload.definition, stat.project_definition
+            )
+            if is_theirs and (message.id, phone) not in reached:
+                return message, payload
+    return None
+
+
+def describe_foreign(campaign: str, found: PreflightSummary) -> str:
+    """Return what is known of launches that nobody here can account for, in sentences.
+
+    Args:
+        campaign: the campaign's name.
+        found: holds at least one of them.
+    """
+    count, people = len(found.foreign), found.reached
+    known = (
+        f"{count:,} launches under this campaign's tag that are not on record here and match"
+        if count > 1
+        else "a launch under this campaign's tag that is not on record here and matches"
+    )
+    got = (
+        f" Of the recipients to be texted now, {people:,} got {'one of them' if count > 1 else 'it'}."
+        if people
+        else ""
+    )
+    return (
+        f"{campaign}: the service knows {known} nothing that is planned, first: {found.foreign[0]}.{got} "
+        "Was the campaign renamed (`renamed_from`), or its text edited after a send whose record is lost?"
+    )

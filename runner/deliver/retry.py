@@ -1,0 +1,120 @@
+"""Tries again what has certainly not been accepted, and nothing else (design: delivery, step 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.service.model import SendReply
+
+if TYPE_CHECKING:
+    from runner.deliver.pace import Pace
+
+Send = Callable[[str, list[str]], SendReply]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and for how long, one launch is tried again.
+
+    Attributes:
+        tries: the most requests for one launch.
+        base_s: the longest wait after its first failure, in seconds; it doubles with every further one.
+        cap_s: the longest wait of all.
+        total_s: the longest time from the first try to the last.
+    """
+
+    tries: int = 5
+    base_s: float = 0.5
+    cap_s: float = 30.0
+    total_s: float = 300.0
+
+    def backoff(self, failures: int, chance: float) -> float:
+        """Return seconds to wait after so many failures: exponential backoff with full jitter.
+
+        Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+
+        Args:
+            failures: at least 1.
+            chance: uniform, from 0 to 1.
+        """
+        doublings = min(failures - 1, 64)  # beyond any cap, and within what a float can hold
+        return chance * min(self.cap_s, self.base_s * 2.0**doublings)
+
+
+DEFAULT_POLICY = RetryPolicy()
+
+
+class Retrier:
+    """Sends a launch until it has an answer that stands, from any number of threads.
+
+    Args:
+        send: one POST.
+        policy: the bounds.
+        pace: is kept by every try; a `Retry-After` pauses it, and so all threads.
+        random: returns a uniform number from 0 to 1.
+        is_over: whether the run has ended, so that nothing may be sent any more.
+        guard: is called before each try, and raises if nothing may be sent any more.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        policy: RetryPolicy,
+        pace: Pace,
+        random: Callable[[], float],
+        is_over: Callable[[], bool],
+        guard: Callable[[], None],
+    ) -> None:
+        self._send = send
+        self._policy = policy
+        self._pace = pace
+        self._random = random
+        self._is_over = is_over
+        self._guard = guard
+
+    def send(self, definition: str, phones: list[str]) -> SendReply | None:
+        """Return the answer of the last try; None if the run ended before the first.
+
+        Args:
+            definition: the send body less `phone`, as a JSON object.
+            phones: E.164, at least one.
+
+        Raises:
+            RunnerError: the guard's; the launch has certainly not been accepted.
+        """
+        reply: SendReply | None = None
+        latest = self._pace.now() + self._policy.total_s
+        for failures in range(1, self._policy.tries + 1):
+            self._pace.wait(self._is_over)
+            if self._is_over():
+                break
+            self._guard()
+            reply = self._send(definition, phones)
+            if not reply.may_retry or failures == self._policy.tries:
+                break
+            if not self._wait_for_next(reply, failures, latest):
+                return _give_up(reply)
+        return reply
+
+    def _wait_for_next(self, reply: SendReply, failures: int, latest: float) -> bool:
+        """Wait before the next try; return False, at once, if it would come too late."""
+        backoff = self._policy.backoff(failures, self._random())
+        asked = reply.retry_after_s
+        if self._pace.now() + (asked or 0.0) + backoff > latest:
+            return False
+        if asked is not None:
+            # What the service asks of one thread it asks of the run. The jitter is for other runs' sake.
+            self._pace.pause(asked + backoff)
+        else:
+            self._pace.rest(backoff, self._is_over)
+        return True
+
+
+def _give_up(reply: SendReply) -> SendReply:
+    if reply.retry_after_s is None:
+        return reply
+    detail = f"{reply.detail}; it asks to be left alone for {reply.retry_after_s:,.0f} s"
+    return replace(reply, detail=detail, is_final_for_run=True)

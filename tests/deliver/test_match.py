@@ -1,0 +1,226 @@
+"""Which of the service's launches is ours, decided on lists alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.deliver.match import Candidate, is_same_definition, judge_launches, make_candidates
+from runner.deliver.settle import write_moment
+from runner.ledger.model import Unsettled
+from runner.service.model import StatRecord
+
+TEXT = {"tag": "t", "text": "Hi"}
+
+
+def make_launch(
+    number: int = 1, recipients: str = "ab", definition: dict[str, Any] | None = None
+) -> Unsettled:
+    """Return an unsettled launch; each letter of `recipients` is one."""
+    return Unsettled(
+        id=number,
+        message="m",
+        key=f"k{number}",
+        tag="t",
+        definition=definition or TEXT,
+        recipients=frozenset(recipients),
+        intent_at="2026-12-01T09:00:00.000000Z",
+        detail=None,
+    )
+
+
+def make_candidate(
+    guid: str,
+    recipients: str = "ab",
+    definition: dict[str, Any] | None = None,
+    start: str = "2026-12-01T09:00:01.5",
+    tag: str = "t",
+) -> Candidate:
+    """Return a launch that the service lists."""
+    counts = dict.fromkeys(("active_sessions", "complete_sessions", "messages", "questions"), 0)
+    counts |= dict.fromkeys(("queued_sessions", "renders", "results"), 0)
+    stat = StatRecord(
+        project_launch_guid=guid,
+        project_launch_start=start,
+        **{f"num_{name}": value for name, value in counts.items()},
+        project_tag=tag,
+        project_definition=TEXT if definition is None else definition,
+        recipients=tuple(recipients),
+    )
+    return Candidate(stat, frozenset(recipients))
+
+
+def judge(launch: Unsettled, *candidates: Candidate) -> tuple[str | None, list[str]]:
+    """Return the guid that is adopted and those that are doubtful."""
+    (verdict,) = judge_launches([launch], candidates)
+    match = verdict.match.stat.project_launch_guid if verdict.match else None
+    return match, [candidate.stat.project_launch_guid for candidate in verdict.doubtful]
+
+
+def test_the_same_text_to_the_same_people_is_adopted() -> None:
+    """One listed launch with the definition and the recipients of ours is ours, among others that aren't."""
+    strangers = make_candidate("other", "cd"), make_candidate("text", "xy", {"text": "Hi"})
+    assert judge(make_launch(), make_candidate("ours"), *strangers) == ("ours", [])
+
+
+def test_nothing_listed_is_absent() -> None:
+    """A launch none of whose recipients is in a listed one is absent."""
+    (verdict,) = judge_launches([make_launch()], [make_candidate("other", "cd")])
+    assert verdict.is_absent
+
+
+def test_a_part_of_the_recipients_is_held() -> None:
+    """A launch that reached only some of the recipients, or more than these, is for a person to decide."""
+    assert judge(make_launch(), make_candidate("part", "a")) == (None, ["part"])
+    assert judge(make_launch(), make_candidate("more", "abc")) == (None, ["more"])
+
+
+def test_several_matches_are_held() -> None:
+    """Two listed launches that both fit are for a person to decide."""
+    assert judge(make_launch(), make_candidate("one"), make_candidate("two")) == (None, ["one", "two"])
+
+
+def test_another_text_to_the_same_people_is_held_if_it_is_as_young() -> None:
+    """A service may write a definition another way: what reached these people since then is never ignored."""
+    definition = {"text": "Hi there"}
+    assert judge(make_launch(), make_candidate("young", definition=definition)) == (None, ["young"])
+    old = make_candidate("old", definition=definition, start="2026-12-01T08:54:59.000000")
+    assert judge(make_launch(), old) == (None, [])
+    unreadable = make_candidate("unreadable", definition=definition, start="yesterday")
+    assert judge(make_launch(), unreadable) == (None, ["unreadable"])
+
+
+def test_clocks_do_not_matter_for_what_is_the_same() -> None:
+    """The very text to the very people is ours whenever the service says that it began."""
+    assert judge(make_launch(), make_candidate("ours", start="2026-11-30T00:00:00")) == ("ours", [])
+
+
+def test_a_match_of_another_launch_is_no_candidate() -> None:
+    """Two messages to the same people under one tag: each finds its own."""
+    first, second = make_launch(1), make_launch(2, definition={"text": "Bye"})
+    listed = [make_candidate("bye", definition={"text": "Bye"}), make_candidate("hi")]
+    verdicts = judge_launches([first, second], listed)
+    assert [v.match.stat.project_launch_guid if v.match else None for v in verdicts] == ["hi", "bye"]
+
+
+def test_defaults_and_tags_may_be_missing() -> None:
+    """A definition is the same with or without its tag, its phones, and fields at their defaults."""
+    assert is_same_definition(
+        {"tag": "t", "text": "Hi"},
+        {
+            "text": "Hi",
+            "method": "SMS",
+            "complete_existing_sessions": False,
+            "introduction": None,
+            "phone": [],
+        },
+    )
+    assert not is_same_definition({"text": "Hi"}, {"text": "Hi", "method": "VOICE"})
+
+
+def test_a_launch_of_another_tag_is_another_messages() -> None:
+    """Of two messages with one text to the same people, each is known by its tag: neither adopts the other's."""
+    assert judge(make_launch(), make_candidate("friday", tag="w2")) == (None, [])
+    assert judge(make_launch(), make_candidate("friday", "a", tag="w2")) == (None, [])
+    assert judge(make_launch(), make_candidate("friday", tag="w2"), make_candidate("monday")) == (
+        "monday",
+        [],
+    )
+
+
+def test_a_launch_that_may_have_reached_anybody_is_held() -> None:
+    """A launch whose sessions are not listed is nobody's for sure: it is held if it has the very text."""
+    assert judge(make_launch(), make_candidate("untold", "")) == (None, ["untold"])
+    assert judge(make_launch(), make_candidate("untold", "", {"text": "Bye"})) == (None, [])
+    assert judge(make_launch(), make_candidate("untold", ""), make_candidate("ours")) == ("ours", [])
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_same"),
+    [
+        ({"text": "Why?", "tag": "q", "conclude_on": None, "webhook": None}, True),
+        ({"text": "Why?", "tag": "q", "responses": ["a", {"x": None}], "conclude_on": None}, False),
+        ({"text": "Why?", "tag": "q", "guid": "7c0e", "method": "SMS"}, True),
+        ({"text": "Why?", "tag": "q", "webhook": "https://example.com"}, False),
+    ],
+)
+def test_what_the_service_adds_makes_no_difference(
+    listed: dict[str, Any],
+    is_same: bool,  # noqa: FBT001  a column of the table
+) -> None:
+    """Nulls and fields that nobody can send are the service's own; what can be sent must be the same."""
+    ours = {"text": "Hi", "questions": [{"text": "Why?", "tag": "q"}]}
+    assert (
+        is_same_definition(
+            ours, {"text": "Hi", "conclusion": None, "created": "today", "questions": [listed]}
+        )
+        == is_same
+    )
+
+
+@pytest.mark.parametrize(
+    ("started", "written"),
+    [
+        ("2026-12-01T09:00:01.5", "2026-12-01T09:00:01.500000Z"),
+        ("2026-12-01T09:00:01Z", "2026-12-01T09:00:01.000000Z"),
+        ("2026-12-01T11:00:01.5+02:00", "2026-12-01T09:00:01.500000Z"),
+        ("0001-01-01T00:00:00+14:00", "otherwise"),
+        ("yesterday", "otherwise"),
+        ("", "otherwise"),
+    ],
+)
+def test_moments_are_written_in_utc(started: str, written: str) -> None:
+    """Records have UTC, whichever offset the service writes."""
+    assert write_moment(started, "otherwise") == written
+
+
+def test_claimed_launches_are_no_candidates() -> None:
+    """What a record claims is somebody's already."""
+    stats = [make_candidate("mine").stat, make_candidate("free").stat]
+    assert [c.stat.project_launch_guid for c in make_candidates(stats, {"mine"}, str.upper)] == ["free"]
+
+
+def test_launches_that_are_alike_are_interchangeable() -> None:
+    """Of two launches of the same text to the same people, as many were sent as are listed."""
+    launches = [make_launch(1), make_launch(2)]
+    one = judge_launches(launches, [make_candidate("g1")])
+    assert [v.match.stat.project_launch_guid if v.match else None for v in one] == ["g1", None]
+    assert one[1].is_absent
+    two = judge_launches(launches, [make_candidate("g1"), make_candidate("g2")])
+    assert [v.match.stat.project_launch_guid if v.match else None for v in two] == ["g1", "g2"]
+    three = judge_launches(launches, [make_candidate(f"g{n}") for n in range(3)])
+    assert [len(v.doubtful) for v in three] == [3, 3]
+
+
+RECIPIENTS = st.text("abcdef", min_size=1, max_size=4)
+LISTED = st.lists(st.tuples(RECIPIENTS, st.sampled_from(["Hi", "Bye"])), max_size=6)
+
+
+@given(
+    launches=st.lists(st.tuples(RECIPIENTS, st.sampled_from(["Hi", "Bye"])), min_size=1, max_size=4),
+    listed=LISTED,
+)
+def test_what_is_listed_is_adopted_once_and_what_is_absent_is_not_listed(
+    launches: list[tuple[str, str]], listed: list[tuple[str, str]]
+) -> None:
+    """Whatever is listed: a guid is adopted once and by its like, and who is absent was reached by nothing left."""
+    unsettled = [make_launch(n, people, {"text": text}) for n, (people, text) in enumerate(launches)]
+    candidates = [make_candidate(f"g{n}", people, {"text": text}) for n, (people, text) in enumerate(listed)]
+    verdicts = judge_launches(unsettled, candidates)
+    adopted = [v.match.stat.project_launch_guid for v in verdicts if v.match]
+    assert len(adopted) == len(set(adopted))
+    for verdict in verdicts:
+        launch = verdict.launch
+        if verdict.match:
+            assert verdict.match.recipients == launch.recipients
+            assert verdict.match.stat.project_definition == launch.definition
+        if verdict.is_absent:
+            left = [c for c in candidates if c.stat.project_launch_guid not in adopted]
+            assert not [
+                c
+                for c in left
+                if c.recipients == launch.recipients and c.stat.project_definition == launch.definition
+            ]

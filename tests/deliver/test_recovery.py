@@ -1,0 +1,307 @@
+"""A run that finds traces of another one, or of its own earlier rounds: nobody is texted twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request, StatJson
+
+ONE_BY_ONE = ("--concurrency", "1")
+
+
+def lose_records(repository: Repository) -> None:
+    """Leave nothing of what was sent on this machine."""
+    repository.lockfile.unlink()
+    for file in repository.ledger.parent.glob("ledger*"):
+        file.unlink()
+
+
+def test_what_a_lost_run_has_sent_is_waited_for(
+    repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost run of which something is listed may have sent more: nothing leaves before that must be listed."""
+    phones = repository.write_campaign(6)
+    assert repository.apply("--limit", "5").code == 0
+    lose_records(repository)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "100ms")
+    before = len(faulty.reads)
+
+    def list_late(number: int, launches: list[StatJson]) -> list[StatJson]:
+        # A read of the count, one of the list, and one of the count again make a full list.
+        return launches[:2] if number <= before + 3 else launches
+
+    faulty.choose_listed = list_late
+    applied = repository.apply("--format", "json")
+    assert applied.code == 0
+    assert applied.err == (
+        "pulse: adopted 2 launches that the service knows and the record had lost.\n"
+        "pulse: waiting 0.1 s for more of what was lost to be listed.\n"
+        "pulse: adopted 3 launches that the service knows and the record had lost.\n"
+        "pulse: waiting 0.1 s for more of what was lost to be listed.\n"
+    )
+    assert (applied.campaign["adopted"], applied.campaign["sent"]) == (5, 1)
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_what_was_lost_long_ago_is_not_waited_for(
+    repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches that started long before the settle window are adopted without a wait."""
+    phones = repository.write_campaign(3)
+    assert repository.apply("--limit", "2").code == 0
+    lose_records(repository)
+    for launch in faulty.launches:
+        launch["project_launch_start"] = "2026-01-05T08:00:00.000000"
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "10m")
+    applied = repository.apply()
+    assert applied.err == "pulse: adopted 2 launches that the service knows and the record had lost.\n"
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_a_list_that_is_too_short_hides_nothing(repository: Repository, faulty: FaultyService) -> None:
+    """A service that lists fewer launches than are on record may still list one that isn't."""
+    phones = repository.write_campaign(5)
+    assert repository.apply("--limit", "1").code == 0
+    lost, *_ = faulty.launches
+    lose_records(repository)
+    faulty.choose_listed = lambda _number, _launches: []
+    repository.write_campaign(4)
+    kept = repository.campaign.read_text(encoding="utf-8")
+    without_first = kept.replace(f'  - phone: "{phones[0]}"\n', "")
+    repository.campaign.write_text(without_first, encoding="utf-8")
+    assert repository.apply().code == 0
+    repository.write_campaign(5)
+    faulty.choose_listed = lambda _number, _launches: [lost]
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_a_second_round_sends_no_more_than_was_asked_for(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """What was not sent after all is sent again; `--limit` holds for the rounds of a run together."""
+    phones = repository.write_campaign(8)
+    lost: set[str] = set()
+
+    def lose_first_tries(_number: int, request: Request) -> Behaviour:
+        (phone,) = request.data["phone"]
+        if phone in lost:
+            return {}
+        lost.add(phone)
+        return {"accepts": False, "end": "drop"}
+
+    faulty.decide = lose_first_tries
+    applied = repository.apply("--limit", "3", "--format", "json")
+    assert (applied.code, applied.campaign["sent"], applied.campaign["recipients_sent"]) == (0, 3, 3)
+    assert faulty.accepted == dict.fromkeys(phones[:3], 1)
+
+
+def test_a_second_round_leaves_out_what_was_refused(repository: Repository, faulty: FaultyService) -> None:
+    """A launch that the service has refused is not tried again because another one was lost."""
+    phones = repository.write_campaign(3)
+
+    def spoil(number: int, _request: Request) -> Behaviour:
+        if number == 1:
+            return {"accepts": False, "status": 400}
+        return {"accepts": False, "end": "drop"} if number == 2 else {}
+
+    faulty.decide = spoil
+    applied = repository.apply(*ONE_BY_ONE, "--format", "json")
+    assert (applied.code, applied.campaign["sent"], applied.campaign["rejected"]) == (3, 2, 1)
+    assert len(faulty.requests) == 4
+    assert faulty.accepted == dict.fromkeys(phones[1:], 1)
+
+
+def test_foreign_launches_that_reached_planned_recipients_are_counted(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """The warning of launches that nobody can account for says how many of the plan's recipients got one."""
+    repository.write_campaign(3)
+    assert repository.apply("--limit", "2").code == 0
+    lose_records(repository)
+    text = repository.campaign.read_text(encoding="utf-8").replace("how are you", "how do you do")
+    repository.campaign.write_text(text, encoding="utf-8")
+    applied = repository.apply()
+    assert applied.err == (
+        "Warning: pulse: the service knows 2 launches under this campaign's tag that are not on record here and "
+        f"match nothing that is planned, first: {faulty.guids[0]}. Of the recipients to be texted now, 2 got one of "
+        "them. Was the campaign renamed (`renamed_from`), or its text edited after a send whose record is lost?\n"
+    )
+
+
+def test_a_limit_makes_no_lost_launch_foreign(repository: Repository, faulty: FaultyService) -> None:
+    """Launches beyond `--limit` are recognised, too, when a record is lost."""
+    phones = repository.write_campaign(6)
+    assert repository.apply().code == 0
+    lose_records(repository)
+    applied = repository.apply("--limit", "2", "--format", "json")
+    assert (applied.code, applied.campaign["adopted"], applied.campaign["sent"]) == (0, 6, 0)
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_what_was_adopted_is_in_the_lockfile_whatever_comes_next(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """A run that adopts launches and then may not send leaves a lockfile that has them."""
+    repository.write_campaign(4)
+    assert repository.apply("--limit", "3").code == 0
+    written = repository.lockfile.read_bytes()
+    lose_records(repository)
+    refused = repository.run("apply")
+    assert (refused.code, len(faulty.requests)) == (64, 3)
+    launches = json.loads(repository.lockfile.read_bytes())["launches"]
+    before = json.loads(written)["launches"]
+    assert sorted(launch["project_launch_guid"] for launch in launches) == sorted(
+        launch["project_launch_guid"] for launch in before
+    )
+
+
+def test_a_run_that_has_lost_its_lock_sends_nothing_more(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """A lock that goes while the service has asked to wait keeps back what was about to be sent."""
+    repository.write_campaign(6)
+
+    def take_the_lock_away(number: int, _request: Request) -> Behaviour:
+        if number == 3:
+            shutil.rmtree(repository.ledger.parent / "locks")
+            return {"accepts": False, "status": 429, "headers": {"Retry-After": "1"}}
+        return {}
+
+    faulty.decide = take_the_lock_away
+    applied = repository.apply(*ONE_BY_ONE)
+    assert applied.code == 1
+    assert applied.err == (
+        "Error: this run has lost the lock of pulse on live; nothing more is sent\n"
+        "  check that the ledger is there and was not moved, then run the same command again\n"
+    )
+    assert len(faulty.requests) == 3
+    assert not repository.lockfile.exists()
+    faulty.behave({})
+    assert repository.apply().code == 0
+    assert set(faulty.accepted.values()) == {1}
+    assert len(faulty.accepted) == 6
+
+
+def answer_with_guid(number: int) -> bytes:
+    """Return the body of an answer that names the launch of another send."""
+    return json.dumps({"project_launch_guid": f"00000000-0000-4000-8000-{number:012}"}).encode()
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_a_guid_that_two_launches_share_proves_neither(
+    repository: Repository, faulty: FaultyService, wrong: int
+) -> None:
+    """When one of two sends is answered with the other's guid, both are settled by asking, in either order."""
+    phones = repository.write_campaign(2)
+    faulty.decide = lambda number, _request: {"body": answer_with_guid(3 - wrong)} if number == wrong else {}
+    applied = repository.apply(*ONE_BY_ONE, "--format", "json")
+    assert (applied.code, applied.campaign["sent"]) == (0, 2)
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+    launches = json.loads(repository.lockfile.read_bytes())["launches"]
+    assert sorted(launch["project_launch_guid"] for launch in launches) == sorted(faulty.guids)
+
+
+def test_a_guid_of_another_campaign_proves_nothing(repository: Repository, faulty: FaultyService) -> None:
+    """A send that is answered with the guid of another campaign's launch is not taken as accepted."""
+    phones = repository.write_campaign(1)
+    other = repository.campaign.with_name("other.yaml")
+    text = repository.campaign.read_text(encoding="utf-8")
+    other.write_text(text.replace("pulse", "other").replace(phones[0], "+14155550150"), encoding="utf-8")
+    assert repository.apply(str(other)).code == 0
+    faulty.decide = lambda number, _request: (
+        {"accepts": False, "body": answer_with_guid(1)} if number == 2 else {}
+    )
+    assert repository.apply(str(repository.campaign)).code == 0
+    assert faulty.accepted == {phones[0]: 1, "+14155550150": 1}
+
+
+def hold_launch(repository: Repository, faulty: FaultyService, listed: list[str]) -> StatJson:
+    """Leave one launch unresolved, of whose recipients the service lists other ones."""
+
+    def drop(_number: int, _request: Request) -> Behaviour:
+        faulty.refuse_reads(500)
+        return {"end": "drop"}
+
+    faulty.decide = drop
+    assert repository.apply().code == 4
+    faulty.refuse_reads(None)
+    faulty.behave({})
+    (launch,) = faulty.launches
+    sessions = [{"to": phone, "method": "SMS", "status": "ACTIVE"} for phone in listed]
+    launch["sessions"] = sessions
+    return launch
+
+
+def test_recipients_that_an_adopted_launch_has_reached_besides_are_not_texted(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """`resolve --adopt` records everybody whom the launch has reached, and frees those whom it hasn't."""
+    first, second, third = (*repository.write_campaign(2, per_send=2), "+14155550102")
+    launch = hold_launch(repository, faulty, [first, third])
+    repository.write_campaign(3, per_send=2)
+    assert repository.run("resolve", "--adopt", launch["project_launch_guid"]).code == 0
+    assert repository.apply().code == 0
+    assert [request.data["phone"] for request in faulty.requests] == [[first, second], [second]]
+    before = repository.lockfile.read_bytes()
+    for file in repository.ledger.parent.glob("ledger*"):
+        file.unlink()
+    assert repository.apply().code == 0
+    assert len(faulty.requests) == 2
+    assert repository.lockfile.read_bytes() == before
+
+
+def test_a_lost_launch_frees_a_held_one_of_those_it_has_reached(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """What preflight adopts settles its recipients, also those of a launch of unknown outcome."""
+    first, second, third = (*repository.write_campaign(2, per_send=2), "+14155550102")
+    hold_launch(repository, faulty, [first, third])
+    repository.write_campaign(3, per_send=2)
+    assert repository.apply().code == 4
+    assert repository.apply().code == 0
+    assert [request.data["phone"] for request in faulty.requests] == [[first, second], [second]]
+
+
+def test_a_run_says_why_nothing_was_sent(repository: Repository, faulty: FaultyService) -> None:
+    """A service that fails every send without accepting any is asked twice, and its answer is shown."""
+    repository.write_campaign(2)
+    faulty.behave({"accepts": False, "status": 500, "body": b"out of order"})
+    applied = repository.apply()
+    assert (applied.code, applied.out) == (
+        1,
+        "pulse: 0 recipients texted in 0 launches, 2 launches not sent.\n",
+    )
+    assert "Warning: pulse: HTTP 500: out of order\n" in applied.err
+    assert len(faulty.requests) == 4
+
+
+def test_those_whose_turn_did_not_come_are_counted(repository: Repository, faulty: FaultyService) -> None:
+    """A run that ends early says how many recipients it has not tried."""
+    repository.write_campaign(9)
+    faulty.decide = lambda number, _request: {} if number == 1 else {"accepts": False, "status": 403}
+    applied = repository.apply(*ONE_BY_ONE, "--format", "json")
+    tried = sum(launch["recipients"] for launch in applied.campaign["launches"])
+    assert (applied.code, tried + applied.campaign["not_tried"]) == (1, 9)
+    assert applied.campaign["not_tried"] > 0
+
+
+def test_launches_without_recipients_are_looked_at_again(
+    repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that lists a launch before it lists whom it reached is given the settle window."""
+    phones = repository.write_campaign(3)
+    assert repository.apply("--limit", "2").code == 0
+    lose_records(repository)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "100ms")
+    before = len(faulty.reads)
+    faulty.choose_listed = lambda number, launches: (
+        [{**launch, "sessions": []} for launch in launches] if number <= before + 3 else launches
+    )
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
