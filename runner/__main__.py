@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from runner.cli.main import run
+from runner.cli.signals import end_on_signals, raise_on_signals, show_interrupt
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run())
+    try:
+        with raise_on_signals():
+            # Late: what it imports takes most of the start, which can be interrupted like the rest.
+            from runner.cli.main import run  # noqa: PLC0415  see above
+
+            code = run()
+    except KeyboardInterrupt:
+        code = show_interrupt()
+    end_on_signals(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

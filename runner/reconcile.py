@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
 from runner.ledger.reconciled import iterate_accepted_launches, store_results, store_stats
 from runner.service.client import PAGE, ServiceClient
+from runner.service.listing import list_launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,7 +63,7 @@ def reconcile_campaign(
         campaign: its name.
         key: turns the results' phone numbers into fingerprints.
         now: returns UTC, ISO 8601.
-        observe_progress: is called with the number of records read since the last call.
+        observe_progress: is called with the number of launches or results read since the last call.
 
     Raises:
         ServiceError: the service cannot be asked; what was read before is kept.
@@ -95,9 +96,11 @@ def _read_stats(
     client: ServiceClient, launches: dict[str, OpenLaunch], observe_progress: Callable[[int], None]
 ) -> list[StatRecord]:
     found: dict[str, StatRecord] = {}
-    for tag in sorted({launch.tag for launch in launches.values()}):
-        for stat in client.iterate_stats(tag):
-            observe_progress(1)
+    guids: dict[str, set[str]] = {}
+    for launch in launches.values():
+        guids.setdefault(launch.tag, set()).add(launch.project_launch_guid)
+    for tag, sought in sorted(guids.items()):
+        for stat in list_launches(client, tag, sought=sought, observe_progress=observe_progress):
             if stat.project_launch_guid in launches:
                 found[stat.project_launch_guid] = stat
     return list(found.values())
@@ -162,11 +165,10 @@ def _stats_of(launch: OpenLaunch, stat: StatRecord) -> LaunchStats:
 def _result_of(
     launches: dict[str, OpenLaunch], record: ResultRecord, campaign: str, key: FingerprintKey
 ) -> StoredResult:
-    phone = record.participant_phone_number
     return StoredResult(
         launch_id=launches[record.project_launch_guid].id,
         result_guid=record.result_guid,
-        participant=key.fingerprint(campaign, phone if phone.startswith("+") else f"+{phone}"),
+        participant=key.fingerprint(campaign, record.participant_phone_number),
         question_guid=record.question_guid,
         question_tag=record.question_tag,
         question_text=record.question_text,

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres import find_postgres, run_postgres
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from tests.postgres import PostgresServer
 
 settings.register_profile(
     "ci",
@@ -28,6 +32,14 @@ _FOREIGN = ("GITHUB_STEP_SUMMARY", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "
 """Variables of the machine that would change what a command writes."""
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the torture added up to: a proof is as good as what it went through."""
+    for report in terminalreporter.getreports("passed"):
+        for name, words in report.user_properties:
+            if name == "torture":
+                terminalreporter.write_line(f"{name}: {words}")
+
+
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test as on a fresh machine: no target, no colour, no CI summary."""
@@ -35,6 +47,17 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("RUNNER_") or name in _FOREIGN:
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of the tests' own; where none is installed, its tests are skipped."""
+    programs = find_postgres()
+    if programs is None:
+        assert "REQUIRE_POSTGRES" not in os.environ, "PostgreSQL is required here, and not installed"
+        pytest.skip("PostgreSQL is not installed, as with: apt-get install postgresql")
+    with run_postgres(programs) as server:
+        yield server
 
 
 @pytest.fixture

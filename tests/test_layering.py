@@ -20,7 +20,14 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
     "runner.service": ("runner.errors", "runner.source", "runner.service", "runner"),
     "runner.report": ("runner.report", "runner.ledger.model"),
     "runner.plan": ("runner.errors", "runner.source", "runner.campaign", "runner.ledger", "runner.plan"),
-    "runner.deliver": ("runner.errors", "runner.plan", "runner.ledger", "runner.service", "runner.deliver"),
+    "runner.deliver": (
+        "runner.errors",
+        "runner.campaign",
+        "runner.plan",
+        "runner.ledger",
+        "runner.service",
+        "runner.deliver",
+    ),
     "runner.reconcile": ("runner.errors", "runner.ledger", "runner.service"),
     "runner.sandbox": ("runner.sandbox",),
 }
@@ -28,7 +35,7 @@ MODELS = ("runner.campaign.model", "runner.ledger.model", "runner.service.model"
 DOORS: dict[str, tuple[str, ...]] = {
     "yaml": ("runner.source.yaml",),
     "jsonschema": ("runner.source.schema",),
-    "requests": ("runner.service.connection",),
+    "requests": ("runner.service.connection", "runner.service.route"),
     "sqlalchemy": ("runner.ledger",),
     # Campaign texts and our own documents: the first are theirs and bounded, the second escape HTML.
     "jinja2": (
@@ -38,7 +45,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.campaign.template",
         "runner.report.html",
     ),
-    "phonenumbers": ("runner.campaign.phone", "runner.campaign.checks"),
+    "phonenumbers": ("runner.campaign.allocation", "runner.campaign.phone", "runner.campaign.checks"),
     "csv": ("runner.campaign.table", "runner.report.csv_table", "runner.sandbox.records"),
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),

@@ -14,7 +14,8 @@ import pytest
 from runner.cli.main import run as run_command
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import add_intents, enter_campaign, record_outcomes
+from runner.ledger.deliveries import enter_campaign, record_outcomes
+from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.reconciled import count_answered, iterate_results, read_totals
@@ -22,8 +23,9 @@ from runner.reconcile import ReconcileSummary, reconcile_campaign
 from runner.sandbox.server import ServiceAddress, running_service
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from runner.service.answer import Answer
 from runner.service.client import ServiceClient
-from runner.service.connection import Answer, Connection
+from runner.service.connection import Connection
 from runner.service.target import Credentials, Target
 
 if TYPE_CHECKING:

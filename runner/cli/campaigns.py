@@ -12,7 +12,7 @@ from runner.errors import RunnerError
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
 
@@ -85,7 +85,32 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path], problems: Pro
             continue
         names[campaign.name] = file
         campaigns.append(campaign)
+    problems.extend(_find_claims(campaigns, names))
     return Loaded(tuple(files), tuple(campaigns))
+
+
+def _find_claims(campaigns: Sequence[Campaign], names: Mapping[str, Path]) -> Iterator[Diagnostic]:
+    """Find records that two campaigns go by: each would hold the other's lock, and one get the record."""
+    claims: dict[str, Path] = {}
+    for campaign in campaigns:
+        for name in dict.fromkeys(campaign.renamed_from):
+            if name == campaign.name:
+                continue
+            if name in names:
+                words = f"which is the name of {show_path(names[name])}"
+                yield _name_in_use(
+                    campaign, name, words, "take it out, or remove the file of the campaign that was renamed"
+                )
+            elif name in claims:
+                words = f"which {show_path(claims[name])} claims, too"
+                yield _name_in_use(campaign, name, words, "only one campaign can go on with it: take it out")
+            claims.setdefault(name, campaign.file)
+
+
+def _name_in_use(campaign: Campaign, name: str, words: str, hint: str) -> Diagnostic:
+    message = f"`renamed_from` claims the record of {name!r}, {words}"
+    place = campaign.position
+    return Diagnostic("error", "campaign-name-in-use", message, place.file, place.line, place.column, hint)
 
 
 def _repeated_name(campaign: Campaign, first: Path) -> Diagnostic:

@@ -8,11 +8,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from runner.errors import RunnerError
+from runner.errors import InterruptedRunError, RunnerError
 from runner.source.shipped import shipped_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FEATURED = "customer-pulse"
 _STEPS = (
@@ -49,17 +53,31 @@ def command(folder: Path | None, seed: int) -> int:
     for step in _STEPS:
         arguments = step.format(seed=seed).split()
         click.secho(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
-        # A demonstration never reaches a real service, whatever the environment says.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNNER_")}
-        done = subprocess.run(  # noqa: S603  our own command, with arguments of our own
-            [sys.executable, "-P", "-m", "runner", *arguments], cwd=scratch, env=environment, check=False
-        )
-        if done.returncode:
-            raise RunnerError(f"the step `runner {step}` ended with exit code {done.returncode}")
+        code = _run_step(arguments, scratch)
+        if code == InterruptedRunError.exit_code:
+            # The step has said so.
+            return code
+        if code:
+            raise RunnerError(f"the step `runner {step}` ended with exit code {code}")
     reports = (scratch / "reports").resolve()
     click.echo(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
     click.echo(f"Everything else, to look around in: {scratch.resolve()}")
     return 0
+
+
+def _run_step(arguments: Sequence[str], scratch: Path) -> int:
+    # A demonstration never reaches a real service, whatever the environment says.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNNER_")}
+    command = [sys.executable, "-P", "-m", "runner", *arguments]
+    with subprocess.Popen(command, cwd=scratch, env=environment) as process:  # noqa: S603  our own command
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # At a terminal the step is interrupted, too, and `wait` has given it a moment.
+            process.terminate()
+            if process.wait() == InterruptedRunError.exit_code:
+                return InterruptedRunError.exit_code
+            raise
 
 
 def _prepare(folder: Path | None) -> Path:

@@ -30,11 +30,16 @@ def refuse_errors(problems: Problems, *, quiet: bool) -> None:
     Raises:
         InvalidCampaignError: there are errors.
     """
+    show_problems(problems, quiet=quiet)
+    if problems.error_count:
+        raise InvalidCampaignError(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+
+
+def show_problems(problems: Problems, *, quiet: bool) -> None:
+    """Show problems on standard error; if the user wants it quiet, only when there are errors among them."""
     if not quiet or problems.error_count:
         for line in human_lines(problems):
             click.echo(line, err=True)
-    if problems.error_count:
-        raise InvalidCampaignError(f"{count_words(problems.error_count, 'error')}: nothing was sent")
 
 
 def human_lines(problems: Problems) -> list[str]:

@@ -37,6 +37,12 @@ def make_state_folder() -> Path:
     return folder
 
 
+def sandbox_database() -> Path:
+    """Return the file of the embedded sandbox's database; it may not exist yet."""
+    return state_folder() / "sandbox" / "service.sqlite"
+
+
 def make_sandbox_database() -> Path:
-    """Return the file of the embedded sandbox's database, its folder made."""
-    return make_state_folder() / "sandbox" / "service.sqlite"
+    """Return the file of the embedded sandbox's database, the folder above it made."""
+    make_state_folder()
+    return sandbox_database()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 import traceback
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner import __version__
-from runner.errors import InterruptedRunError, RunnerError, UsageError
+from runner.cli.signals import raise_on_signals, show_interrupt
+from runner.errors import RunnerError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ COMMANDS = {
     "validate": "Find every problem of every campaign, before it reaches a phone.",
     "plan": "Show what apply would send, to whom, and why not to the others.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
+    "resolve": "List launches of unknown outcome, and say what became of them.",
     "status": "Show what is sent, in progress, answered and unresolved.",
     "reconcile": "Bring counts and results of every launch into the ledger.",
     "report": "Write a report per campaign from the ledger.",
@@ -27,9 +30,10 @@ COMMANDS = {
     "sandbox": "Run the sandbox service, or have participants answer.",
     "schema": "Print a JSON Schema that the program uses.",
 }
-"""Commands with their one-line help: listed here so that `runner --help` imports none of them."""
+"""Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""
 
 BUG = 1
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class LazyGroup(click.Group):
@@ -45,6 +49,17 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"runner.cli.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for.
+
+        Raises:
+            Abort: it was interrupted. Click itself would write an empty line first.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands without importing them."""
@@ -68,7 +83,7 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line; SIGINT and SIGTERM end it in order. To be called in the main thread.
 
     Args:
         arguments: without the program's name; None takes the process's.
@@ -77,7 +92,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         The exit code (contract, "Exit codes").
     """
     try:
-        result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False)
+        with raise_on_signals():
+            result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False)
     except click.exceptions.Exit as error:
         return error.exit_code
     except BrokenPipeError:
@@ -95,11 +111,15 @@ def show_failure(error: BaseException) -> int:
         show_error(error)
         return error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
-        click.echo("Interrupted.", err=True)
-        return InterruptedRunError.exit_code
+        return show_interrupt()
     if isinstance(error, click.ClickException):
         error.show()
         return UsageError.exit_code if isinstance(error, click.UsageError) else RunnerError.exit_code
+    # Whoever writes a file says which one it is: without a name, it is standard output.
+    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
+        return show_failure(
+            RunnerError(f"the output cannot be written: {error.strerror}; what was sent is recorded")
+        )
     return show_bug(error)
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import FORMAT_VERSION, note, print_json
+from runner.cli.console import FORMAT_VERSION, count_words, note, print_json, warn
 from runner.cli.planning import WRITERS, Planned, count_to_send, plan_campaigns, plan_json
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
-from runner.errors import LimitError, RunnerError
+from runner.errors import LimitError, RunnerError, ServiceError
+from runner.ledger.unsettled import count_claimed
 from runner.plan.model import PlanOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.ledger.database import Ledger
 
 SOMETHING_TO_SEND = 2
 
@@ -58,6 +65,7 @@ def command(
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as opened:
         planned = plan_campaigns(workspace, scope, options, lambda c: workspace.read_record(opened, c))
+        warn_of_known_tags(workspace, opened, planned)
     if format_ == "json":
         print_json(plan_json(planned, with_launches=with_launches, now=moment))
     else:
@@ -68,6 +76,41 @@ def command(
     if refusals:
         raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
     return SOMETHING_TO_SEND if detailed_exitcode and count_to_send(planned) else 0
+
+
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[Planned]) -> None:
+    """Warn of campaigns that look new although the service knows launches under their tags.
+
+    One cheap request a tag, and only for campaigns with an empty record.
+    """
+    new = [item for item in planned if item.record.known.is_empty() and item.plan.recipients_to_send]
+    if not new or not workspace.may_know_launches():
+        return
+    try:
+        with workspace.open_service() as (client, _):
+            for item in new:
+                for tag in sorted({message.tag for message in item.plan.messages}):
+                    known = _count_recorded(ledger, workspace.target.name, tag)
+                    count = client.count_launches(tag) - known
+                    if count > 0:
+                        warn(_known_tag_words(item.campaign.name, tag, count))
+    except ServiceError as error:
+        note(f"Whether the service knows these campaigns could not be asked: {error.message}")
+
+
+def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
+    if ledger is None:
+        return 0
+    with ledger.reading() as connection:
+        return count_claimed(connection, target, tag)
+
+
+def _known_tag_words(name: str, tag: str, count: int) -> str:
+    launches = count_words(count, "launch", "launches")
+    return (
+        f"{name} has an empty record, but the service knows {launches} under its tag {tag!r}: "
+        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match"
+    )
 
 
 def _parse_moment(text: str) -> str:

@@ -10,7 +10,7 @@ import click
 
 from runner.campaign.phone import mask_phone
 from runner.cli.campaigns import load_campaigns, show_path
-from runner.cli.console import count_words, markdown_table, print_table
+from runner.cli.console import count_words, markdown_table, print_table, warn
 from runner.cli.diagnostics import append_summary, refuse_errors
 from runner.errors import UsageError
 from runner.plan.model import CampaignPlan, MessagePlan, PlanOptions
@@ -76,15 +76,46 @@ def plan_campaigns(
         _check_audiences(loaded.campaigns, problems)
         refuse_errors(problems, quiet=scope.quiet)
     _require_message(loaded.campaigns, options.only)
-    planned = []
-    for campaign in loaded.campaigns:
-        record = find_record(campaign)
-        planner = Planner(campaign, workspace.target.name, record.known, record.key, options)
-        plan = planner.make_plan(problems)
-        if plan is not None:
-            planned.append(Planned(campaign, record, planner, plan))
+    planned = [
+        plan_campaign(workspace, campaign, find_record(campaign), options, problems)
+        for campaign in loaded.campaigns
+    ]
     refuse_errors(problems, quiet=scope.quiet)
-    return planned
+    found = [item for item in planned if item is not None]
+    for item in found:
+        _warn_of_lost_ids(item)
+    return found
+
+
+def _warn_of_lost_ids(item: Planned) -> None:
+    """Warn of people that are on record for messages that the campaign no longer has."""
+    known = item.record.known
+    for message in sorted(known.messages - {message.id for message in item.campaign.messages}):
+        sent, unresolved = len(known.sent.get(message, ())), len(known.unresolved.get(message, ()))
+        people = count_words(sent + unresolved, "recipient is", "recipients are")
+        how = " or ".join(["texted"] * bool(sent) + ["perhaps texted"] * bool(unresolved))
+        warn(
+            f"{item.campaign.name}: {people} on record as {how} by the message `{message}`, which "
+            "the campaign no longer has: was it renamed? With a new id everyone would be texted again: "
+            f"put the old id back, or add `renamed_from: [{message}]` to the new one"
+        )
+
+
+def plan_campaign(
+    workspace: Workspace, campaign: Campaign, record: Record, options: PlanOptions, problems: Problems
+) -> Planned | None:
+    """Plan one campaign; None if there are errors.
+
+    Args:
+        workspace: names the target.
+        campaign: what to plan.
+        record: what is on record of it.
+        options: what the user asks of the plan.
+        problems: receives what is wrong.
+    """
+    planner = Planner(campaign, workspace.target.name, record.known, record.key, options)
+    plan = planner.make_plan(problems)
+    return None if plan is None else Planned(campaign, record, planner, plan)
 
 
 def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:

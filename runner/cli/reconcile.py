@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import count_words, print_json, show_progress, warn
+from runner.cli.console import count_words, note, print_json, show_progress, warn
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
-from runner.ledger.record import refresh_lockfile
+from runner.errors import RunLockedError
 from runner.reconcile import ReconcileSummary, reconcile_campaign
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.ledger.record import Record
 
 
 @click.command(
@@ -71,11 +72,22 @@ def reconcile_campaigns(
                     now=utc_now,
                     observe_progress=progress.advance,
                 )
-            with ledger.reading() as connection:
-                refresh_lockfile(connection, workspace.identify(campaign), record)
+            _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
             summaries[campaign.name] = summary
             _warn_of_differences(campaign.name, summary)
     return summaries
+
+
+def _rewrite_lockfile(
+    workspace: Workspace, ledger: Ledger, campaign: Campaign, record: Record, *, quiet: bool
+) -> None:
+    """Write a lockfile, unless a run that may put more into it is at work: that one writes it."""
+    try:
+        with workspace.hold_lock(ledger, campaign):
+            workspace.rewrite_lockfile(ledger, campaign, record)
+    except RunLockedError as error:
+        if not quiet:
+            note(f"{error.message}; the lockfile is left to that run.")
 
 
 def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:

@@ -85,9 +85,10 @@ def make_report(workspace: Workspace, ledger: Ledger | None, campaign: Campaign)
     if ledger is None or record.campaign_id is None:
         return summarise(_gather(workspace, campaign, outlines, {}), ())
     with ledger.reading() as connection:
-        totals = read_totals(connection, record.campaign_id)
+        totals = read_totals(connection, record.campaign_id, campaign.message_ids)
         facts = _gather(workspace, campaign, outlines, totals)
-        return summarise(facts, iterate_results(connection, record.campaign_id))
+        results = iterate_results(connection, record.campaign_id, campaign.message_ids)
+        return summarise(facts, results)
 
 
 def _gather(

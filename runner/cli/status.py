@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.campaigns import show_path
-from runner.cli.console import count_words, markdown_table, note, print_json, print_table
-from runner.cli.diagnostics import human_lines
+from runner.cli.campaigns import load_campaigns, show_path
+from runner.cli.console import count_words, markdown_table, note, print_json, print_table, warn
+from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
+from runner.errors import LedgerError, LockfileError, RunnerError
 from runner.ledger.model import MessageTotals
 from runner.ledger.reconciled import count_answered, read_totals
+from runner.ledger.record import find_campaign_id
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.ledger.identity import Identity
     from runner.ledger.record import Record
 
 _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unresolved", "rejected")
@@ -35,73 +40,160 @@ _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unre
 def command(scope: Scope, format_: str) -> int:
     """Show per campaign and message what is planned, sent, queued, active, complete, answered, unresolved.
 
-    Reads only, and asks no service: sessions and answers are as last reconciled.
+    Reads only, and asks no service: sessions and answers are as last reconciled. What cannot be read
+    or planned is shown as not known, with the reason on standard error, and the exit code is 1.
     """
     workspace = Workspace.open(scope)
-    campaigns = scope.load_valid_campaigns()
-    with workspace.open_ledger_if_present() as opened:
-        statuses = [
-            _find_status(workspace, opened, campaign, verbose=scope.verbose) for campaign in campaigns
-        ]
-    _WRITERS[format_](statuses)
-    return 0
-
-
-def _find_status(
-    workspace: Workspace, ledger: Ledger | None, campaign: Campaign, *, verbose: bool
-) -> dict[str, Any]:
-    record = workspace.read_record(ledger, campaign)
-    planned = _plan(workspace, campaign, record, verbose=verbose)
-    totals, answered = _read_counts(ledger, record)
-    messages = []
-    for message in campaign.messages:
-        counts = totals.get(message.id, MessageTotals(message.id))
-        messages.append(
-            {
-                "id": message.id,
-                "tag": message.tag,
-                "planned": planned.get(message.id) if planned is not None else None,
-                # The lockfile may know of launches that this machine's ledger doesn't.
-                "sent": max(counts.sent, len(record.known.sent.get(message.id, ()))),
-                "queued": counts.queued,
-                "active": counts.active,
-                "complete": counts.complete,
-                "answered": answered.get(message.id, 0),
-                "unresolved": len(record.known.unresolved.get(message.id, ())),
-                "rejected": counts.rejected,
-                "reconciled_at": counts.reconciled_at,
-            }
-        )
-    return {
-        "name": campaign.name,
-        "file": show_path(campaign.file),
-        "target": workspace.target.name,
-        "messages": messages,
-    }
-
-
-def _plan(
-    workspace: Workspace, campaign: Campaign, record: Record, *, verbose: bool
-) -> dict[str, int] | None:
     problems = Problems()
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
-    plan = Planner(campaign, workspace.target.name, record.known, record.key, options).make_plan(problems)
-    if plan is None:
-        note(
-            f"{campaign.name} cannot be planned: {count_words(problems.error_count, 'error')}, "
-            "see `runner validate`"
-        )
-        for line in human_lines(problems) if verbose else ():
+    loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    if not loaded.campaigns:
+        refuse_errors(problems, quiet=scope.quiet)
+    show_problems(problems, quiet=scope.quiet)
+    with ExitStack() as stack:
+        reader = _Reader(workspace, verbose=scope.verbose)
+        reader.open_ledger(stack)
+        statuses = [reader.find_status(campaign) for campaign in loaded.campaigns]
+    _WRITERS[format_](statuses)
+    return 1 if problems.error_count or reader.has_failed else 0
+
+
+class _Reader:
+    """Reads what is known of campaigns, and goes on with the rest where something cannot be read.
+
+    Args:
+        workspace: names the records.
+        verbose: say why a campaign cannot be planned.
+    """
+
+    def __init__(self, workspace: Workspace, *, verbose: bool) -> None:
+        self._workspace = workspace
+        self._verbose = verbose
+        self._ledger: Ledger | None = None
+        self._is_ledger_readable = True
+        self.has_failed = False
+
+    def open_ledger(self, stack: ExitStack) -> None:
+        """Open the ledger until the stack is closed."""
+        try:
+            self._ledger = stack.enter_context(self._workspace.open_ledger_if_present())
+        except LedgerError as error:
+            self._give_up_ledger(error)
+
+    def find_status(self, campaign: Campaign) -> dict[str, Any]:
+        """Return what is known of a campaign; what isn't is None."""
+        try:
+            record, counts = self._read(campaign)
+        except LedgerError as error:
+            self._give_up_ledger(error)
+            record, counts = self._read(campaign)
+        planned = None
+        lost = _find_lost(campaign, record, counts)
+        if record is not None and counts is not None:
+            planned = self._plan(campaign, record)
+        return {
+            "name": campaign.name,
+            "file": show_path(campaign.file),
+            "target": self._workspace.target.name,
+            "messages": [
+                *(_count(message.id, message.tag, planned, record, counts) for message in campaign.messages),
+                *(_count(message, None, planned, record, counts) for message in lost),
+            ],
+        }
+
+    def _read(self, campaign: Campaign) -> tuple[Record | None, _Counts | None]:
+        """Return what is on record and what the ledger counts; None for what is unclear."""
+        record = counts = None
+        try:
+            record = self._workspace.read_record(self._ledger, campaign)
+        except LockfileError as error:
+            self._complain(error)
+        if self._is_ledger_readable:
+            # A record that is unclear has been complained of already.
+            with suppress(LockfileError):
+                counts = _read_counts(self._ledger, self._workspace.identify(campaign))
+        return record, counts
+
+    def _plan(self, campaign: Campaign, record: Record) -> dict[str, int] | None:
+        problems = Problems()
+        target = self._workspace.target
+        options = PlanOptions(recipients_per_send=target.recipients_per_send)
+        plan = Planner(campaign, target.name, record.known, record.key, options).make_plan(problems)
+        if plan is not None:
+            return {message.id: message.to_send for message in plan.messages}
+        self.has_failed = True
+        errors = count_words(problems.error_count, "error")
+        warn(f"{campaign.name} cannot be planned: {errors}, see `runner validate`")
+        for line in human_lines(problems) if self._verbose else ():
             note(line)
         return None
-    return {message.id: message.to_send for message in plan.messages}
+
+    def _give_up_ledger(self, error: LedgerError) -> None:
+        self._complain(error)
+        note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
+        self._ledger, self._is_ledger_readable = None, False
+
+    def _complain(self, error: RunnerError) -> None:
+        self.has_failed = True
+        warn(error.message)
+        if error.hint:
+            note(f"  {error.hint}")
 
 
-def _read_counts(ledger: Ledger | None, record: Record) -> tuple[dict[str, MessageTotals], dict[str, int]]:
-    if ledger is None or record.campaign_id is None:
-        return {}, {}
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """What the ledger counts of one campaign, by message id."""
+
+    totals: dict[str, MessageTotals] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
+
+
+def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
+    campaign_id = None if ledger is None else find_campaign_id(ledger, identity)
+    if ledger is None or campaign_id is None:
+        return _Counts()
     with ledger.reading() as connection:
-        return read_totals(connection, record.campaign_id), count_answered(connection, record.campaign_id)
+        return _Counts(
+            read_totals(connection, campaign_id, identity.message_ids),
+            count_answered(connection, campaign_id, identity.message_ids),
+        )
+
+
+def _find_lost(campaign: Campaign, record: Record | None, counts: _Counts | None) -> list[str]:
+    """Return the messages that somebody got, or may have got, and that the campaign no longer has."""
+    known = record.known.messages if record is not None else set[str]()
+    if counts is not None:
+        known |= {message for message, totals in counts.totals.items() if totals.sent or totals.unresolved}
+    return sorted(known - {message.id for message in campaign.messages})
+
+
+def _count(
+    message: str,
+    tag: str | None,
+    planned: dict[str, int] | None,
+    record: Record | None,
+    counts: _Counts | None,
+) -> dict[str, Any]:
+    totals = None if counts is None else counts.totals.get(message, MessageTotals(message))
+    sent = len(record.known.sent.get(message, ())) if record is not None else None
+    unresolved = totals and totals.unresolved
+    if totals is not None:
+        # The lockfile may know of launches that this machine's ledger doesn't.
+        sent = max(totals.sent, sent or 0)
+        if record is not None:
+            unresolved = len(record.known.unresolved.get(message, ()))
+    return {
+        "id": message,
+        "tag": tag,
+        "planned": None if planned is None else planned.get(message, 0),
+        "sent": sent,
+        "queued": totals and totals.queued,
+        "active": totals and totals.active,
+        "complete": totals and totals.complete,
+        "answered": None if counts is None else counts.answered.get(message, 0),
+        "unresolved": unresolved,
+        "rejected": totals and totals.rejected,
+        "reconciled_at": totals and totals.reconciled_at,
+    }
 
 
 def _rows(statuses: Sequence[dict[str, Any]]) -> list[list[str | int]]:
@@ -119,7 +211,7 @@ def _write_human(statuses: Sequence[dict[str, Any]]) -> None:
         f"{status['name']}/{message['id']}"
         for status in statuses
         for message in status["messages"]
-        if message["sent"] and message["reconciled_at"] is None
+        if message["sent"] and message["reconciled_at"] is None and message["queued"] is not None
     ]
     if stale:
         click.echo(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE
+from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
-from runner.cli.folders import make_sandbox_database, make_state_folder, state_folder
-from runner.errors import RunnerError
+from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
+from runner.cli.holder import describe_this_run
+from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.record import Identity, Record, enter_record, read_record
+from runner.ledger.identity import Identity
+from runner.ledger.lock import hold_campaign_lock
+from runner.ledger.record import Record, enter_record, is_overtaken, read_record, refresh_lockfile
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -23,10 +26,12 @@ from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
+    from runner.ledger.lock import CampaignLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class Workspace:
 
     target: Target
     ledger_url: str
+    _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
     def open(cls, scope: Scope) -> Workspace:
@@ -67,7 +73,14 @@ class Workspace:
 
     def identify(self, campaign: Campaign) -> Identity:
         """Return what a campaign's record on this target goes by."""
-        return Identity(campaign.name, campaign.file, self.target.name, self.target.state_key)
+        return Identity(
+            campaign.name,
+            campaign.file,
+            self.target.name,
+            self.target.state_key,
+            campaign.renamed_from,
+            campaign.message_ids,
+        )
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
@@ -107,13 +120,70 @@ class Workspace:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
+    def hold_lock(
+        self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
+    ) -> AbstractContextManager[CampaignLock]:
+        """Hold the lock of a campaign, under all of its names, while the block lasts.
+
+        Args:
+            ledger: open for writing.
+            campaign: the campaign.
+            timeout_s: for how long to wait for another run, in seconds.
+
+        Raises:
+            RunLockedError: another run still holds it.
+        """
+        identity = self.identify(campaign)
+        holder = describe_this_run(utc_now())
+        return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
+
+    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: Record) -> None:
+        """Write a campaign's lockfile from the ledger. To be called by who holds its lock.
+
+        Args:
+            ledger: open for writing.
+            campaign: the campaign.
+            record: as it was entered.
+
+        Raises:
+            LockfileError: it cannot be written, or has become one that cannot be read.
+        """
+        identity = self.identify(campaign)
+        if is_overtaken(record, identity):
+            # What git has brought meanwhile must be in the ledger before the file is written anew.
+            record = self._enter_again(ledger, campaign)
+        with ledger.reading() as connection:
+            refresh_lockfile(connection, identity, record)
+
+    def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
+        try:
+            return self.enter_record(ledger, campaign)
+        except LockfileError as error:
+            raise LockfileError(
+                error.message, hint=f"the ledger has all that was sent; {error.hint}"
+            ) from None
+
     def _checked(self, record: Record, campaign: Campaign) -> Record:
         if record.uses_salt_despite_key:
-            warn(
+            self._warn_once(
                 f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
                 "its recipients stay fingerprinted with the salt in its lockfile"
             )
+        for file in record.merged:
+            self._warn_once(
+                f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
+                "the next `runner apply` or `runner reconcile` writes it clean"
+            )
         return record
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            warn(text)
+
+    def may_know_launches(self) -> bool:
+        """Return whether the target's service can have launches: a sandbox that never ran has none."""
+        return self.target.base_url is not None or sandbox_database().exists()
 
     @contextmanager
     def open_service(self, concurrency: int | None = None) -> Iterator[tuple[ServiceClient, Target]]:

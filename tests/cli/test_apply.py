@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -181,6 +183,34 @@ def test_a_trial_goes_to_one_phone_and_is_not_recorded(folder: Path, run: Run, s
         }
         assert {launch["project_tag"] for launch in stats["objects"]} == {"pulse-2026-test"}
         assert count_sent(run, folder, env=environment) == 0
+
+
+def test_a_trial_only_reads(folder: Path, run: Run, serve: Serve) -> None:
+    """`--test-to` settles nothing, waits for nothing, and leaves ledger and lockfile as they are."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        run("apply", "--auto-approve", "--limit", "1", cwd=folder, env=environment)
+        ledger, lockfile = folder / ".runner/ledger.sqlite", folder / "campaigns/pulse.live.lock.json"
+        with closing(sqlite3.connect(ledger)) as connection:
+            connection.execute("UPDATE launches SET state = 'unknown', project_launch_guid = NULL")
+            connection.commit()
+        lockfile.unlink()
+        trial = ("apply", "--test-to", "+14155550142", "--auto-approve", "--settle-window", "1h")
+        tried = run(*trial, cwd=folder, env=environment)
+        assert (tried.returncode, tried.stderr) == (
+            0,
+            "Sent 3 test launches to +14•••••••42; nothing was recorded.\n",
+        )
+        with closing(sqlite3.connect(ledger)) as connection:
+            assert connection.execute("SELECT state FROM launches").fetchall() == [("unknown",)]
+        assert not lockfile.exists()
+
+
+def test_a_trial_leaves_nothing_behind(folder: Path, run: Run, serve: Serve) -> None:
+    """A trial of a campaign that was never sent makes no ledger."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        tried = run("apply", "--test-to", "+14155550142", "--auto-approve", cwd=folder, env=environment)
+    assert tried.returncode == 0
+    assert not list(folder.glob(".runner/ledger*"))
 
 
 def test_a_trial_needs_a_phone(folder: Path, run: Run) -> None:

@@ -47,9 +47,8 @@ def test_a_wrong_key_sends_nothing(folder: Path, run: Run, serve: Serve) -> None
     with serve(folder, "--db", "service.sqlite") as environment:
         done = run("apply", "--auto-approve", cwd=folder, env={**environment, "RUNNER_API_KEY": "wrong"})
         assert done.returncode == 1
-        assert (
-            "Warning: pulse: the run was ended, every further send would fail too: HTTP 401: " in done.stderr
-        )
+        assert done.stderr.startswith("Error: the service refuses GET /api/stats/: HTTP 401: ")
+        assert done.stderr.endswith("\n  check the username and the API key\n")
         assert not (folder / "campaigns/pulse.live.lock.json").exists()
         mended = run("apply", "--auto-approve", cwd=folder, env=environment)
         assert mended.stdout == "pulse: 4 recipients texted in 4 launches.\n"
@@ -109,9 +108,10 @@ def test_an_unreachable_service_is_said(folder: Path, run: Run) -> None:
     }
     done = run("apply", "--auto-approve", cwd=folder, env=nowhere)
     assert done.returncode == 1
-    assert done.stdout == "pulse: 0 recipients texted in 0 launches, 4 launches not sent.\n"
+    assert done.stdout == ""
     assert done.stderr == (
-        "Warning: pulse: the run was ended, every further send would fail too: it cannot be reached\n"
+        "Error: the service cannot be asked (GET /api/stats/): it cannot be reached\n"
+        "  check the base URL and the network, then run the same command again\n"
     )
     plan = json.loads(run("plan", "--format", "json", cwd=folder, env=nowhere).stdout)
     assert plan["campaigns"][0]["messages"][0]["to_send"] == 4

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.database import Ledger
+from runner.ledger.lock import LockHolder, hold_campaign_lock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -110,6 +113,29 @@ def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> No
     assert not (folder / ".runner/ledger.sqlite").exists()
     assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: nothing sent.\n"
     assert (folder / LOCKFILE).read_bytes() == before
+
+
+def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run) -> None:
+    """While another run may put more into the lockfile, it is not replaced by what reconcile knows of."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    lockfile = folder / LOCKFILE
+    content = lockfile.read_bytes()
+    lockfile.unlink()
+    other = LockHolder("elsewhere", 1, None, "now")
+    with (
+        Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger,
+        hold_campaign_lock(ledger, "sandbox", ["pulse"], other),
+    ):
+        beside = run("reconcile", cwd=folder)
+        assert run("reconcile", "--quiet", cwd=folder).stderr == ""
+    assert beside.returncode == 0
+    assert beside.stderr == (
+        "pulse on sandbox is being sent by another run: process 1 on elsewhere since now; "
+        "the lockfile is left to that run.\n"
+    )
+    assert not lockfile.exists()
+    assert run("reconcile", cwd=folder).stderr == ""
+    assert lockfile.read_bytes() == content
 
 
 def test_a_report_is_a_function_of_the_ledger(folder: Path, run: Run) -> None:

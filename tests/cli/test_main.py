@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,6 @@ from runner.source.schema import schema_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -131,6 +131,25 @@ def test_a_closed_pipe_ends_quietly(folder: Path) -> None:
     command = f"{sys.executable} -m runner schema campaign | head -1"
     done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S602  a pipe is the point
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "arguments",
+    [("apply", "--auto-approve", "--quiet"), ("plan",), ("status", "--format", "json"), ("--help",)],
+)
+def test_output_that_finds_no_room_is_said(folder: Path, arguments: tuple[str, ...]) -> None:
+    """A full disk under standard output is told in one line, and what was sent is recorded."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "runner", *arguments],
+            cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the output cannot be written: No space left on device; what was sent is recorded\n",
+    )
+    assert (folder / "campaigns/pulse.sandbox.lock.json").exists() == (arguments[0] == "apply")
 
 
 def test_colour_is_off_without_a_terminal(run: Run, folder: Path) -> None:

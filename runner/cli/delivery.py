@@ -1,0 +1,283 @@
+"""Takes campaigns through a run: lock, settle, preflight, send, settle again, lockfile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Self
+
+from runner.cli.campaign_run import CampaignRun, RunOptions
+from runner.cli.console import Progress, count_words, note, show_progress, warn
+from runner.cli.inquiry import Inquiry
+from runner.cli.planning import Planned, plan_campaign
+from runner.cli.signals import interrupt_run, stop_on_signals
+from runner.cli.workspace import utc_now
+from runner.deliver.diagnosis import diagnose_refusal
+from runner.deliver.pace import Pace
+from runner.deliver.run import Delivery
+from runner.deliver.settle import SettleSummary
+from runner.errors import PlanChangedError, RunnerError, ServiceError
+from runner.ledger.lockfile import require_writable
+from runner.ledger.unsettled import count_unsettled
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.cli.workspace import Workspace
+    from runner.deliver.match import Verdict
+    from runner.deliver.summary import DeliverySummary
+    from runner.ledger.database import Ledger
+    from runner.ledger.lock import CampaignLock
+    from runner.ledger.model import LaunchState
+    from runner.ledger.record import Record
+    from runner.plan.model import PlannedLaunch, PlanOptions
+    from runner.service.client import ServiceClient
+    from runner.service.target import Target
+
+_REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+ROUNDS = 10
+"""How often a run sends, and settles, before it leaves the rest to the next one."""
+
+
+class DeliveryRun:
+    """One `apply`: holds the locks of its campaigns and the connection to the service until it is closed.
+
+    Args:
+        workspace: where to send and record.
+        ledger: open for writing.
+        options: how to go about it.
+    """
+
+    def __init__(self, workspace: Workspace, ledger: Ledger, options: RunOptions) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._options = options
+        self._stack = ExitStack()
+        self._service: tuple[ServiceClient, Target] | None = None
+        self._adopted: Counter[str] = Counter()
+        self._records: dict[str, Record] = {}
+        self._locks: dict[str, CampaignLock] = {}
+        self.stop = threading.Event()
+        # One for all campaigns: what the service asks for holds for the next one too.
+        self._pace = Pace(None, time.monotonic, self.stop)
+        window_s = options.settle_window_s
+        self._inquiry = Inquiry(
+            workspace,
+            ledger,
+            lambda: self._open_service()[0],
+            window_s=workspace.target.settle_window if window_s is None else window_s,
+            stop=self.stop,
+            quiet=options.quiet,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def enter(self, campaign: Campaign) -> Record:
+        """Lock a campaign, fill the ledger from its lockfile, and settle what earlier runs left open.
+
+        Raises:
+            RunLockedError: another run holds the lock.
+            ServiceError: there is something to settle, and the service cannot be asked.
+            InterruptedRunError: it was told to stop while it settled.
+        """
+        self._lock(campaign)
+        record = self._enter(campaign)
+        if not record.is_unclear():
+            return record
+        found = self._inquiry.settle(campaign, record)
+        self._adopted[campaign.name] += len(found.adopted)
+        if found.adopted:
+            # At once: whatever keeps this run from sending, the next one shall know.
+            self.rewrite_lockfile(campaign)
+        if self.stop.is_set():
+            raise interrupt_run()
+        return self._enter(campaign)
+
+    def judge(self, campaign: Campaign) -> list[Verdict]:
+        """Lock a campaign and return what the service's list says of its launches of unknown outcome.
+
+        Raises:
+            RunLockedError: another run holds the lock.
+            ServiceError: there are such launches, and the service cannot be asked.
+        """
+        self._lock(campaign)
+        return self._inquiry.judge(campaign, self._enter(campaign))
+
+    def _lock(self, campaign: Campaign) -> None:
+        lock = self._workspace.hold_lock(self._ledger, campaign, timeout_s=self._options.lock_timeout_s)
+        self._locks[campaign.name] = self._stack.enter_context(lock)
+
+    def _enter(self, campaign: Campaign) -> Record:
+        record = self._records[campaign.name] = self._workspace.enter_record(self._ledger, campaign)
+        return record
+
+    def rewrite_lockfile(self, campaign: Campaign) -> None:
+        """Write the lockfile of a campaign that this run has entered.
+
+        Raises:
+            LedgerError: the campaign's lock was lost: the lockfile is another run's now.
+            LockfileError: it cannot be written.
+        """
+        self._locks[campaign.name].require_latched()
+        self._workspace.rewrite_lockfile(self._ledger, campaign, self._records[campaign.name])
+
+    def check(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
+        """Look, before the first send, for launches that the service knows and the record doesn't.
+
+        Returns:
+            The plans; made anew where launches were adopted.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+            InterruptedRunError: it was told to stop meanwhile.
+        """
+        return [self._check(item, options) if item.plan.recipients_to_send else item for item in planned]
+
+    def _check(self, item: Planned, options: PlanOptions) -> Planned:
+        campaign = item.campaign
+        require_writable(self._workspace.identify(campaign).lockfile)
+        has_waited = False
+        while True:
+            found = self._inquiry.find_lost(item)
+            if found.adopted:
+                self._adopted[campaign.name] += found.adopted
+                self.rewrite_lockfile(campaign)
+                item = self._plan_again(item, options)
+            elif has_waited or not found.blank:
+                return item
+            if not item.plan.recipients_to_send or not self._inquiry.wait_for_more(campaign, found):
+                return item
+            has_waited = True
+
+    def _plan_again(self, item: Planned, options: PlanOptions) -> Planned:
+        again = plan_campaign(self._workspace, item.campaign, self._enter(item.campaign), options, Problems())
+        if again is None:
+            raise PlanChangedError(
+                f"the files of {item.campaign.name} have changed while it was planned",
+                hint="run the same command again",
+            )
+        return again
+
+    def deliver(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+        """Send what is planned, settle what is unclear, and write the lockfiles.
+
+        An interrupt ends it early, and never before the lockfiles are written.
+
+        Raises:
+            RunnerError: the ledger or a lockfile cannot be written.
+        """
+        with stop_on_signals(self.stop):
+            return self._deliver_all(planned)
+
+    def _deliver_all(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+        runs = [CampaignRun(item, adopted=self._adopted[item.campaign.name]) for item in planned]
+        for run in runs:
+            try:
+                if run.planned.plan.recipients_to_send and not self._has_ended(runs):
+                    self._deliver(run)
+            except BaseException:
+                # What ended the run is what the user has to hear, not that the lockfile suffers from it too.
+                with contextlib.suppress(RunnerError):
+                    self.rewrite_lockfile(run.planned.campaign)
+                raise
+            self.rewrite_lockfile(run.planned.campaign)
+            run.unresolved = self._count_unresolved(run.planned.record)
+        return runs
+
+    def _count_unresolved(self, record: Record) -> int:
+        campaign_id, _ = record.require_entered()
+        with self._ledger.reading() as connection:
+            return count_unsettled(connection, campaign_id)
+
+    def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
+        return self.stop.is_set() or any(run.summary.final_reply for run in runs)
+
+    def _deliver(self, run: CampaignRun) -> None:
+        self._send_and_settle(run)
+        final = run.summary.final_reply
+        if final is not None and final.status in _REFUSALS:
+            client, _ = self._open_service()
+            run.diagnosis = diagnose_refusal(client, final.status)
+
+    def _send_and_settle(self, run: CampaignRun) -> None:
+        item, summary = run.planned, run.summary
+        launches = item.planner.iterate_launches()
+        total = sum(message.to_send for message in item.plan.messages)
+        accepted = -1
+        for rounds_left in reversed(range(ROUNDS)):
+            unclear = self._send(item, launches, total, summary)
+            if not unclear:
+                return
+            found = self._settle(item)
+            summary.settle(found.adopted, found.released)
+            again = {key: launch for key, launch in unclear.items() if key in found.released}
+            # A service that accepts nothing is not asked over and over.
+            is_hopeless = accepted == summary.count("sent") or not rounds_left
+            if not again or is_hopeless or self._has_ended([run]):
+                return
+            accepted = summary.count("sent")
+            summary.forget(again)
+            launches, total = iter(again.values()), sum(len(launch.phones) for launch in again.values())
+
+    def _send(
+        self, item: Planned, launches: Iterator[PlannedLaunch], total: int, summary: DeliverySummary
+    ) -> dict[str, PlannedLaunch]:
+        """Send launches, and return those of unknown outcome by their keys."""
+        campaign = item.campaign
+        campaign_id, key = item.record.require_entered()
+        client, target = self._open_service()
+        self._pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
+        with show_progress(f"Sending {campaign.name}", total, quiet=self._options.quiet) as progress:
+            delivery = Delivery(
+                ledger=self._ledger,
+                target=self._workspace.target.name,
+                campaign_id=campaign_id,
+                campaign=campaign.name,
+                key=key,
+                send=client.send,
+                pace=self._pace,
+                stop=self.stop,
+                concurrency=target.concurrency,
+                now=utc_now,
+                observer=_Observer(progress, verbose=self._options.verbose),
+                lock=self._locks[campaign.name],
+                summary=summary,
+            )
+            delivery.run(launches)
+        return delivery.unclear
+
+    def _settle(self, item: Planned) -> SettleSummary:
+        try:
+            return self._inquiry.settle(item.campaign, item.record)
+        except ServiceError as error:
+            warn(f"{item.campaign.name}: what is unclear cannot be settled now: {error.message}")
+            return SettleSummary()
+
+    def _open_service(self) -> tuple[ServiceClient, Target]:
+        if self._service is None:
+            opened = self._workspace.open_service(self._options.concurrency)
+            self._service = self._stack.enter_context(opened)
+        return self._service
+
+
+class _Observer:
+    """Shows outcomes while they come in."""
+
+    def __init__(self, progress: Progress, *, verbose: bool) -> None:
+        self._progress = progress
+        self._verbose = verbose
+
+    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
+        self._progress.advance(recipients)
+        if self._verbose:
+            note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))

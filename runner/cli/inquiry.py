@@ -1,0 +1,135 @@
+"""What a run asks the service about: launches that no record, or an unclear one, tells of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from runner.cli.console import count_words, note, warn
+from runner.cli.signals import interrupt_run, stop_on_signals
+from runner.cli.workspace import utc_now
+from runner.deliver.preflight import Preflight, PreflightSummary, describe_foreign
+from runner.deliver.settle import Settler, SettleSummary
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from runner.campaign.model import Campaign
+    from runner.cli.planning import Planned
+    from runner.cli.workspace import Workspace
+    from runner.deliver.match import Verdict
+    from runner.ledger.database import Ledger
+    from runner.ledger.record import Record
+    from runner.service.client import ServiceClient
+
+
+class Inquiry:
+    """Asks the service, for a run that holds the locks of its campaigns.
+
+    Args:
+        workspace: names the target.
+        ledger: where what is found out goes.
+        open_client: returns a client of the service.
+        window_s: how long a launch may take to be listed, in seconds.
+        stop: ends every wait when it is set.
+        quiet: say nothing of waits and of what was settled.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger,
+        open_client: Callable[[], ServiceClient],
+        *,
+        window_s: float,
+        stop: threading.Event,
+        quiet: bool,
+    ) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._open_client = open_client
+        self._window_s = window_s
+        self._stop = stop
+        self._quiet = quiet
+        self._said: set[str] = set()
+
+    def judge(self, campaign: Campaign, record: Record) -> list[Verdict]:
+        """Return what the service's list says of a campaign's launches of unknown outcome.
+
+        Raises:
+            ServiceError: there are such launches, and the service cannot be asked.
+        """
+        return self._make_settler(campaign, record).judge() if record.is_unclear() else []
+
+    def settle(self, campaign: Campaign, record: Record) -> SettleSummary:
+        """Find out what became of a campaign's launches of unknown outcome.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
+        with stop_on_signals(self._stop):
+            found = self._make_settler(campaign, record).settle()
+        if found.adopted and not self._quiet:
+            launches = count_words(len(found.adopted), "launch", "launches")
+            note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
+        return found
+
+    def find_lost(self, item: Planned) -> PreflightSummary:
+        """Adopt the launches that the service knows, the record doesn't, and the plan would send again.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
+        campaign_id, key = item.record.require_entered()
+        preflight = Preflight(
+            ledger=self._ledger,
+            client=self._open_client(),
+            target=self._workspace.target.name,
+            campaign_id=campaign_id,
+            campaign=item.campaign.name,
+            key=key,
+            now=utc_now,
+        )
+        sending = [message.tag for message in item.plan.messages if message.to_send]
+        found = preflight.check(item.planner, sending)
+        if not self._said.issuperset(found.foreign):
+            self._said.update(found.foreign)
+            warn(describe_foreign(item.campaign.name, found))
+        if found.adopted:
+            launches = count_words(found.adopted, "launch", "launches")
+            note(f"{item.campaign.name}: adopted {launches} that the service knows and the record had lost.")
+        return found
+
+    def wait_for_more(self, campaign: Campaign, found: PreflightSummary) -> bool:
+        """Wait until whatever else a lost run has sent must be listed; return whether there was need to.
+
+        Raises:
+            InterruptedRunError: the run was told to stop meanwhile.
+        """
+        if not found.is_recent(datetime.now(UTC), timedelta(seconds=self._window_s)):
+            return False
+        with stop_on_signals(self._stop):
+            is_stopped = self._wait(campaign, self._window_s, "more of what was lost")
+        if is_stopped:
+            raise interrupt_run()
+        return True
+
+    def _make_settler(self, campaign: Campaign, record: Record) -> Settler:
+        campaign_id, key = record.require_entered()
+        return Settler(
+            ledger=self._ledger,
+            client=self._open_client(),
+            target=self._workspace.target.name,
+            campaign_id=campaign_id,
+            campaign=campaign.name,
+            key=key,
+            window_s=self._window_s,
+            wait=lambda seconds: self._wait(campaign, seconds, "launches of unknown outcome"),
+            now=utc_now,
+        )
+
+    def _wait(self, campaign: Campaign, seconds: float, what: str) -> bool:
+        if not self._quiet:
+            note(f"{campaign.name}: waiting {seconds:g} s for {what} to be listed.")
+        return self._stop.wait(seconds)

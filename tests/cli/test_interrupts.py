@@ -1,0 +1,224 @@
+"""SIGINT and SIGTERM, whenever they come: exit code 130, one clear line, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.ledger.database import Ledger
+from runner.ledger.latch import make_latch
+from runner.ledger.lock import LockHolder, hold_campaign_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+PATIENCE_S = 60
+LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+STOPPING = "Stopping: waiting for the sends in flight. Once more ends at once.\n"
+RECORDED = "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
+MAIN = "\nfrom runner.__main__ import main\nmain()\n"
+SAY_WHEN_ASLEEP = """
+import sys, time
+sleep, said = time.sleep, []
+def say(seconds):
+    if not said:
+        said.append(print("asleep", file=sys.stderr, flush=True))
+    sleep(seconds)
+time.sleep = say
+"""
+INTERRUPT = "import os, signal\ndef interrupt(*_): os.kill(os.getpid(), signal.SIGTERM)\n"
+AMID_IMPORTS = f"""{INTERRUPT}
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            interrupt()
+sys.meta_path.insert(0, Finder())
+"""
+AT_EXIT = f"{INTERRUPT}import atexit\natexit.register(interrupt)\n"
+AMID_LOCKFILE = f"""{INTERRUPT}
+replace = os.replace
+def interrupted(source, destination):
+    if str(destination).endswith(".lock.json"):
+        interrupt()
+    replace(source, destination)
+os.replace = interrupted
+"""
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, prelude: str = "", until: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the command as a process, and wait until it has written a line of standard error."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", prelude + MAIN, *arguments],
+        cwd=folder,
+        env=dict(os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    with process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            assert any(line.startswith(until) for line in lines)
+            yield process
+        finally:
+            process.kill()
+
+
+def run_to_end(folder: Path, *arguments: str, prelude: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", prelude + MAIN, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+
+def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Send a signal; return what the process wrote to standard error until it ended with 130."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (130, "")
+    return err
+
+
+def edit(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+@contextmanager
+def open_ledger(folder: Path) -> Iterator[Ledger]:
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        yield ledger
+
+
+@SIGNALS
+@pytest.mark.parametrize("command", [["plan"], ["apply", "--auto-approve"], ["status"]])
+def test_planning_is_interrupted(folder: Path, number: signal.Signals, command: list[str]) -> None:
+    """A large audience need not be read to its end, and no lockfile comes of it."""
+    rows = "".join(f"Ada,415 2{row:06}\n" for row in range(60_000))
+    (folder / "campaigns/audience/people.csv").write_text(f"first_name,mobile\n{rows}", encoding="utf-8")
+    with started(folder, *command, "--verbose", until="Target: ") as process:
+        time.sleep(0.5)
+        assert interrupt(process, number) == "Interrupted.\n"
+    assert not (folder / LOCKFILE).exists()
+
+
+@SIGNALS
+def test_waiting_for_a_lock_is_interrupted(folder: Path, number: signal.Signals) -> None:
+    """Whoever waits for another run need not wait until that ends, and the other one keeps its lock."""
+    holder = LockHolder("elsewhere", 1, None, "now")
+    with (
+        open_ledger(folder) as ledger,
+        hold_campaign_lock(ledger, "sandbox", ["pulse"], holder) as lock,
+        started(
+            folder, "apply", "--lock-timeout", "600s", prelude=SAY_WHEN_ASLEEP, until="asleep"
+        ) as process,
+    ):
+        assert interrupt(process, number) == "Interrupted.\n"
+        with ledger.writing() as connection:
+            lock.require_held(connection)
+
+
+@SIGNALS
+def test_waiting_for_a_holder_to_say_who_it_is_is_interrupted(folder: Path, number: signal.Signals) -> None:
+    """Neither is a run bound to hear who has just taken the lock."""
+    with open_ledger(folder) as ledger:
+        latch = make_latch(ledger, "sandbox", "pulse")
+        assert latch.try_take()
+        with started(folder, "apply", prelude=SAY_WHEN_ASLEEP, until="asleep") as process:
+            assert interrupt(process, number) == "Interrupted.\n"
+        latch.release()
+
+
+@SIGNALS
+def test_the_settle_window_is_interrupted(folder: Path, run: Run, number: signal.Signals) -> None:
+    """What the first list has settled is on record and in the lockfile; the next run waits anew."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    edit(
+        folder / ".runner/ledger.sqlite",
+        "UPDATE launches SET state = 'unknown', project_launch_guid = NULL, outcome_at = NULL",
+    )
+    edit(folder / ".runner/sandbox/service.sqlite", "UPDATE launch SET project_tag = 'unlisted' WHERE id = 1")
+    (folder / LOCKFILE).unlink()
+    with started(
+        folder, "apply", "--auto-approve", "--settle-window", "600s", until="pulse: waiting 600 s"
+    ) as process:
+        said = interrupt(process, number)
+    assert said == f"{STOPPING}pulse: 3 launches of unknown outcome had been sent; recorded.\n{RECORDED}"
+    assert len(json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]) == 3
+
+
+def test_the_lockfile_is_written_all_the_same(folder: Path) -> None:
+    """An interrupt after the last send does not keep what was sent out of the lockfile."""
+    done = run_to_end(folder, "apply", "--auto-approve", prelude=AMID_LOCKFILE)
+    assert (done.returncode, done.stderr) == (130, STOPPING + RECORDED)
+    assert done.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert len(json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]) == 4
+
+
+@SIGNALS
+def test_the_demo_is_interrupted_with_its_step(tmp_path: Path, number: signal.Signals) -> None:
+    """The step ends before the demo does, and one of them says so."""
+    with started(tmp_path, "demo", "--dir", "look", until="$ runner plan") as process:
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (130, "Interrupted.\n")
+
+
+def test_the_start_is_interrupted(tmp_path: Path) -> None:
+    """Nothing has been done while the program is still being imported, and the exit code is the same."""
+    done = run_to_end(tmp_path, "validate", prelude=AMID_IMPORTS)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_what_is_done_stays_done(tmp_path: Path) -> None:
+    """A signal while the process shuts down changes nothing of how the command ended."""
+    done = run_to_end(tmp_path, "--version", prelude=AT_EXIT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runner, version 0.1.0\n", "")
+
+
+def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
+    """Whatever hangs while a command gives up can be ended, too."""
+    program = f"""{INTERRUPT}
+from runner.cli.signals import raise_on_signals
+with raise_on_signals():
+    try:
+        interrupt()
+    finally:
+        interrupt()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_the_callers_handlers_are_put_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever calls the command line has its own handlers again afterwards."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert run_command(["--version"]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert capsys.readouterr().err == ""

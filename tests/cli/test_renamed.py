@@ -1,0 +1,151 @@
+"""A renamed campaign on the command line: declared, nobody is texted again; undeclared, it stops or warns."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.ledger.database import Ledger
+from runner.ledger.lock import LockHolder, hold_campaign_lock
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.parametrize("stem", ["pulse", "heartbeat"])
+def test_a_declared_rename_texts_nobody_again(folder: Path, run: Run, stem: str) -> None:
+    """Name, tag and file may change: everyone who was texted before counts as sent, and the counts stay."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    old = folder / "campaigns/pulse.yaml"
+    text = old.read_text(encoding="utf-8")
+    old.unlink()
+    renamed = text.replace(
+        "name: pulse\ntag: pulse-2026", "name: heartbeat\nrenamed_from: [pulse]\ntag: beat"
+    )
+    (folder / f"campaigns/{stem}.yaml").write_text(renamed, encoding="utf-8")
+    plan = run("plan", "--format", "json", cwd=folder)
+    (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
+    assert (message["already_sent"], message["to_send"]) == (4, 0)
+    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
+    assert applied.returncode == 0
+    (campaign,) = json.loads(applied.stdout)["campaigns"]
+    assert (campaign["name"], campaign["sent"]) == ("heartbeat", 0)
+    lockfile = json.loads((folder / f"campaigns/{stem}.sandbox.lock.json").read_text(encoding="utf-8"))
+    assert (lockfile["campaign"], lockfile["first_name"]) == ("heartbeat", "pulse")
+    assert sum(len(launch["recipients"]) for launch in lockfile["launches"]) == 4
+    assert run("reconcile", cwd=folder).returncode == 0
+    status = run("status", "--format", "json", cwd=folder)
+    (message,) = json.loads(status.stdout)["campaigns"][0]["messages"]
+    assert message["sent"] == 4
+
+
+def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run: Run) -> None:
+    """While a run from an old checkout sends the campaign, none under its new name begins."""
+    file = folder / "campaigns/pulse.yaml"
+    renamed = file.read_text(encoding="utf-8").replace(
+        "name: pulse", "name: heartbeat\nrenamed_from: [pulse]"
+    )
+    file.write_text(renamed, encoding="utf-8")
+    old = LockHolder("elsewhere", 1, None, "now")
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        with hold_campaign_lock(ledger, "sandbox", ["pulse"], old):
+            refused = run("apply", "--auto-approve", cwd=folder)
+    assert refused.returncode == 6
+    assert refused.stderr == (
+        "Error: pulse on sandbox is being sent by another run: process 1 on elsewhere since now\n"
+        "  wait until that run has ended, or have this one wait with --lock-timeout\n"
+    )
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+
+
+def test_an_undeclared_rename_stops(folder: Path, run: Run) -> None:
+    """The lockfile that stands beside the file is of another name: nothing is sent, and the way out is said."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("name: pulse\n", "name: heartbeat\n"), encoding="utf-8"
+    )
+    applied = run("apply", "--auto-approve", cwd=folder)
+    assert applied.returncode == 1
+    assert "add `renamed_from: [pulse]` to it" in applied.stderr
+
+
+OPENER = "  - id: opener\n"
+
+
+def rename_message(folder: Path, *, is_declared: bool) -> None:
+    """Give the message `ask` of the campaign the id `opener`."""
+    file = folder / "campaigns/pulse.yaml"
+    declared = f"{OPENER}    renamed_from: [ask]\n" if is_declared else OPENER
+    file.write_text(file.read_text(encoding="utf-8").replace("  - id: ask\n", declared), encoding="utf-8")
+
+
+def test_a_declared_new_id_texts_nobody_again(folder: Path, run: Run) -> None:
+    """Whoever got the message under its old id counts as sent in plan, status and report, before and after apply."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    assert run("reconcile", cwd=folder).returncode == 0
+    rename_message(folder, is_declared=True)
+    for _ in range(2):
+        plan = run("plan", "--format", "json", cwd=folder)
+        (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
+        assert (message["id"], message["already_sent"], message["to_send"]) == ("opener", 4, 0)
+        status = run("status", "--format", "json", cwd=folder)
+        (message,) = json.loads(status.stdout)["campaigns"][0]["messages"]
+        assert (message["id"], message["sent"], message["queued"] is None) == ("opener", 4, False)
+        assert message["reconciled_at"] is not None
+        report = run("report", "--format", "json", cwd=folder)
+        assert json.loads(report.stdout)["messages"][0]["sent"] == 4
+        applied = run("apply", "--auto-approve", cwd=folder)
+        assert (applied.stdout, applied.stderr) == ("pulse: nothing sent.\n", "")
+    lockfile = (folder / "campaigns/pulse.sandbox.lock.json").read_bytes()
+    assert b'"message": "ask"' not in lockfile
+    shutil.rmtree(folder / ".runner")
+    plan = run("plan", "--detailed-exitcode", cwd=folder)
+    assert plan.returncode == 0
+    assert (folder / "campaigns/pulse.sandbox.lock.json").read_bytes() == lockfile
+
+
+def test_an_undeclared_new_id_is_warned_of(
+    folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]]
+) -> None:
+    """Plan, and apply before it asks, say whom the old id has texted; status goes on showing them."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    rename_message(folder, is_declared=False)
+    warning = (
+        "Warning: pulse: 4 recipients are on record as texted by the message `ask`, which the campaign no longer "
+        "has: was it renamed? With a new id everyone would be texted again: put the old id back, or add "
+        "`renamed_from: [ask]` to the new one\n"
+    )
+    plan = run("plan", cwd=folder)
+    assert plan.stderr == warning
+    applied = run("apply", cwd=folder)
+    assert applied.returncode == 64
+    assert applied.stderr.startswith(
+        f"{warning}Error: there is no terminal to ask at, and nothing was sent\n"
+    )
+    document = check_json(run("status", "--format", "json", cwd=folder).stdout, "status")
+    new, old = document["campaigns"][0]["messages"]
+    assert (new["id"], new["planned"], new["sent"]) == ("opener", 4, 0)
+    assert (old["id"], old["tag"], old["planned"], old["sent"]) == ("ask", None, 0, 4)
+    assert "  ask " in run("status", cwd=folder).stdout
+
+
+def test_a_new_id_stops_an_old_checkout(folder: Path, run: Run) -> None:
+    """Once the ledger knows the new id, a job that runs an older commit does not text everyone under the old one."""
+    file = folder / "campaigns/pulse.yaml"
+    before = file.read_text(encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    rename_message(folder, is_declared=True)
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    file.write_text(before, encoding="utf-8")
+    applied = run("apply", "--auto-approve", cwd=folder)
+    assert applied.returncode == 1
+    assert applied.stderr.startswith("Error: the ledger knows the message 'ask' as 'opener' now\n")
