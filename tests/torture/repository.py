@@ -1,0 +1,153 @@
+"""A campaign repository whose audience is edited and whose records get lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+MESSAGES = ("ask", "hello", "nudge")
+_TEXTS = {
+    "ask": "[ask] How are you? {}",
+    "hello": "[hello] Dear {{{{ first_name }}}}, how are you? {}",
+    "nudge": "[nudge] Still there, {{{{ group }}}}? {}",
+}
+"""To everyone the same, to everyone another one, and the same to everyone of a group."""
+
+
+@dataclass(slots=True)
+class Audience:
+    """Whom the campaign texts, and what.
+
+    Attributes:
+        people: numbers; each stands for a phone and a name.
+        messages: ids.
+        has_one_tag: whether the messages share a project tag.
+        per_send: recipients a launch.
+        version: of the texts.
+    """
+
+    people: list[int]
+    messages: tuple[str, ...]
+    has_one_tag: bool
+    per_send: int
+    version: int = 0
+    removed: list[int] = field(default_factory=list)
+
+    def edit(self, rng: random.Random) -> None:
+        """Add people, remove some, put some back, or change their order or the size of a launch."""
+        match rng.choice(("add", "remove", "restore", "reorder", "regroup")):
+            case "add":
+                self.add(rng.randint(1, 5))
+            case "remove":
+                for person in rng.sample(self.people, min(3, len(self.people) - 1)):
+                    self.people.remove(person)
+                    self.removed.append(person)
+            case "restore":
+                self.people += self.removed
+                self.removed = []
+            case "reorder":
+                rng.shuffle(self.people)
+            case _:
+                self.per_send = rng.randint(1, 6)
+
+    def add(self, number: int) -> None:
+        """Add so many people who were never there."""
+        first = max(self.people + self.removed) + 1
+        self.people += range(first, first + number)
+
+    @property
+    def phones(self) -> list[str]:
+        """Their phones."""
+        return [phone_of(person) for person in self.people]
+
+
+def phone_of(person: int) -> str:
+    """Return a person's phone, E.164."""
+    return f"+1415555{person:04}"
+
+
+class Repository:
+    """The campaign's folder.
+
+    Args:
+        folder: where it is made.
+        audience: whom it texts.
+        base_url: of the service.
+        read_timeout_s: of the target.
+    """
+
+    def __init__(self, folder: Path, audience: Audience, base_url: str, read_timeout_s: float) -> None:
+        self.folder = folder
+        self.audience = audience
+        self.lockfile = folder / "campaigns" / "pulse.torture.lock.json"
+        self.lockfiles: list[bytes | None] = [None]
+        (folder / "campaigns" / "audience").mkdir(parents=True)
+        limits = {"concurrency": 4, "read_timeout": f"{read_timeout_s * 1000:.0f}ms"}
+        targets = {"torture": {"base_url": base_url, "limits": limits}}
+        document = {"version": 1, "default": "torture", "targets": targets}
+        (folder / "campaigns" / "targets.yaml").write_text(json.dumps(document), encoding="utf-8")
+        self.write()
+
+    def write(self) -> None:
+        """Write campaign and audience."""
+        audience = self.audience
+        rows = [f"{phone_of(p)},Ada {p},{'even' if p % 2 == 0 else 'odd'}" for p in audience.people]
+        table = "\n".join(("phone,first_name,group", *rows, ""))
+        (self.folder / "campaigns/audience/people.csv").write_text(table, encoding="utf-8")
+        messages = [
+            {
+                "id": message,
+                "tag": "pulse" if audience.has_one_tag else f"pulse-{message}",
+                "text": _TEXTS[message].format(f"({audience.version})"),
+            }
+            for message in audience.messages
+        ]
+        campaign = {
+            "version": 1,
+            "name": "pulse",
+            "recipients": [{"csv": "audience/people.csv"}],
+            "limits": {"recipients_per_send": audience.per_send},
+            "messages": messages,
+        }
+        # JSON is YAML.
+        (self.folder / "campaigns/pulse.yaml").write_text(json.dumps(campaign, indent=1), encoding="utf-8")
+
+    def clone(self, folder: Path) -> None:
+        """Check the campaign out a second time, as another machine does: without this one's state."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder / "campaigns", folder / "campaigns")
+
+    def read_lockfile(self) -> bytes | None:
+        """Return the lockfile's content, if there is one."""
+        return self.lockfile.read_bytes() if self.lockfile.exists() else None
+
+    def keep_lockfile(self) -> None:
+        """Remember this version of the lockfile."""
+        content = self.read_lockfile()
+        if content != self.lockfiles[-1]:
+            self.lockfiles.append(content)
+
+    def put_lockfile(self, content: bytes | None) -> bool:
+        """Put back a version of the lockfile, or none, and return whether it was another one."""
+        before = self.read_lockfile()
+        if content is None:
+            self.lockfile.unlink(missing_ok=True)
+        else:
+            self.lockfile.write_bytes(content)
+        return content != before
+
+    def forget_older_lockfiles(self) -> None:
+        """Let no version of the lockfile before this one come back."""
+        self.lockfiles = [self.read_lockfile()]
+
+    def list_guids(self) -> list[str]:
+        """Return the `project_launch_guid`s in the lockfile."""
+        content = self.read_lockfile()
+        launches = json.loads(content)["launches"] if content else []
+        return [launch["project_launch_guid"] for launch in launches]

@@ -1,0 +1,280 @@
+"""A service on a real socket that counts what it accepts, and goes wrong by a seeded schedule.
+
+It keeps the one promise that delivery rests on: what it accepts it lists, at the latest
+`ACCEPTS_LATE_S` and `Temper.lists_late_s` after the request came.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from tests.torture.door import Door
+from tests.torture.schedule import make_random
+
+if TYPE_CHECKING:
+    import random
+
+    from tests.torture.door import Answer
+
+READ_TIMEOUT_S = 0.3
+"""How long the runner waits for an answer; slow answers take longer."""
+ACCEPTS_LATE_S = 0.08
+"""How long after it has broken a connection the service may still accept what came over it."""
+
+SEND_FAULTS = (
+    "accepted, then dropped",
+    "accepted, then reset",
+    "accepted after the connection broke",
+    "accepted, answered 500",
+    "accepted, answered too late",
+    "accepted, half a body",
+    "accepted, no guid in the body",
+    "accepted, body is no JSON",
+    "dropped unaccepted",
+    "answered 500 unaccepted",
+    "answered 429",
+    "answered 503 with Retry-After",
+    "answered 400",
+    "answered 403",
+)
+LIST_FAULTS = ("list: dropped", "list: 500", "list: half a body", "list: too late", "list: order changed")
+
+_MESSAGE = re.compile(r"\[(\w+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """How a service misbehaves.
+
+    Attributes:
+        seed: of the schedule.
+        send_faults: the share of sends that meet a fault, from 0 to 1.
+        list_faults: the share of lists that meet one.
+        lists_late_s: the most seconds between accepting a launch and listing it.
+        page_size: the most records on a page.
+        skew_s: how far its clock is ahead of ours.
+    """
+
+    seed: int
+    send_faults: float
+    list_faults: float
+    lists_late_s: float
+    page_size: int
+    skew_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch that the service has accepted; it is listed from `listed_at`, in monotonic seconds."""
+
+    guid: str
+    definition: dict[str, Any]
+    phones: tuple[str, ...]
+    started: str
+    listed_at: float
+
+    @property
+    def message(self) -> str:
+        """The message's id, which stands in brackets in each of the harness's texts."""
+        found = _MESSAGE.search(self.definition["text"])
+        return found[1] if found else ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the campaign sent it, and not somebody else under the same tag."""
+        return bool(self.message)
+
+
+class Service:
+    """The service.
+
+    Args:
+        temper: how it misbehaves.
+
+    Attributes:
+        launches: what it has accepted.
+        faults: how often each fault was met by a request.
+        door: where requests come in.
+    """
+
+    def __init__(self, temper: Temper) -> None:
+        self.launches: list[Launch] = []
+        self.faults: Counter[str] = Counter()
+        self._temper = temper
+        self._is_calm = False
+        self._due: list[str] = []
+        self._lock = threading.Lock()
+        self._sends = self._lists = 0
+        self._order = 0
+        self._hidden: set[str] = set()
+        self._late: list[threading.Timer] = []
+        self.door = Door(self)
+        self.door.open()
+
+    def calm(self) -> None:
+        """Behave from now on; what is accepted is still listed late."""
+        self._is_calm = True
+        self._due.clear()
+
+    def plan_faults(self, faults: list[str]) -> None:
+        """Meet the next sends with these faults of `SEND_FAULTS`, whatever the schedule says."""
+        self._due += faults
+
+    def come_to_rest(self) -> None:
+        """Wait until everything that was accepted, or will be, is listed."""
+        for timer in self._late:
+            timer.join()
+        last = max((launch.listed_at for launch in self.launches), default=0.0)
+        time.sleep(max(0.0, last - time.monotonic()))
+
+    def count_texts(self) -> Counter[tuple[str, str]]:
+        """Return how often each phone was texted each message."""
+        with self._lock:
+            return Counter((launch.message, phone) for launch in self.launches for phone in launch.phones)
+
+    def accept(self, body: dict[str, Any]) -> str:
+        """Text the phones, and return the launch's guid."""
+        with self._lock:
+            number = len(self.launches)
+            rng = make_random(self._temper.seed, "launch", number)
+            launch = Launch(
+                guid=str(UUID(int=rng.getrandbits(128), version=4)),
+                definition={name: body[name] for name in sorted(body, reverse=True) if name != "phone"},
+                phones=tuple(body["phone"]),
+                started=_write_moment(self._temper.skew_s),
+                listed_at=time.monotonic() + rng.uniform(0, self._temper.lists_late_s),
+            )
+            self.launches.append(launch)
+            return launch.guid
+
+    def _accept_later(self, body: dict[str, Any]) -> None:
+        timer = threading.Timer(ACCEPTS_LATE_S, self.accept, [body])
+        self._late.append(timer)
+        timer.start()
+
+    def take_send(self, body: dict[str, Any]) -> Answer | str:
+        """Meet one POST: return the answer, or how the connection ends without one."""
+        with self._lock:
+            self._sends += 1
+            rng = make_random(self._temper.seed, "send", self._sends)
+            fault = self._take_due() or self._choose(rng, self._temper.send_faults, SEND_FAULTS)
+        if fault is None:
+            return _answer(201, {"project_launch_guid": self.accept(body)})
+        if fault == "accepted after the connection broke":
+            self._accept_later(body)
+            return "reset"
+        if fault.startswith("accepted"):
+            return _spoil(fault, json.dumps({"project_launch_guid": self.accept(body)}).encode())
+        if fault == "dropped unaccepted":
+            return "drop"
+        status = int(re.findall(r"\d+", fault)[0])
+        waits = {"Retry-After": rng.choice(("0", "0", "1"))} if status in (429, 503) else {}
+        return status, waits, b'{"error": "no"}'
+
+    def take_list(self, query: dict[str, str]) -> Answer | str:
+        """Meet one GET of the stats."""
+        with self._lock:
+            self._lists += 1
+            rng = make_random(self._temper.seed, "list", self._lists)
+            fault = self._choose(rng, self._temper.list_faults, LIST_FAULTS)
+            if fault == "list: order changed":
+                self._order += 1
+            page = self._make_page(query)
+        if fault in (None, "list: order changed"):
+            return _answer(200, page)
+        return _spoil(fault, json.dumps(page).encode())
+
+    def find_stat(self, guid: str) -> Answer:
+        """Meet one GET of one launch."""
+        with self._lock:
+            found = [launch for launch in self._listed() if launch.guid == guid]
+            return _answer(200, _make_stat(found[0])) if found else (404, {}, b"{}")
+
+    def _choose(self, rng: random.Random, share: float, faults: tuple[str, ...]) -> str | None:
+        if self._is_calm or rng.random() >= share:
+            return None
+        fault = rng.choice(faults)
+        self.faults[fault] += 1
+        return fault
+
+    def _take_due(self) -> str | None:
+        if not self._due:
+            return None
+        fault = self._due.pop(0)
+        self.faults[fault] += 1
+        return fault
+
+    def _listed(self) -> list[Launch]:
+        now = time.monotonic()
+        hidden = {launch.guid for launch in self.launches if launch.listed_at > now}
+        self.faults["listed late"] += len(hidden - self._hidden)
+        self._hidden |= hidden
+        return [launch for launch in self.launches if launch.guid not in hidden]
+
+    def _make_page(self, query: dict[str, str]) -> dict[str, Any]:
+        tag = query.get("project_tag")
+        listed = [launch for launch in self._listed() if tag in (None, launch.definition["tag"])]
+        make_random(self._temper.seed, "order", self._order).shuffle(listed)
+        limit = min(int(query.get("limit", "20")), self._temper.page_size)
+        offset = int(query.get("offset", "0"))
+        usage = {"name": "torture", "price_usd": "0.00", "renders": {"max": 10**6, "used": len(listed)}}
+        return {
+            "meta": {
+                "limit": limit,
+                "offset": offset,
+                "total_count": len(listed),
+                "next": "",
+                "previous": None,
+                "plan": usage,
+            },
+            "objects": [_make_stat(launch) for launch in listed[offset : offset + limit]],
+        }
+
+
+def _spoil(fault: str, content: bytes) -> Answer | str:
+    """Return what becomes of the answer to a request that was accepted."""
+    if fault.endswith("too late"):
+        time.sleep(READ_TIMEOUT_S * 1.5)
+    half = {"Content-Length": str(len(content))}, content[: len(content) // 2]
+    endings: dict[str, Answer | str] = {
+        "dropped": "drop",
+        "reset": "reset",
+        "500": (500, {}, b"oops"),
+        "half a body": (201, *half),
+        "no guid in the body": (200, {}, b"{}"),
+        "body is no JSON": (200, {}, b"<html>thank you</html>"),
+        "too late": (201, {}, content),
+    }
+    return next(answer for ending, answer in endings.items() if fault.endswith(ending))
+
+
+def _answer(status: int, data: dict[str, Any]) -> Answer:
+    return status, {}, json.dumps(data).encode()
+
+
+def _write_moment(skew_s: float) -> str:
+    moment = datetime.now(UTC) + timedelta(seconds=skew_s)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds")
+
+
+def _make_stat(launch: Launch) -> dict[str, Any]:
+    counts = ("active_sessions", "messages", "questions", "queued_sessions", "results")
+    session = {"created": launch.started, "from": "+14155550000", "method": "SMS", "status": "COMPLETE"}
+    return {
+        **{f"num_{name}": 0 for name in counts},
+        "num_complete_sessions": len(launch.phones),
+        "num_renders": len(launch.phones),
+        "project_definition": launch.definition,
+        "project_launch_guid": launch.guid,
+        "project_launch_start": launch.started,
+        "project_tag": launch.definition["tag"],
+        "sessions": [{**session, "to": phone, "sub_status": None} for phone in reversed(launch.phones)],
+    }

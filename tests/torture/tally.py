@@ -1,0 +1,88 @@
+"""What scenarios add up to, and how it is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.torture.repository import Repository
+    from tests.torture.service import Service
+
+
+@dataclass(slots=True)
+class Tally:
+    """What scenarios add up to.
+
+    Attributes:
+        faults: how often each was met.
+        commands: processes that ran.
+        accepted: texts that the service accepted.
+        twice: texts beyond the first one of the same message to the same phone.
+        skipped: texts that a recipient should have got and didn't.
+        violations: what is wrong, with the seed to see it again.
+    """
+
+    faults: Counter[str] = field(default_factory=Counter)
+    commands: int = 0
+    accepted: int = 0
+    twice: int = 0
+    skipped: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Add another one."""
+        self.faults += other.faults
+        self.commands += other.commands
+        self.accepted += other.accepted
+        self.twice += other.twice
+        self.skipped += other.skipped
+        self.violations += other.violations
+
+    def judge(self, service: Service, repository: Repository) -> None:
+        """Compare, after everything has come to rest, what was accepted with what was due and is recorded."""
+        texts = service.count_texts()
+        audience = repository.audience
+        twice = [text for text, count in texts.items() if count > 1]
+        due = [(message, phone) for message in audience.messages for phone in audience.phones]
+        skipped = [text for text in due if text not in texts]
+        self.accepted += texts.total()
+        self.twice += sum(texts[text] - 1 for text in twice)
+        self.skipped += len(skipped)
+        self.faults += service.faults
+        recorded = repository.list_guids()
+        # Of launches to people who are no longer in the audience nothing is asked.
+        phones = set(audience.phones)
+        due_guids = {item.guid for item in service.launches if item.is_ours and phones & set(item.phones)}
+        accepted = {launch.guid for launch in service.launches if launch.is_ours}
+        self._note("texted twice", twice)
+        self._note("skipped", skipped)
+        self._note("accepted, not in the lockfile", due_guids - set(recorded))
+        self._note("in the lockfile, not accepted", set(recorded) - accepted)
+        self._note("in the lockfile twice", [g for g, n in Counter(recorded).items() if n > 1])
+
+    def _note(self, what: str, which: Iterable[object]) -> None:
+        found = sorted(map(str, which))
+        if found:
+            self.violations.append(f"{what}: {len(found)}, first: {found[0]}")
+
+    def describe(self, name: str) -> str:
+        """Return it in words.
+
+        Args:
+            name: of the ledger.
+        """
+        lines = [f"{name}: {self.faults.total():,} faults in {self.commands:,} runs of the program"]
+        lines += [f"  {number:6,}  {kind}" for kind, number in self.faults.most_common()]
+        lines += [f"  {self.sum_up()}", *self.violations]
+        return "\n".join(lines)
+
+    def sum_up(self) -> str:
+        """Return what became of the recipients, in a line."""
+        return (
+            f"texts accepted: {self.accepted:,}, texted twice: {self.twice:,}, "
+            f"skipped: {self.skipped:,}, violations: {len(self.violations):,}"
+        )
