@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format clean help
+.PHONY: demo test lint format torture bench clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -20,6 +20,13 @@ lint: $(VENV)/.installed-dev ## check style and types
 format: $(VENV)/.installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+torture: $(VENV)/.installed-dev ## kill and mislead the runner 1,000 times on each kind of ledger
+	@$(BIN)/python -m tests.torture $(if $(seed),--seed $(seed))
+
+bench: $(VENV)/.installed-dev ## measure how fast it sends, as ratios (wrk and gcc are used where they are installed)
+	@$(BIN)/python -m tests.benchmarks.delivery
+	@$(BIN)/python -m tests.benchmarks.cost
 
 clean: ## remove what was built and installed here, and the sandbox's data
 	rm -rf $(VENV) .runner build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -38,5 +45,5 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,test,lint]'
 	@touch $@ $(VENV)/.installed
