@@ -10,6 +10,7 @@ from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.cli.workspace import utc_now
 from runner.deliver.preflight import Preflight, PreflightSummary, describe_foreign
 from runner.deliver.settle import Settler, SettleSummary
+from runner.deliver.subject import Subject
 
 if TYPE_CHECKING:
     import threading
@@ -81,16 +82,7 @@ class Inquiry:
         Raises:
             ServiceError: the service cannot be asked.
         """
-        campaign_id, key = item.record.require_entered()
-        preflight = Preflight(
-            ledger=self._ledger,
-            client=self._open_client(),
-            target=self._workspace.target.name,
-            campaign_id=campaign_id,
-            campaign=item.campaign.name,
-            key=key,
-            now=utc_now,
-        )
+        preflight = Preflight(self._describe(item.campaign, item.record))
         sending = [message.tag for message in item.plan.messages if message.to_send]
         found = preflight.check(item.planner, sending)
         if not self._said.issuperset(found.foreign):
@@ -116,16 +108,21 @@ class Inquiry:
         return True
 
     def _make_settler(self, campaign: Campaign, record: Record) -> Settler:
-        campaign_id, key = record.require_entered()
         return Settler(
+            self._describe(campaign, record),
+            window_s=self._window_s,
+            wait=lambda seconds: self._wait(campaign, seconds, "launches of unknown outcome"),
+        )
+
+    def _describe(self, campaign: Campaign, record: Record) -> Subject:
+        campaign_id, key = record.require_entered()
+        return Subject(
             ledger=self._ledger,
             client=self._open_client(),
             target=self._workspace.target.name,
             campaign_id=campaign_id,
             campaign=campaign.name,
             key=key,
-            window_s=self._window_s,
-            wait=lambda seconds: self._wait(campaign, seconds, "launches of unknown outcome"),
             now=utc_now,
         )
 

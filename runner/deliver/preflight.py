@@ -15,21 +15,18 @@ from typing import TYPE_CHECKING
 from runner.deliver.match import CLOCK_SKEW, is_same_definition, parse_moment
 from runner.deliver.settle import write_moment
 from runner.ledger.entry import enter_adopted
-from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord
 from runner.ledger.unsettled import count_claimed, list_claimed
 from runner.service.listing import list_launches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
     from runner.campaign.model import Message
     from runner.campaign.payload import Payload
-    from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.deliver.subject import Subject
     from runner.plan.planner import Planner
-    from runner.service.client import ServiceClient
     from runner.service.model import StatRecord
 
 
@@ -65,33 +62,11 @@ class Preflight:
     """Compares the service's launches with the record of one campaign. The caller holds its lock.
 
     Args:
-        ledger: where adopted launches go.
-        client: the service.
-        target: the target's name.
-        campaign_id: the ledger's number of the campaign.
-        campaign: its name.
-        key: the key of its fingerprints.
-        now: returns UTC, ISO 8601.
+        subject: the campaign.
     """
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        client: ServiceClient,
-        target: str,
-        campaign_id: int,
-        campaign: str,
-        key: FingerprintKey,
-        now: Callable[[], str],
-    ) -> None:
-        self._ledger = ledger
-        self._client = client
-        self._target = target
-        self._campaign_id = campaign_id
-        self._campaign = campaign
-        self._key = key
-        self._now = now
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
 
     def check(self, planner: Planner, tags: Iterable[str]) -> PreflightSummary:
         """Adopt what the service knows and the record doesn't.
@@ -110,7 +85,7 @@ class Preflight:
         planned = planner.find_payloads({phone for stat in unclaimed for phone in stat.recipients})
         adopted, foreign = [], []
         reached: set[tuple[str, str]] = set()
-        with self._ledger.writing() as connection:
+        with self._subject.ledger.writing() as connection:
             for stat in unclaimed:
                 found = _find_message(stat, planned, reached)
                 if found is None:
@@ -120,27 +95,29 @@ class Preflight:
                 message, payload = found
                 reached |= {(message.id, phone) for phone in stat.recipients}
                 record = self._record(stat, message, payload)
-                enter_adopted(connection, self._campaign_id, record, stat.project_definition)
+                enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
         return _sum_up(adopted, foreign, planned)
 
     def _list_unclaimed(self, tag: str) -> list[StatRecord]:
-        with self._ledger.reading() as connection:
-            known = count_claimed(connection, self._target, tag)
-            claimed = list_claimed(connection, self._target)
+        ledger, client, target = self._subject.ledger, self._subject.client, self._subject.target
+        with ledger.reading() as connection:
+            known = count_claimed(connection, target, tag)
         # Fewer are no good news either: among them may be one that is not on record.
-        if self._client.count_launches(tag) == known:
+        if client.count_launches(tag) == known:
             return []
-        return [stat for stat in list_launches(self._client, tag) if stat.project_launch_guid not in claimed]
+        with ledger.reading() as connection:
+            claimed = list_claimed(connection, target)
+        return [stat for stat in list_launches(client, tag) if stat.project_launch_guid not in claimed]
 
     def _record(self, stat: StatRecord, message: Message, payload: Payload) -> LaunchRecord:
-        fingerprints = tuple(sorted({self._key.fingerprint(self._campaign, p) for p in stat.recipients}))
+        fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))
         return LaunchRecord(
             message=message.id,
-            key=launch_key(self._key.lasting_name(self._campaign), message.id, payload.digest, fingerprints),
+            key=self._subject.name_launch(message.id, payload.digest, fingerprints),
             tag=message.tag,
             payload_digest=payload.digest,
             project_launch_guid=stat.project_launch_guid,
-            sent_at=write_moment(stat.project_launch_start, self._now()),
+            sent_at=write_moment(stat.project_launch_start, self._subject.now()),
             recipients=fingerprints,
         )
 

@@ -17,13 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runner.deliver.match import Candidate
-    from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.deliver.subject import Subject
     from runner.ledger.model import Unsettled
-    from runner.service.client import ServiceClient
 
-DEFAULT_SETTLE_WINDOW_S = 60.0
-"""Seconds after which a launch that the service does not list was not sent."""
 ABSENT = "the service did not list it in two full lists"
 
 
@@ -48,40 +44,16 @@ class Settler:
     """Settles the launches of one campaign. The caller holds the campaign's lock.
 
     Args:
-        ledger: where outcomes go.
-        client: the service.
-        target: the target's name.
-        campaign_id: the ledger's number of the campaign.
-        campaign: its name.
-        key: the key of its fingerprints.
+        subject: the campaign.
         window_s: the settle window, in seconds.
         wait: waits for so many seconds; returns whether the run was told to stop meanwhile. It must
             not trust a clock that can be set: the window is what keeps people from being texted twice.
-        now: returns UTC, ISO 8601.
     """
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        client: ServiceClient,
-        target: str,
-        campaign_id: int,
-        campaign: str,
-        key: FingerprintKey,
-        window_s: float,
-        wait: Callable[[float], bool],
-        now: Callable[[], str],
-    ) -> None:
-        self._ledger = ledger
-        self._client = client
-        self._target = target
-        self._campaign_id = campaign_id
-        self._campaign = campaign
-        self._key = key
+    def __init__(self, subject: Subject, *, window_s: float, wait: Callable[[float], bool]) -> None:
+        self._subject = subject
         self._window_s = window_s
         self._wait = wait
-        self._now = now
 
     def settle(self) -> SettleSummary:
         """Find out what became of every launch whose outcome is not known.
@@ -105,30 +77,30 @@ class Settler:
 
     def judge(self) -> list[Verdict]:
         """Return what one full list says of each unsettled launch, and change nothing."""
-        with self._ledger.reading() as connection:
-            launches = list_unsettled(connection, self._campaign_id)
-            claimed = list_claimed(connection, self._target)
+        with self._subject.ledger.reading() as connection:
+            launches = list_unsettled(connection, self._subject.campaign_id)
+            claimed = list_claimed(connection, self._subject.target)
         return judge_launches(launches, self._list_candidates(launches, claimed)) if launches else []
 
     def _list_candidates(self, launches: Sequence[Unsettled], claimed: set[str]) -> list[Candidate]:
         tags = sorted({launch.tag for launch in launches})
-        listed = [stat for tag in tags for stat in list_launches(self._client, tag)]
-        return make_candidates(listed, claimed, lambda phone: self._key.fingerprint(self._campaign, phone))
+        listed = [stat for tag in tags for stat in list_launches(self._subject.client, tag)]
+        return make_candidates(listed, claimed, self._subject.fingerprint)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
         if matches:
-            with self._ledger.writing() as connection:
+            with self._subject.ledger.writing() as connection:
                 for launch, stat in matches:
-                    at = write_moment(stat.project_launch_start, self._now())
+                    at = write_moment(stat.project_launch_start, self._subject.now())
                     adopt_launch(connection, launch.id, stat.project_launch_guid, at)
         return {launch.key: stat.project_launch_guid for launch, stat in matches}
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
         if launches:
-            with self._ledger.writing() as connection:
+            with self._subject.ledger.writing() as connection:
                 for launch in launches:
-                    release_launch(connection, launch.id, self._now(), ABSENT)
+                    release_launch(connection, launch.id, self._subject.now(), ABSENT)
 
 
 def write_moment(started: str, otherwise: str) -> str:
