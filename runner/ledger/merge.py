@@ -36,12 +36,10 @@ class MergedText:
         head: the values that each line outside the launches gives its name, in order; more than one means
             that the sides disagree.
         launches: every launch's line, parsed; one that both sides have comes twice.
-        had_markers: whether git left its conflict markers in the file.
     """
 
     head: dict[str, list[Any]] = field(default_factory=dict)
     launches: list[dict[str, Any]] = field(default_factory=list)
-    had_markers: bool = False
 
 
 def dump_line(value: Any) -> str:
@@ -60,7 +58,7 @@ def read_merged(text: str) -> MergedText | None:
     # A file that was cut off has lines of ours as well: it must have its ends.
     if None in kept or kept[:1] != ["{"] or kept[-2:] != ["}", ""]:
         return None
-    merged = MergedText(had_markers=len(kept) != len(lines))
+    merged = MergedText()
     for line in kept[:-1]:
         if line is None or not _take_line(merged, line):
             return None
