@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import trustme
 
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
@@ -16,6 +17,7 @@ from runner.service.target import Credentials, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 USERNAME = "ada@example.com"
 API_KEY = "a&b=c/ü+%"
@@ -154,3 +156,17 @@ def make_stat() -> Callable[..., dict[str, Any]]:
         }
 
     return make
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Who vouches for the certificates of these tests."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def bundle(authority: trustme.CA, tmp_path: Path) -> str:
+    """The authority's own certificate, as a file."""
+    file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return str(file)

@@ -46,20 +46,6 @@ def connect() -> Iterator[Connect]:
         connection.close()
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Who vouches for the certificates of these tests."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Path) -> str:
-    """The authority's own certificate, as a file."""
-    file = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(file))
-    return str(file)
-
-
 def make_context(certificate: trustme.LeafCert) -> ssl.SSLContext:
     """Return what a server needs to speak TLS with a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

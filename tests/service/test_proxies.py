@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-import trustme
 
 from runner.errors import ConfigurationError
 from runner.service.client import ServiceClient
@@ -18,7 +17,8 @@ from tests.service.wire import ForwardProxy, WireServer, echo, write_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+    import trustme
 
     from tests.service.wire import Message
 
@@ -39,20 +39,6 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Who vouches for the certificates of these tests."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Path) -> str:
-    """The authority's own certificate, as a file."""
-    file = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(file))
-    return str(file)
 
 
 @pytest.fixture
