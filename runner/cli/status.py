@@ -174,13 +174,12 @@ def _count(
     counts: _Counts | None,
 ) -> dict[str, Any]:
     totals = None if counts is None else counts.totals.get(message, MessageTotals(message))
-    sent = len(record.known.sent.get(message, ())) if record is not None else None
-    unresolved = totals and totals.unresolved
-    if totals is not None:
-        # The lockfile may know of launches that this machine's ledger doesn't.
-        sent = max(totals.sent, sent or 0)
-        if record is not None:
-            unresolved = len(record.known.unresolved.get(message, ()))
+    sent, unresolved = totals and totals.sent, totals and totals.unresolved
+    if record is not None:
+        # Both as of one moment, whatever a run does meanwhile. The lockfile may also know of launches
+        # that this machine's ledger doesn't; only the ledger knows what is unresolved.
+        sent = len(record.known.sent.get(message, ()))
+        unresolved = totals and len(record.known.unresolved.get(message, ()))
     return {
         "id": message,
         "tag": tag,

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DatabaseError
 
 from runner.errors import LedgerError
-from runner.ledger.engine import find_sqlite_file, hint_for, open_engine, parse_url
+from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
 from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE, info, metadata
 
 if TYPE_CHECKING:
@@ -96,16 +96,16 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a connection that only reads.
+        """Yield a connection that only reads, one snapshot for the whole block.
 
         Raises:
             LedgerError: the database cannot be read.
         """
         with self._translated(), self._engine.connect() as connection:
             if self.file is not None:
-                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+                yield connection.execution_options(**SQLITE_READING)
             else:
-                # One snapshot for the whole block. A transaction, too: rows come in portions only within one.
+                # A transaction, too: rows come in portions only within one.
                 yield connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )

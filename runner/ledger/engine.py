@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # The library's words about a connection that broke come on top of ours.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL + 1)
 
+SQLITE_READING = {"ledger_reading": True}
+"""The execution options of an SQLite connection whose transactions only read."""
 _BUSY_TIMEOUT_S = 30
 _POSTGRES_DRIVER = "postgresql+psycopg"
 _POSTGRES_NAMES = ("postgresql", "postgres", _POSTGRES_DRIVER)
@@ -126,7 +128,7 @@ def _open_file(url: str, file: Path) -> Engine:
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
         raise _unusable_url() from None
     event.listen(engine, "connect", _configure_sqlite)
-    event.listen(engine, "begin", _begin_immediately)
+    event.listen(engine, "begin", _begin)
     return engine
 
 
@@ -171,10 +173,11 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_immediately(connection: Connection) -> None:
-    # A transaction that turns from reading to writing can fail half-way; this one waits at its start.
-    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        # A transaction that turns from reading to writing can fail half-way; this one waits at its start.
+        connection.exec_driver_sql("BEGIN" if options.get("ledger_reading") else "BEGIN IMMEDIATE")
 
 
 def _configure_postgres(connection: Any, _record: object) -> None:

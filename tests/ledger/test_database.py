@@ -13,6 +13,8 @@ from sqlalchemy import update
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
+from runner.ledger.deliveries import count_states, record_outcomes
+from runner.ledger.model import Outcome
 from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE, info
 
 if TYPE_CHECKING:
@@ -104,6 +106,21 @@ def test_a_block_that_fails_keeps_nothing(ledger: Ledger) -> None:
         fail()
     with ledger.reading() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM campaigns").scalar() == 0
+
+
+def test_a_block_that_reads_sees_one_moment(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """What another writes meanwhile is seen by the next block, not by this one, and nobody waits."""
+    record = make_record("one", 1)
+    (launch,) = deliver(record, state="intent")
+    with ledger.reading() as connection:
+        before = count_states(connection, 1)
+        with ledger.writing() as other:
+            record_outcomes(other, [Outcome(launch, "sent", record.sent_at, record.project_launch_guid)])
+        assert count_states(connection, 1) == before == {("ask", "intent"): 1}
+    with ledger.reading() as connection:
+        assert count_states(connection, 1) == {("ask", "sent"): 1}
 
 
 def test_it_exists_once_it_was_prepared(sqlite_file: Path) -> None:
