@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,12 +159,24 @@ def _unusable_url() -> LedgerError:
 def _create_private_file(file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+        _create_unless_there(file)
     except OSError as error:
         raise LedgerError(
             f"the ledger {file} cannot be opened: {error.strerror}",
             hint="check that this user may write there, or name another place with --ledger",
         ) from None
+
+
+def _create_unless_there(file: Path) -> None:
+    # One that is there is not opened: closing it again would drop the locks of every connection that this
+    # process has to it (fcntl(2)), and other processes would take the database for unused.
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(file, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
+COUNT_LAUNCHES = """
+import sys
+from sqlalchemy import func, select
+from runner.ledger.database import Ledger
+from runner.ledger.tables import launches
+with Ledger(sys.argv[1]) as ledger, ledger.reading() as connection:
+    print(connection.execute(select(func.count()).select_from(launches)).scalar_one())
+"""
 WRONG_URL = "the ledger's URL is not one that can be used here"
 URL_HINT = "as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…"
 MOVE_AWAY = "move it away and run again: the ledger is filled from the lockfiles"
@@ -121,6 +131,19 @@ def test_a_block_that_reads_sees_one_moment(
         assert count_states(connection, 1) == before == {("ask", "intent"): 1}
     with ledger.reading() as connection:
         assert count_states(connection, 1) == {("ask", "sent"): 1}
+
+
+def test_opening_again_keeps_what_others_see(
+    sqlite_ledger: Ledger, sqlite_file: Path, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """A second ledger of this process comes and goes, another process too, and every launch is still there."""
+    elsewhere = [sys.executable, "-c", COUNT_LAUNCHES, f"sqlite:///{sqlite_file}"]
+    deliver(make_record("one", 1), into=sqlite_ledger)
+    with Ledger(f"sqlite:///{sqlite_file}") as again:
+        again.check_version()
+    assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
+    deliver(make_record("two", 2), into=sqlite_ledger)
+    assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"
 
 
 def test_it_exists_once_it_was_prepared(sqlite_file: Path) -> None:
