@@ -1,0 +1,147 @@
+"""Results find their way to webhooks, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from runner.sandbox.definition import read_send
+from runner.sandbox.listing import Listing
+from runner.sandbox.model import Plan
+from runner.sandbox.store import open_store
+from runner.sandbox.web.server import running_service
+from runner.sandbox.webhooks.queue import Patience, WebhookQueue, count_webhooks
+from runner.sandbox.webhooks.sender import WebhookSender
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.sandbox.service import Service
+    from runner.sandbox.store import Store
+
+ADA, BOB = "+14155550101", "+14155550102"
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+HASTY = Patience(tries=3, timeout=timedelta(seconds=1), first_wait=timedelta(milliseconds=1))
+
+
+def ask(service: Service, url: str, *phones: str) -> None:
+    """Ask a choice and a freeform question, both with a webhook, and one without."""
+    questions = [
+        {"text": "Colour?", "tag": "colour", "responses": ["Red", "Blue"], "webhook": url},
+        {"text": "Why?", "tag": "why", "webhook": url},
+        {"text": "Sure?", "tag": "sure"},
+    ]
+    request = read_send(json.dumps({"questions": questions, "phone": list(phones)}).encode())
+    service.send(request.definition, request.phones, NOON)
+
+
+def answer(service: Service, *phones: str) -> None:
+    for phone in phones:
+        for text in ("mauve", "blue", "calm ☕", "yes"):
+            service.receive(phone, text, NOON)
+
+
+def send_webhooks(store: Store, count: int, patience: Patience = HASTY) -> None:
+    """Run a sender until so many webhooks are delivered or given up."""
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        sending = asyncio.create_task(WebhookSender(store, patience=patience).run(stop))
+        ends = time.monotonic() + 15
+        while count_settled(store) < count and time.monotonic() < ends:  # noqa: ASYNC110  the store tells nobody
+            await asyncio.sleep(0.01)
+        stop.set()
+        await sending
+
+    asyncio.run(run())
+    assert count_settled(store) == count
+
+
+def count_settled(store: Store) -> int:
+    return sum(count for state, count in count_webhooks(store).items() if state != "WAITING")
+
+
+def list_problems(store: Store) -> list[tuple[str, int, str | None]]:
+    return list(store.connection.execute("SELECT state, tries, problem FROM webhook ORDER BY id"))
+
+
+def test_each_result_is_posted_to_its_question(domain: Service, hook: Any) -> None:
+    """A webhook gets the result's fields and numeric_response; invalid answers and other questions tell nobody."""
+    ask(domain, hook.url, ADA)
+    answer(domain, ADA)
+    send_webhooks(domain.store, 2)
+    results = Listing(domain.store, plan=Plan()).list_results({}, 10, 0).records
+    bodies = sorted((body for _, _, body in hook.requests), key=lambda body: str(body["question_tag"]))
+    assert bodies == [{**results[0], "numeric_response": "2"}, {**results[1], "numeric_response": None}]
+    assert bodies[0]["result_response"] == "Blue"
+    assert count_webhooks(domain.store) == {"DELIVERED": 2}
+
+
+def test_running_service_sends_what_other_processes_record(db: Path, domain: Service, hook: Any) -> None:
+    """A service that is running sends results to their webhooks as they are recorded, by whomever."""
+    with running_service(db):
+        ask(domain, hook.url, ADA)
+        answer(domain, ADA)
+        hook.wait(2)
+
+
+def test_failed_tries_are_repeated(domain: Service, hook: Any) -> None:
+    """A receiver that fails at first gets the result in the end."""
+    ask(domain, hook.url, ADA)
+    domain.receive(ADA, "red", NOON)
+    hook.answers = [500, 302]
+    send_webhooks(domain.store, 1)
+    assert [body["result_response"] for _, _, body in hook.requests] == ["Red"] * 3
+    assert list_problems(domain.store) == [("DELIVERED", 3, None)]
+
+
+def test_sender_gives_up_and_says_so(domain: Service, hook: Any) -> None:
+    """After its tries a webhook is given up; the store says why, and the result stays."""
+    ask(domain, hook.url, ADA)
+    domain.receive(ADA, "red", NOON)
+    hook.answers = [503] * 10
+    send_webhooks(domain.store, 1)
+    assert list_problems(domain.store) == [("FAILED", 3, "answered 503")]
+    assert len(hook.requests) == 3
+    assert Listing(domain.store, plan=Plan()).list_results({}, 10, 0).total_count == 1
+
+
+def test_foreign_host_is_given_up_at_once(domain: Service) -> None:
+    """A webhook that leads beyond loopback is not tried again."""
+    ask(domain, "http://192.0.2.1:9/hook", ADA)
+    domain.receive(ADA, "red", NOON)
+    send_webhooks(domain.store, 1)
+    assert list_problems(domain.store) == [("FAILED", 1, "the host is neither on loopback nor allowed")]
+
+
+def test_slow_receiver_keeps_nobody_waiting(domain: Service, hook: Any) -> None:
+    """While one receiver hangs the others get theirs; what it was being sent is due again after a stop, and not counted."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        ask(domain, f"http://127.0.0.1:{silent.getsockname()[1]}/", ADA)
+        ask(domain, hook.url, BOB)
+        answer(domain, ADA, BOB)
+        send_webhooks(domain.store, 2, Patience(timeout=timedelta(minutes=5)))
+    assert len(hook.requests) == 2
+    assert count_webhooks(domain.store) == {"DELIVERED": 2, "WAITING": 2}
+    again = WebhookQueue(domain.store, Patience()).claim(5, datetime.now(UTC))
+    assert [webhook.tries for webhook in again] == [1, 1]
+
+
+def test_two_services_share_the_work(db: Path, domain: Service, hook: Any) -> None:
+    """Services on one file send each result once, as long as none of them dies."""
+    phones = [f"+1415556{number:04d}" for number in range(40)]
+    ask(domain, hook.url, *phones)
+    with running_service(db), running_service(db):
+        answer(domain, *phones)
+        hook.wait(80)
+        with closing(open_store(db)) as store:
+            ends = time.monotonic() + 15
+            while count_settled(store) < 80 and time.monotonic() < ends:
+                time.sleep(0.02)
+    assert len(hook.requests) == 80
+    assert len({body["result_guid"] for _, _, body in hook.requests}) == 80
