@@ -210,7 +210,7 @@ class Workspace:
             return
         # Imported here: only the sandbox's users pay for a web server.
         from runner.sandbox.errors import SandboxError
-        from runner.sandbox.server import running_service
+        from runner.sandbox.web.server import running_service
 
         try:
             with running_service(make_sandbox_database()) as service:

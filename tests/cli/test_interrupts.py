@@ -161,7 +161,10 @@ def test_the_settle_window_is_interrupted(folder: Path, run: Run, number: signal
         folder / ".runner/ledger.sqlite",
         "UPDATE launches SET state = 'unknown', project_launch_guid = NULL, outcome_at = NULL",
     )
-    edit(folder / ".runner/sandbox/service.sqlite", "UPDATE launch SET project_tag = 'unlisted' WHERE id = 1")
+    edit(
+        folder / ".runner/sandbox/service.sqlite",
+        "UPDATE launch SET project_tag = 'unlisted' WHERE id = (SELECT max(id) FROM launch)",
+    )
     (folder / LOCKFILE).unlink()
     with started(
         folder, "apply", "--auto-approve", "--settle-window", "600s", until="pulse: waiting 600 s"

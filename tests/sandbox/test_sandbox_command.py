@@ -23,13 +23,14 @@ from runner.sandbox.store import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+PHONES = ("+14155550101", "+14155550102")
 RUN = "from runner.cli.sandbox import command; command()"
 
 
-def launch(db: Path) -> None:
+def launch(db: Path, *phones: str) -> None:
     definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
     with closing(open_store(db)) as store:
-        Service(store).send(definition, ["+14155550101", "+14155550102"], datetime.now(UTC))
+        Service(store).send(definition, phones or PHONES, datetime.now(UTC))
 
 
 @pytest.mark.parametrize(("options", "api_key"), [(["--api-key", "k1"], "k1"), ([], "k2")])
@@ -60,7 +61,8 @@ def test_simulate_gives_json(db: Path) -> None:
     result = CliRunner().invoke(command, arguments, catch_exceptions=False)
     document = json.loads(result.stdout)
     assert next(iter(document.items())) == ("format_version", "1.0")
-    assert datetime.fromisoformat(document.pop("ended")).tzinfo is not None
+    started, ended = (datetime.fromisoformat(document.pop(name)) for name in ("started", "ended"))
+    assert ended > started > datetime.min.replace(tzinfo=UTC)
     assert document == {
         "format_version": "1.0",
         "participants": 2,
@@ -69,6 +71,7 @@ def test_simulate_gives_json(db: Path) -> None:
         "invalid_answers": 0,
         "results": 2,
         "sessions_completed": 2,
+        "opted_out": 0,
     }
 
 
@@ -80,8 +83,19 @@ def test_simulate_tells_people(db: Path) -> None:
     assert said[0] == (
         "2 participants were being asked: 2 answered, 0 said nothing.\n"
         "2 results recorded, 0 invalid answers, 2 sessions completed.\n"
+        "That took them 11m59s: the sandbox's clock has moved on to then.\n"
     )
     assert said[1] == "Nobody is being asked anything.\n"
+
+
+def test_simulate_knows_one_from_many(db: Path) -> None:
+    """One is said otherwise than several."""
+    launch(db, PHONES[0])
+    arguments = ["simulate", "--db", str(db), "--response-rate", "0"]
+    assert CliRunner().invoke(command, arguments, catch_exceptions=False).stdout == (
+        "1 participant was being asked: 0 answered, 1 said nothing.\n"
+        "0 results recorded, 0 invalid answers, 0 sessions completed.\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["serve", "simulate"])

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from runner.sandbox.comments import COMPLAINTS, EVASIONS, MIXED, PRAISE
 from runner.sandbox.conversation import is_scale, match_response
+from runner.sandbox.rehearsal.slips import mistype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.sandbox.model import Prompt, Question
+    from runner.sandbox.rehearsal.personas import Habits
 
 _FIRST_REPLY_MEDIAN = timedelta(minutes=9)
 _NEXT_REPLY_MEDIAN = timedelta(seconds=45)
@@ -24,22 +26,8 @@ _DELAY_BOUNDS = (timedelta(seconds=4), timedelta(hours=36))
 _MOOD_SHAPE = (3.4, 0.8)
 _SCORE_NOISE = 0.06
 _GLAD, _UPSET = 0.8, 0.55
+_FAREWELLS = ("STOP", "stop", "Stop.", "unsubscribe")
 _NUMBER_RATE = 0.5  # of the choices, those that are replied by number
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """How often simulated participants do what; shares from 0 to 1.
-
-    Attributes:
-        response_rate: of all participants, those who reply at all.
-        quit_rate: of those who reply, those who stop half-way through a survey.
-        invalid_rate: of the replies to multiple choice, those that are preceded by an invalid one.
-    """
-
-    response_rate: float
-    quit_rate: float
-    invalid_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +39,22 @@ class Persona:
         is_silent: never replies.
         quits_after: the share of a survey after which they stop, or None if they answer everything.
         mood: from 0 (upset) to 1 (glad).
+        moods: the range that their moods stay in.
         pace: factor on the time they take.
         invalid_rate: share of their replies to multiple choice that are preceded by an invalid one.
+        typo_rate: share of their replies with a slip of the finger.
+        leaves_after: the question, from 0, to which they write STOP, or None if they never do.
     """
 
     identity: str = field(repr=False)
     is_silent: bool
     quits_after: float | None
     mood: float
+    moods: tuple[float, float]
     pace: float
     invalid_rate: float
+    typo_rate: float
+    leaves_after: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +77,20 @@ def draw_persona(seed: int, phone: str, habits: Habits) -> Persona:
     is_silent = random.random() >= habits.response_rate
     quits = random.random() < habits.quit_rate
     quits_after = random.uniform(0.2, 0.9)
+    lowest, highest = habits.mood
+    mood = lowest + (highest - lowest) * random.betavariate(*_MOOD_SHAPE)
+    pace = habits.pace * random.lognormvariate(0, 0.5)
+    leaves = random.random() < habits.stop_rate
     return Persona(
         identity=identity,
         is_silent=is_silent,
         quits_after=quits_after if quits else None,
-        mood=random.betavariate(*_MOOD_SHAPE),
-        pace=random.lognormvariate(0, 0.5),
+        mood=mood,
+        moods=habits.mood,
+        pace=pace,
         invalid_rate=habits.invalid_rate,
+        typo_rate=habits.typo_rate,
+        leaves_after=random.randrange(2) if leaves else None,
     )
 
 
@@ -110,13 +111,29 @@ def plan_replies(persona: Persona, prompt: Prompt, session_number: int) -> tuple
     random = Random(f"{persona.identity}/{session_number}/{prompt.position}")
     is_first = prompt.position == 0
     delay = _draw_delay(random, persona.pace, _FIRST_REPLY_MEDIAN if is_first else _NEXT_REPLY_MEDIAN)
-    valid = _choose_answer(random, persona.mood, prompt.question)
+    if persona.leaves_after is not None and prompt.position >= persona.leaves_after:
+        return (Reply(random.choice(_FAREWELLS), delay),)
+    valid = _choose_answer(random, persona, prompt.question)
+    slip = _slip(persona, random, prompt.question, valid)
+    if slip is not None:
+        return Reply(slip, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
     if random.random() >= persona.invalid_rate:
         return (Reply(valid, delay),)
     invalid = _choose_invalid(random, prompt.question)
     if invalid is None:
         return (Reply(valid, delay),)
     return Reply(invalid, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
+
+
+def _slip(persona: Persona, random: Random, question: Question, text: str) -> str | None:
+    """Decide whether a text goes out mistyped; where it is no answer then, the right one follows."""
+    # Nothing is drawn for people who make no typos: they answer as they always did.
+    if persona.typo_rate == 0 or random.random() >= persona.typo_rate:
+        return None
+    slip = mistype(random, text)
+    # A slip must not become another answer.
+    is_other = bool(question.responses) and match_response(question.responses, slip) is not None
+    return None if slip == text or is_other else slip
 
 
 def _has_quit(persona: Persona, prompt: Prompt) -> bool:
@@ -132,13 +149,14 @@ def _draw_delay(random: Random, pace: float, median: timedelta) -> timedelta:
     return min(max(delay, shortest), longest)
 
 
-def _choose_answer(random: Random, mood: float, question: Question) -> str:
+def _choose_answer(random: Random, persona: Persona, question: Question) -> str:
     if not question.responses:
-        return random.choice(_choose_comments(mood))
+        return random.choice(_choose_comments(persona.mood))
     count = len(question.responses)
     if is_scale(question.responses):
-        index = round((mood + random.gauss(0, _SCORE_NOISE)) * (count - 1))
-        return _vary_case(random, question.responses[min(max(index, 0), count - 1)])
+        lowest, highest = persona.moods
+        mood = min(max(persona.mood + random.gauss(0, _SCORE_NOISE), lowest), highest)
+        return _vary_case(random, question.responses[round(mood * (count - 1))])
     # What is listed first is chosen more often.
     (index,) = random.choices(range(count), weights=range(count, 0, -1))
     number = str(index + 1)

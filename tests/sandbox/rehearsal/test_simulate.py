@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.sandbox.clock import Clock
 from runner.sandbox.definition import read_send
+from runner.sandbox.errors import SandboxError
 from runner.sandbox.listing import Listing
 from runner.sandbox.model import Plan
+from runner.sandbox.rehearsal.simulate import simulate
+from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.service import Service
-from runner.sandbox.simulate import simulate
 from runner.sandbox.store import open_store
 
 if TYPE_CHECKING:
@@ -154,6 +159,46 @@ def test_people_write_as_people_do(db: Path) -> None:
     assert asked["nps"] > asked["colour"] > asked["why"] > 0
     assert 0.4 < sum(score >= 9 for score in scores) / len(scores) < 0.6
     assert 0.1 < sum(score <= 6 for score in scores) / len(scores) < 0.3
+
+
+def test_clock_follows_the_participants(db: Path) -> None:
+    """The service's clock is at the last text afterwards, so that what follows is recorded as later."""
+    launch(db, *PHONES)
+    summary = simulate(db, seed=1, now=NOON)
+    with closing(open_store(db)) as store:
+        assert summary.started < summary.ended <= Clock(store).now()
+
+
+def test_clock_stays_where_nobody_writes(db: Path) -> None:
+    """Where all are silent, no time passes."""
+    launch(db, *PHONES)
+    simulate(db, seed=1, now=NOON, response_rate=0.0)
+    with closing(open_store(db)) as store:
+        assert Clock(store).offset() == timedelta()
+
+
+def test_magic_numbers_act_in_between(db: Path) -> None:
+    """The owners of magic numbers do what is due at its time, between the texts of the others."""
+    slow = "+13025550106"
+    launch(db, slow, *PHONES)
+    simulate(db, seed=1, now=NOON, personas={"careful": 1.0})
+    answers = list_answers(db)
+    times = [created for *_, created in answers]
+    assert times == sorted(times)
+    assert [created for phone, *_, created in answers if phone == slow][:1] == ["2026-12-02T12:00:00.000000"]
+
+
+def test_reset_ends_the_simulation(db: Path) -> None:
+    """Participants of a state that was reset say so and stop; what is new stays as it is."""
+    launch(db, *(f"+1415555{number:04d}" for number in range(4000)))
+    with ThreadPoolExecutor() as pool, closing(open_store(db)) as store:
+        simulation = pool.submit(simulate, db, seed=1, now=NOON)
+        while not store.connection.execute("SELECT results FROM totals").fetchone()[0]:
+            time.sleep(0.01)
+        restore_snapshot(db)
+        with pytest.raises(SandboxError, match="was reset while"):
+            simulation.result()
+    assert list_answers(db) == []
 
 
 def test_nobody_asked_is_no_error(db: Path) -> None:

@@ -1,0 +1,270 @@
+"""Magic numbers: their owners act by themselves on a running service."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.changes import Changes
+from runner.sandbox.clock import Clock, parse_time
+from runner.sandbox.definition import read_send
+from runner.sandbox.errors import SandboxError
+from runner.sandbox.listing import Listing
+from runner.sandbox.model import Plan
+from runner.sandbox.rehearsal.cast import Cast
+from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
+from runner.sandbox.rehearsal.scripts import FREE_TEXT, LONG_TEXT, NONSENSE
+from runner.sandbox.rehearsal.simulate import simulate
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from runner.sandbox.web.server import running_service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import requests
+
+    Call = Callable[..., requests.Response]
+
+DAY = timedelta(days=1)
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+SURVEY: dict[str, Any] = {
+    "introduction": "Hello",
+    "questions": [
+        {"text": "Score?", "responses": [str(score) for score in range(11)], "conclude_on": "0"},
+        {"text": "Colour?", "responses": ["Red", "Blue"], "conclude_on": "red"},
+        {"text": "Why?"},
+    ],
+    "conclusion": "Thanks",
+}
+
+
+class Stage:
+    """A service without a server, whose owners of magic numbers act when told to."""
+
+    def __init__(self, db: Path) -> None:
+        self.store = open_store(db)
+        self.service = Service(self.store)
+        self.clock = Clock(self.store, lambda: NOON)
+        self.cast = Cast(self.service, clock=self.clock, changes=Changes(self.store))
+
+    def send(self, *names: str, **body: Any) -> None:
+        phones = [number.phone for number in MAGIC_NUMBERS.values() if number.name in names]
+        request = read_send(json.dumps({**(body or SURVEY), "phone": phones}).encode())
+        self.service.send(request.definition, request.phones, self.clock.now())
+
+    def said(self) -> list[str]:
+        """Give what the participants have written, in order."""
+        query = "SELECT text FROM transcript WHERE kind = 'inbound' ORDER BY id"
+        return [text for (text,) in self.store.connection.execute(query)]
+
+    def lines(self) -> list[tuple[timedelta, str]]:
+        """Give what the participants have written, each with the time since noon, in order."""
+        query = "SELECT at, text FROM transcript WHERE kind = 'inbound' ORDER BY id"
+        return [(parse_time(at) - NOON, text) for at, text in self.store.connection.execute(query)]
+
+    def sub_statuses(self) -> list[str | None]:
+        page, _ = Listing(self.store, plan=Plan()).list_stats({}, 10, 0)
+        return [session["sub_status"] for stat in page.records for session in stat["sessions"]]
+
+
+@pytest.fixture
+def stage(db: Path) -> Iterator[Stage]:
+    made = Stage(db)
+    with closing(made.store):
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("silent", []),
+        ("prompt", ["1", "2", FREE_TEXT]),
+        ("muddled", [NONSENSE, "1", NONSENSE, "2", FREE_TEXT]),
+        ("stop", ["STOP"]),
+        ("first only", ["1"]),
+        ("help", ["HELP", "1", "2", FREE_TEXT]),
+        ("slow", []),
+        ("stop later", ["1", "STOP"]),
+        ("come and go", []),
+        ("lost", [NONSENSE] * 3),
+        ("brief", ["0"]),
+        ("talkative", ["1", "2", LONG_TEXT]),
+    ],
+)
+def test_owner_does_what_the_table_says(stage: Stage, name: str, said: list[str]) -> None:
+    """Each owner of a magic number writes what the table says, and then no more."""
+    stage.send(name)
+    assert (stage.cast.act(), stage.said()) == (len(said), said)
+    assert (stage.cast.act(), stage.said()) == (0, said)
+
+
+def test_slow_owner_answers_a_day_after_each_question(stage: Stage) -> None:
+    """The slow one answers one question a day of the service's clock."""
+    stage.send("slow")
+    for answered in range(3):
+        stage.clock.advance(timedelta(hours=23))
+        assert (stage.cast.act(), len(stage.said())) == (0, answered)
+        stage.clock.advance(timedelta(hours=1))
+        assert (stage.cast.act(), len(stage.said())) == (1, answered + 1)
+
+
+def test_owner_comes_and_goes(stage: Stage) -> None:
+    """One writes STOP after a day and START after another, as often as something is sent."""
+    for round_ in range(1, 3):
+        stage.send("come and go")
+        for _ in range(3):
+            stage.clock.advance(timedelta(days=1))
+            stage.cast.act()
+        assert stage.said() == ["STOP", "START"] * round_
+
+
+@pytest.mark.parametrize("jump", [3 * DAY, 8 * DAY])
+def test_jump_of_the_clock_leaves_nothing_out(stage: Stage, jump: timedelta) -> None:
+    """Whatever the clock jumps over happens in its order, at the moment when it was due."""
+    stage.send("slow", "come and go")
+    assert stage.cast.advance(jump) == stage.clock.now() == NOON + jump
+    assert stage.lines() == [
+        (DAY, "1"),
+        (DAY, "STOP"),
+        (2 * DAY, "2"),
+        (2 * DAY, "START"),
+        (3 * DAY, FREE_TEXT),
+    ]
+    assert stage.sub_statuses() == [None, "OPTED_OUT"]
+
+
+def test_jump_of_another_process_is_made_up_for(stage: Stage) -> None:
+    """A clock that was moved by whoever knows nothing of magic numbers has the same effect."""
+    stage.send("slow")
+    stage.clock.advance(8 * DAY)
+    assert (stage.cast.act(), stage.lines()) == (3, [(DAY, "1"), (2 * DAY, "2"), (3 * DAY, FREE_TEXT)])
+
+
+def test_expired_session_is_answered_no_more(stage: Stage) -> None:
+    """A session that expires before its owner's time has come gets no answer."""
+    stage.service.set_session_lifetime(timedelta(hours=12))
+    stage.send("slow")
+    stage.cast.advance(3 * DAY)
+    assert (stage.lines(), stage.sub_statuses()) == ([], ["EXPIRED"])
+
+
+def test_queue_goes_on_within_a_jump(stage: Stage) -> None:
+    """A session that starts when the one before it expires is answered at that moment, not after the jump."""
+    for _ in range(2):
+        stage.send("first only")
+    stage.cast.act()
+    stage.cast.advance(8 * DAY)
+    assert stage.lines() == [(timedelta(), "1"), (7 * DAY, "1")]
+
+
+def test_results_stay_in_the_order_of_their_creation(stage: Stage) -> None:
+    """What an owner says late, after somebody else's result, is not recorded as older than that."""
+    stage.send("slow")
+    stage.send("silent")
+    stage.service.receive("+13025550100", "1", NOON + 2 * DAY)
+    stage.clock.advance(3 * DAY)
+    stage.cast.act()
+    assert [at for at, _ in stage.lines()] == [2 * DAY, 2 * DAY, 3 * DAY]
+
+
+def test_impossible_jump_changes_nothing(stage: Stage) -> None:
+    """A clock that cannot be moved leaves everybody silent."""
+    stage.send("prompt")
+    with pytest.raises(SandboxError):
+        stage.cast.advance(-DAY)
+    assert stage.said() == []
+
+
+def test_long_history_costs_nothing(stage: Stage) -> None:
+    """To find out what an owner does next takes as many steps of the database after a thousand lines."""
+
+    def count_steps() -> int:
+        steps: list[None] = []
+        stage.store.connection.set_progress_handler(lambda: steps.append(None), 1)
+        stage.cast.find_wait()
+        stage.store.connection.set_progress_handler(None, 0)
+        return len(steps)
+
+    counts = []
+    for rounds in (3, 150):
+        for _ in range(rounds):
+            stage.send("prompt")
+            stage.cast.act()
+        without_session = count_steps()
+        stage.send("prompt")
+        counts.append((without_session, count_steps()))
+        stage.cast.act()
+    assert counts[1] == counts[0]
+
+
+def test_stop_answers_a_plain_text_too(stage: Stage) -> None:
+    """The one who opts out does so where nothing is asked, once, and later sends are blocked."""
+    for _ in range(2):
+        stage.send("stop", text="Hello")
+        stage.cast.act()
+    assert (stage.said(), stage.sub_statuses()) == (["STOP"], [None, "BLOCKED"])
+
+
+def test_queued_sessions_are_answered_in_turn(stage: Stage) -> None:
+    """Sessions that wait behind each other are answered one after the other."""
+    for _ in range(3):
+        stage.send("prompt")
+    assert (stage.cast.act(), stage.said()) == (9, ["1", "2", FREE_TEXT] * 3)
+
+
+def test_next_deed_is_known(stage: Stage) -> None:
+    """How long nothing will happen is known: for ever at first, then until the slow one answers."""
+    assert stage.cast.find_wait() == float("inf")
+    stage.send("slow")
+    assert stage.cast.find_wait() == 86_400
+
+
+def test_processes_share_the_work(db: Path, stage: Stage) -> None:
+    """Of two services on one file, only one writes what is due."""
+    other = Stage(db)
+    with closing(other.store):
+        stage.send("prompt", "muddled")
+        assert stage.cast.act() + other.cast.act() == len(stage.said()) == 8
+
+
+def test_simulation_leaves_them_alone(db: Path, stage: Stage) -> None:
+    """Simulated participants do not speak for the owners of magic numbers."""
+    stage.send("silent", "slow")
+    assert simulate(db, seed=1, now=NOON, response_rate=1.0).participants == 0
+
+
+def test_running_service_lets_them_act(call: Call) -> None:
+    """On a running service the answers come by themselves, after the send was answered."""
+    call("POST", "/api/send", {**SURVEY, "phone": ["+13025550101"]})
+    state = call("GET", "/_sandbox/wait", results=3, sessions_complete=1)
+    assert state.status_code == 200
+
+
+def test_service_of_a_moment_answers_before_it_is_gone(db: Path, stage: Stage) -> None:
+    """What a service was sent just before its end is answered, so that the next one knows."""
+    stage.clock = Clock(stage.store)
+    stage.send("prompt")
+    with running_service(db):
+        pass
+    assert len(stage.said()) == 3
+
+
+def test_moved_clock_wakes_the_slow_one(db: Path, call: Call) -> None:
+    """A clock that another process moves makes a running service do what is due."""
+    call("POST", "/api/send", {**SURVEY, "phone": ["+13025550106"]})
+    with closing(open_store(db)) as other:
+        Clock(other).advance(timedelta(days=1))
+    assert call("GET", "/_sandbox/wait", results=1).status_code == 200
+
+
+def test_jump_is_done_with_once_it_is_answered(call: Call) -> None:
+    """Who moves the clock of a running service finds what has happened meanwhile, and nothing expired."""
+    call("POST", "/api/send", {**SURVEY, "phone": ["+13025550106"]})
+    state = call("POST", "/_sandbox/clock", {"advance": "8d"}).json()
+    assert (state["results"], state["sessions_complete"]) == (3, 1)

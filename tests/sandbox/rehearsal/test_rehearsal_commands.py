@@ -1,0 +1,202 @@
+"""`runner sandbox clock`, `snapshot`, `reset` and `numbers`, as a command line sees them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from runner.cli.sandbox import command
+from runner.errors import RunnerError
+from runner.sandbox import store as store_module
+from runner.sandbox.model import Definition, Question
+from runner.sandbox.rehearsal import snapshot
+from runner.sandbox.rehearsal.faults import FAULTS
+from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
+from runner.sandbox.rehearsal.personas import PERSONAS
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import requests
+
+    Call = Callable[..., requests.Response]
+
+RUN = "import sys; from runner.cli.main import run; sys.exit(run())"
+BODY = {"phone": ["+14155550101"], "text": "Hello"}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+
+def read(*arguments: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
+    assert next(iter(document.items())) == ("format_version", "1.0")
+    return document
+
+
+def test_clock_moves_a_running_service(db: Path, call: Call) -> None:
+    """`clock +2d` moves the time of a service that another program runs, and adds up."""
+    run("clock", "+2d", "--db", str(db))
+    shown = read("clock", "+1h", "--db", str(db))
+    assert shown["clock_offset_s"] == 2 * 86_400 + 3600
+    call("POST", "/api/send", BODY)
+    started = call("GET", "/api/stats/").json()["objects"][0]["project_launch_start"]
+    ahead = datetime.fromisoformat(started).replace(tzinfo=UTC) - datetime.now(UTC)
+    assert timedelta(days=2) < ahead < timedelta(days=2, hours=2)
+
+
+def test_clock_tells_people(db: Path) -> None:
+    """`clock` says how far it is ahead, and `clock reset` ends that."""
+    open_store(db).close()
+    assert run("clock", "+90m", "--db", str(db)).stdout.endswith("UTC, 1h30m ahead of this machine\n")
+    assert run("clock", "reset", "--db", str(db)).stdout.endswith("UTC, that of this machine\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("-1d", "the clock moves forward alone"),
+        ("2d", "as in +2d"),
+        ("+2y", "'2y' is no length of time"),
+        ("back", "write `reset`"),
+    ],
+)
+def test_other_moves_are_refused(db: Path, change: str, reason: str) -> None:
+    """What is no move forward is a wrong command line, in words."""
+    result = run("clock", change, "--db", str(db))
+    assert (result.exit_code, reason in result.stderr) == (2, True)
+
+
+def test_option_of_another_name_is_unknown(db: Path) -> None:
+    """What is no length of time after a minus is an option that isn't there."""
+    result = run("clock", "--bogus", "--db", str(db))
+    assert (result.exit_code, "No such option" in result.stderr) == (2, True)
+
+
+def test_clock_lets_magic_numbers_act_without_a_service(db: Path) -> None:
+    """The owners of magic numbers do what falls due on the way, whether a service runs or not."""
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    with closing(open_store(db)) as store:
+        Service(store).send(definition, ["+13025550106"], datetime.now(UTC))
+        run("clock", "+8d", "--db", str(db))
+        assert store.connection.execute("SELECT results FROM totals").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("arguments", [["clock"], ["simulate"], ["reset"], ["snapshot", "file"]])
+def test_mistyped_database_is_not_made(db: Path, arguments: list[str]) -> None:
+    """A database that is named must be there, but for `serve`."""
+    with pytest.raises(RunnerError, match="there is no sandbox database") as error:
+        run(*arguments, "--db", str(db))
+    assert (error.value.exit_code, db.exists()) == (1, False)
+
+
+@pytest.mark.parametrize("arguments", [["clock", "+1d"], ["serve", "--port", "0"], ["reset"]])
+def test_locked_database_is_no_bug(db: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """A database that another process holds is said to be so."""
+    monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(snapshot, "_TRIES", 2)
+    with (
+        closing(open_store(db)) as other,
+        other.write(),
+        pytest.raises(RunnerError, match="is locked by another process"),
+    ):
+        run(*arguments, "--db", str(db))
+
+
+@pytest.mark.parametrize("arguments", [["clock", "+1d"], ["simulate", "--response-rate", "1"]])
+def test_full_disk_is_no_bug(db: Path, arguments: list[str]) -> None:
+    """A disk that takes no more ends a command with what to do, whatever it was writing."""
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    with closing(open_store(db)) as store:
+        Service(store).send(definition, ["+14155550101"], datetime.now(UTC))
+        limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); {RUN}"
+        ended = subprocess.run(
+            [sys.executable, "-c", limited, "sandbox", *arguments, "--db", str(db)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, "check that its disk has room" in ended.stderr) == (1, True)
+
+
+def test_state_goes_back_and_forth(db: Path, tmp_path: Path, call: Call) -> None:
+    """`snapshot` and `reset` work on a service that is running."""
+    file = tmp_path / "one.sqlite"
+    call("POST", "/api/send", BODY)
+    assert read("snapshot", str(file), "--db", str(db))["bytes"] == file.stat().st_size
+    assert read("reset", "--db", str(db)) == {"format_version": "1.0", "reset_to": None}
+    assert call("GET", "/api/stats/").json()["meta"]["total_count"] == 0
+    assert run("reset", "--to", str(file), "--db", str(db)).stdout == f"The sandbox is as it was in {file}.\n"
+    assert call("GET", "/api/stats/").json()["meta"]["total_count"] == 1
+
+
+def test_snapshot_spares_what_is_there(db: Path, tmp_path: Path, call: Call) -> None:
+    """A file that is there is replaced only with --overwrite."""
+    call("POST", "/api/send", BODY)
+    file = tmp_path / "notes.txt"
+    file.write_text("notes")
+    assert run("snapshot", str(file), "--db", str(db)).exit_code == 2
+    assert file.read_text() == "notes"
+    assert run("snapshot", "--overwrite", str(file), "--db", str(db)).exit_code == 0
+    assert file.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("arguments", [["reset", "--to"], ["snapshot"]])
+def test_missing_files_are_the_users_mistake(db: Path, tmp_path: Path, arguments: list[str]) -> None:
+    """What cannot be read or written is the runner's own error, exit code 1, by its name."""
+    with pytest.raises(RunnerError) as error:
+        run(*arguments, str(tmp_path / "a" / "b"), "--db", str(db))
+    assert error.value.exit_code == 1
+
+
+def test_numbers_are_listed() -> None:
+    """`numbers` lists every magic number with what it does, for people and for programs."""
+    shown = run("numbers").stdout
+    assert all(number.phone in shown and number.does in shown for number in MAGIC_NUMBERS.values())
+    assert [number["phone"] for number in read("numbers")["numbers"]] == list(MAGIC_NUMBERS)
+
+
+def test_help_names_faults_and_personas() -> None:
+    """The helps of `serve` and `simulate` explain every fault and every persona in a line."""
+    serving, simulating = run("serve", "--help").stdout, run("simulate", "--help").stdout
+    assert all(f"  {fault.name:<13} {fault.says}\n" in serving for fault in FAULTS.values())
+    assert all(f"  {name:<10} {kind.says}\n" in simulating for name, kind in PERSONAS.items())
+
+
+@pytest.mark.parametrize("name", ["clock", "snapshot", "reset", "numbers"])
+def test_help_shows_an_example(name: str) -> None:
+    """The help of each command shows how it is called."""
+    assert f"  runner sandbox {name}" in run(name, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--fault", "drp=1", "did you mean drop?"),
+        ("--fault", "drop=2", "it must be from 0 to 1"),
+        ("--fault", "drop", "the fault drop is named twice"),
+        ("--latency", "long", "is no length of time"),
+        ("--latency", "100w", "the latency is 10m at most"),
+        ("--allow-host", "bad host/", "'bad host/' is no host"),
+        ("--session-lifetime", "long", "is no length of time"),
+        ("--session-lifetime", "0s", "a session lives for more than no time and at most 3650 days"),
+        ("--persona", "happy=1", "there is no persona 'happy'"),
+        ("--response-rate", "nan", "is no number"),
+    ],
+)
+def test_mistyped_options_are_explained(option: str, value: str, reason: str) -> None:
+    """An option that cannot be read is a wrong command line, in words."""
+    given = [option, value] * 2 if value == "drop" else [option, value]
+    result = run("simulate" if option in {"--persona", "--response-rate"} else "serve", *given)
+    assert (result.exit_code, option in result.stderr, reason in result.stderr) == (2, True, True)
