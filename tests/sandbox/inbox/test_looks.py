@@ -1,0 +1,191 @@
+"""What pages look like in a real browser: sound, readable and large enough."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from runner.sandbox.clock import Clock, read_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+    from runner.sandbox.model import ServiceAddress
+    from runner.sandbox.service import Service
+
+    Send = Callable[..., str]
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PHONE, OTHER = "+14155550101", "+14155550102"
+CHOICE = {"text": "Tea or coffee?", "responses": ["Tea", "Coffee"]}
+DESKTOP, NARROW = (1280, 800), (390, 844)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, NARROW], ids=["desktop", "phone"])
+def test_pages_are_sound(
+    scheme: str, size: tuple[int, int], browser: Browser, address: ServiceAddress, send: Send
+) -> None:
+    """No page asks for anything elsewhere, breaks its own policy, scrolls sideways or lacks names and headings."""
+    send(PHONE, OTHER, tag="x" * 200, introduction="y" * 300, questions=[CHOICE])
+    send(PHONE, text="later")
+    with closing(
+        browser.new_context(
+            base_url=address.url,
+            color_scheme="dark" if scheme == "dark" else "light",
+            viewport={"width": size[0], "height": size[1]},
+        )
+    ) as context:
+        page = context.new_page()
+        complaints: list[str] = []
+        asked: list[str] = []
+
+        def hear(message: ConsoleMessage) -> None:
+            # A page about what is missing is an answer with status 404, which the browser mentions.
+            if "404" not in message.text:
+                complaints.append(message.text)
+
+        def see(request: Request) -> None:
+            asked.append(request.url)
+
+        page.on("console", hear)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", see)
+        page.goto("/")
+        launch = page.locator(".launches a").last.get_attribute("href")
+        page.goto("/phones")
+        phone = page.locator("#phones a.phone").first.get_attribute("href")
+        for path in ("/", "/phones", launch, phone, "/search?q=tea", "/phones/none"):
+            page.goto(path or "")
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            assert page.evaluate(COUNT_UNNAMED) == 0
+            assert page.locator("h1").count() == 1
+        assert complaints == []
+        assert all(url.startswith(address.url) for url in asked)
+
+
+COUNT_UNNAMED = """
+[...document.querySelectorAll("a, button, input:not([type=hidden]), textarea")].filter(
+  (each) => !(each.ariaLabel || each.textContent.trim())
+).length
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out(
+    scheme: str, browser: Browser, address: ServiceAddress, send: Send, open_conversation: Callable[..., None]
+) -> None:
+    """Every text has the contrast to its ground that WCAG 2.2 asks for (1.4.3, AA: 4.5 to 1)."""
+    send(PHONE, tag="drinks", questions=[CHOICE])
+    chosen = "dark" if scheme == "dark" else "light"
+    with closing(browser.new_context(base_url=address.url, color_scheme=chosen)) as context:  # type: ignore[arg-type]  # one of two
+        page = context.new_page()
+        open_conversation(page)
+        page.get_by_role("button", name="1 Tea").click()
+        page.get_by_role("button", name="STOP").click()
+        expect(page.locator(".notice")).to_have_count(1)
+        assert page.evaluate(FIND_FAINT) == []
+        page.goto("/")
+        assert page.evaluate(FIND_FAINT) == []
+
+
+FIND_FAINT = """
+() => {
+  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const shine = (colour) => parse(colour).slice(0, 3)
+    .map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+  const ground = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if ((parse(colour)[3] ?? 1) === 1) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const faint = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || element.closest(".offscreen, .skip, svg")) continue;
+    const [one, two] = [shine(getComputedStyle(element).color), shine(ground(element))];
+    const contrast = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (contrast < 4.5) faint.push(`${element.className}: ${element.textContent.trim()} ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}
+"""
+
+
+def test_targets_are_large_enough(
+    browser: Browser, address: ServiceAddress, send: Send, open_conversation: Callable[..., None]
+) -> None:
+    """What can be tapped is 24 px high or more, links within a sentence aside (WCAG 2.2, 2.5.8)."""
+    launch = send(PHONE, OTHER, tag="drinks", questions=[CHOICE])
+    view = {"width": NARROW[0], "height": NARROW[1]}
+    with closing(browser.new_context(base_url=address.url, viewport=view)) as context:  # type: ignore[arg-type]  # as it takes
+        page = context.new_page()
+        open_conversation(page)
+        page.locator("summary").first.click()
+        assert page.evaluate(FIND_SMALL) == []
+        for path in ("/", f"/launches/{launch}", "/phones", "/search?q=tea"):
+            page.goto(path)
+            assert page.evaluate(FIND_SMALL) == []
+
+
+FIND_SMALL = """
+[...document.querySelectorAll("a, button, summary, input:not([type=hidden]), textarea")]
+  .filter((each) => each.checkVisibility() && !each.closest(".offscreen, .skip, .hint, .empty"))
+  // The link of a card covers the whole of it.
+  .filter((each) => !each.closest(".launches .card"))
+  .filter((each) => each.getBoundingClientRect().height < 24)
+  .map((each) => each.outerHTML)
+"""
+
+
+def test_text_from_right_to_left_is_set_so(
+    page: Page, send: Send, domain: Service, open_conversation: Callable[..., None]
+) -> None:
+    """An Arabic text begins on the right of its bubble, and its exclamation mark ends on the left."""
+    send(PHONE, text="مرحبا بك!\nنعم أو لا؟")
+    domain.receive(PHONE, "شكرا!", read_clock())
+    open_conversation(page)
+    for bubble in page.locator(".bubble .text").all():
+        assert bubble.evaluate("(each) => getComputedStyle(each).direction") == "rtl"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, NARROW], ids=["desktop", "phone"])
+def test_long_answers_leave_room_for_the_conversation(size: tuple[int, int], page: Page, send: Send) -> None:
+    """However long and many the choices are, the conversation keeps half of the screen's height or more."""
+    responses = [f"{number} is what I would rather have than anything else, please" for number in range(12)]
+    send(PHONE, questions=[{"text": "What?", "responses": responses}])
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto("/phones")
+    page.locator("#phones a.phone").click()
+    height = page.locator(".scroller").evaluate("(each) => each.clientHeight")
+    assert height >= size[1] / 2
+
+
+def test_plan_is_shown_on_a_phone(page: Page) -> None:
+    """The most that the plan allows is shown on every width."""
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    page.goto("/")
+    assert page.locator("#usage .plan").inner_text().strip() == "0 of 1,000,000 renders"
+
+
+def test_sessions_fit_on_a_phone(page: Page, send: Send, domain: Service) -> None:
+    """The longest state of a session leaves its number and its time readable on a phone's width."""
+    launch = send(PHONE, questions=[CHOICE])
+    domain.receive(PHONE, "STOP", read_clock())
+    Clock(domain.store).advance(timedelta(days=40))
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    page.goto(f"/launches/{launch}")
+    expect(page.locator(".sessions .chip")).to_have_text("complete, opted out")
+    assert page.evaluate("document.querySelector('main').scrollWidth <= window.innerWidth")
+    for cell in (".sessions td a", ".sessions time"):
+        assert page.locator(cell).evaluate("(each) => each.getBoundingClientRect().height") < 45

@@ -1,0 +1,121 @@
+"""The search of the inbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.sandbox.clock import Clock
+from runner.sandbox.inbox import searching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from runner.sandbox.service import Service
+    from tests.sandbox.inbox.conftest import Page
+
+    Visit = Callable[..., Page]
+    Send = Callable[..., str]
+
+PHONE, OTHER = "+14155550101", "+14155550102"
+
+
+def test_search_finds_phones_by_digits(visit: Visit, send: Send) -> None:
+    """Digits in a row find phones, however they are written."""
+    send(PHONE, OTHER)
+    found = r'class="number">(\+\d+)'
+    main = "".join(visit("/search?q=(415) 555-01").find(r"<main(.*)</main>"))
+    assert PHONE in main
+    assert OTHER in main
+    assert visit("/search?q=0102").find(rf"<main.*?{found}") == [OTHER]
+    assert "Nothing found" in visit("/search?q=99999").text
+
+
+def test_search_finds_texts(visit: Visit, send: Send, domain: Service) -> None:
+    """Parts of a text find the line, sent or replied; what SQL would take as a pattern is taken as it is."""
+    send(PHONE, text="100% Wolle")
+    send(OTHER, text="100 Wolle_")
+    domain.receive(OTHER, "Back\\slash", Clock(domain.store).now())
+    number = r'class="hit".*?class="number">(\+\d+)'
+    assert visit("/search?q=wolle").find(number) == [OTHER, PHONE]
+    assert visit("/search?q=100%25 w").find(number) == [PHONE]
+    assert visit("/search?q=wolle_").find(number) == [OTHER]
+    assert visit("/search?q=k%5Cs").find(number) == [OTHER]
+
+
+def test_search_finds_launches(visit: Visit, send: Send) -> None:
+    """A part of a launch's tag finds it, and so does its whole guid; patterns are taken as they are."""
+    drinks, sums = send(PHONE, tag="Hot drinks 2026", text="Hello"), send(PHONE, tag="100%", text="Hello")
+    found = r'class="hit" href="/launches/([^"]+)"'
+    assert visit("/search?q=DRINKS").find(found) == [drinks]
+    assert visit("/search?q=0%25").find(found) == [sums]
+    assert visit(f"/search?q={drinks.upper()}").find(found) == [drinks]
+    assert visit("/search?q=_").find(found) == []
+
+
+def test_search_pages_through_launches(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More launches than a page shows are behind a link."""
+    monkeypatch.setattr(searching, "LAUNCHES_A_PAGE", 2)
+    launches = [send(PHONE, tag=f"drinks {number}", text="Hello") for number in range(3)]
+    found = r'class="hit" href="/launches/([^"]+)"'
+    page = visit("/search?q=drinks")
+    (rest,) = page.find(r'href="([^"]+)">More launches')
+    assert [*page.find(found), *visit(rest).find(found)] == launches[::-1]
+
+
+def test_search_marks_what_it_found(visit: Visit, send: Send) -> None:
+    """Each place that matches is marked, in the tag and in the text, of which the part around it is shown."""
+    send(PHONE, tag="Tea <time>", text="x" * 500 + " tea & TEA <b>")
+    page = visit("/search?q=tea")
+    assert page.find(r"<mark>(.*?)</mark>") == ["Tea", "tea", "TEA"]
+    assert "<mark>Tea</mark> &lt;time&gt;" in page.html
+    assert "…xxx" in page.text
+    assert "<mark>TEA</mark> &lt;b&gt;" in page.html
+    assert visit("/search?q=%26").find(r"<mark>(.*?)</mark>") == ["&"]
+
+
+def test_search_folds_the_same_text(visit: Visit, send: Send, domain: Service) -> None:
+    """What many phones were sent is one hit, with the others behind it; what one of them wrote is another."""
+    third = "+14155550103"
+    send(PHONE, OTHER, third, text="Tea time")
+    domain.receive(PHONE, "Tea time", Clock(domain.store).now())
+    page = visit("/search?q=tea")
+    assert page.find(r'class="hit".*?class="number">(\+\d+)') == [PHONE, third]
+    (others,) = page.find(r'<details class="others">(.*?)</details>')
+    assert "and 2 more phones" in others
+    assert [number for number in (OTHER, PHONE) if number in others] == [OTHER, PHONE]
+
+
+def test_search_folds_so_many_lines_and_goes_on(
+    visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page looks at so many found lines, whatever they say; the next one goes on, and none is lost."""
+    monkeypatch.setattr(searching, "LINES_FOLDED", 2)
+    numbers = [f"+1415555010{last}" for last in range(5)]
+    send(*numbers, text="Tea time")
+    found, path = [], "/search?q=tea"
+    while path:
+        page = visit(path)
+        found += page.find(r'class="hit".*?class="number">(\+\d+)')
+        found += page.find(r'class="target" href="[^"]+">(\+\d+)')
+        path = next(iter(page.find(r'href="([^"]+)">Search older')), "")
+    assert found == numbers[::-1]
+
+
+def test_search_goes_on_with_older_texts(
+    visit: Visit, send_many: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of hits ends after its number of hits or of lines looked through; the next one goes on."""
+    monkeypatch.setattr(searching, "LINES_SEARCHED", 50)
+    send_many(120)
+    found, path, pages = [], "/search?q=Text", 0
+    while path:
+        page = visit(path)
+        found += page.find(r'class="hit".*?Text</mark> (\d+)\.')
+        path = next(iter(page.find(r'href="([^"]+)">Search older')), "")
+        pages += 1
+    assert [int(number) for number in found] == list(range(120, 0, -1))
+    assert pages == 5
+    rare = visit("/search?q=Text 3.")
+    assert "Nothing in the texts that were looked through so far" in rare.text
