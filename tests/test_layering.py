@@ -31,19 +31,25 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
     "runner.reconcile": ("runner.errors", "runner.ledger", "runner.service"),
     "runner.sandbox": ("runner.sandbox",),
 }
+SANDBOX_STOREYS = (
+    ("runner.sandbox.web", "runner.sandbox.inbox", "runner.sandbox.pytest_plugin"),
+    ("runner.sandbox.rehearsal",),
+)
+"""Storeys of the sandbox above its core: each may know those below it."""
 MODELS = ("runner.campaign.model", "runner.ledger.model", "runner.service.model")
 DOORS: dict[str, tuple[str, ...]] = {
     "yaml": ("runner.source.yaml",),
     "jsonschema": ("runner.source.schema",),
     "requests": ("runner.service.connection", "runner.service.route"),
     "sqlalchemy": ("runner.ledger",),
-    # Campaign texts and our own documents: the first are theirs and bounded, the second escape HTML.
+    # Campaign texts and our own documents: the first are theirs and bounded, the others escape HTML.
     "jinja2": (
         "runner.campaign.absent",
         "runner.campaign.bounds",
         "runner.campaign.language",
         "runner.campaign.template",
         "runner.report.html",
+        "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": ("runner.campaign.allocation", "runner.campaign.phone", "runner.campaign.checks"),
     "csv": ("runner.campaign.table", "runner.report.csv_table", "runner.sandbox.records"),
@@ -102,6 +108,18 @@ def test_only_the_command_line_knows_the_sandbox() -> None:
     for module, names in IMPORTS.items():
         if any(is_within(name, ("runner.sandbox",)) for name in names):
             assert is_within(module, ("runner.sandbox", "runner.cli")), module
+
+
+def test_the_sandbox_is_built_on_its_core() -> None:
+    """Conversations and store know nothing of HTTP, pages or rehearsals; those know only what is below them."""
+    for module, names in IMPORTS.items():
+        if is_within(module, ("runner.sandbox",)):
+            above = next(
+                (SANDBOX_STOREYS[:i] for i, own in enumerate(SANDBOX_STOREYS) if is_within(module, own)),
+                SANDBOX_STOREYS,
+            )
+            strangers = {n for n in names if any(is_within(n, storey) for storey in above)}
+            assert not strangers, f"{module} knows {strangers}"
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -20,9 +20,9 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.reconciled import count_answered, iterate_results, read_totals
 from runner.reconcile import ReconcileSummary, reconcile_campaign
-from runner.sandbox.server import ServiceAddress, running_service
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from runner.sandbox.web.server import running_service
 from runner.service.answer import Answer
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
@@ -31,6 +31,8 @@ from runner.service.target import Credentials, Target
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from runner.sandbox.model import ServiceAddress
 
 AT = "2026-11-20T12:00:00.000000Z"
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from runner.sandbox.model import Definition, Kind, Question, Tally
+from runner.sandbox.model import Definition, Kind, Question, SubStatus, Tally
 
 SCALE_MIN_STEPS = 3
+_KEPT_MAX = 4096  # characters of responses whose index is kept in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,13 @@ class Turn:
         renders: what is sent, in order.
         position: index of the question that now waits for an answer; None when the session is complete.
         answer: what was recorded, if anything.
+        sub_status: why the session ended before its last question, if it did.
     """
 
     renders: tuple[Render, ...]
     position: int | None
     answer: Answer | None = None
+    sub_status: SubStatus | None = None
 
     def count(self) -> Tally:
         """Count this turn as stats do.
@@ -84,19 +88,22 @@ def continue_conversation(definition: Definition, position: int, text: str) -> T
         return Turn((Render(Kind.REPEAT, render_question(question)),), position)
     following = len(definition.questions) if _concludes(question, text) else position + 1
     turn = _ask(definition, following, ())
-    return Turn(turn.renders, turn.position, answer)
+    skips = following > position + 1
+    return Turn(turn.renders, turn.position, answer, SubStatus.CONCLUDED if skips else None)
 
 
 def match_response(responses: tuple[str, ...], text: str) -> int | None:
     """Find the response that a text means: by its own words first, else by its 1-based index.
 
-    Words come first so that "7" on a scale from "0" to "10" means 7. Case and outer blanks do not matter.
+    Words come first so that "7" on a scale from "0" to "10" means 7. Case, outer blanks and the ways in which
+    Unicode writes the same characters (NFKC, Unicode Standard Annex 15) do not matter.
 
     Returns:
         The index from 0, or None if the text means none of them.
     """
     folded = _fold(text)
-    index = _index_responses(responses).get(folded)
+    is_small = sum(map(len, responses)) <= _KEPT_MAX
+    index = (_index_kept if is_small else _index_responses)(responses).get(folded)
     if index is not None:
         return index
     # A longer number is no index of any list, and int() refuses to read one of several thousand digits.
@@ -104,6 +111,20 @@ def match_response(responses: tuple[str, ...], text: str) -> int | None:
         index = int(folded) - 1
         return index if 0 <= index < len(responses) else None
     return None
+
+
+def write_choice(question: Question, index: int) -> str:
+    """Write a response by its number, which is no command word, unless the number means another response.
+
+    A scale's is written as itself: who is asked for 0 to 10 writes "10", though "11" would mean the same.
+
+    Args:
+        question: a multiple-choice one.
+        index: of the response, from 0.
+    """
+    number = str(index + 1)
+    is_plain = match_response(question.responses, number) == index and not is_scale(question.responses)
+    return number if is_plain else question.responses[index]
 
 
 def render_question(question: Question) -> str:
@@ -158,11 +179,14 @@ def _concludes(question: Question, text: str) -> bool:
     return concluding is not None and concluding == match_response(question.responses, text)
 
 
-@lru_cache(maxsize=1024)
 def _index_responses(responses: tuple[str, ...]) -> dict[str, int]:
     """Give each response's place by its folded words; the first counts where two are the same."""
     return {_fold(response): index for index, response in reversed(tuple(enumerate(responses)))}
 
 
+_index_kept = lru_cache(maxsize=512)(_index_responses)
+
+
 def _fold(text: str) -> str:
-    return text.strip().casefold()
+    # NFKC: phones and keyboards write é in one character or in two, and digits in their full width.
+    return unicodedata.normalize("NFKC", text).strip().casefold()

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
 from typing import Any
-from urllib.parse import urlsplit
 
 from runner.sandbox.errors import RefusalError
 from runner.sandbox.model import Definition, Method, Question
+from runner.sandbox.webhooks.receiver import parse_receiver
 
 # What people put between the digits of a phone number, typographic dashes and no-break blanks among it.
 _PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
+_DEPTH_MAX = 100
+_PROBLEMS_MAX = 100
+_KEPT_MAX = 32 * 1024  # characters of a project definition that is kept in memory as it was read
 _PHONE = re.compile(r"\+?([0-9]{7,15})")
 
 
@@ -24,6 +27,26 @@ class SendRequest:
 
     definition: Definition
     phones: tuple[str, ...] = field(repr=False)
+
+
+class _Problems:
+    """What is wrong with a body: the first hundred in words, the others counted."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def append(self, problem: str) -> None:
+        self._count += 1
+        if self._count <= _PROBLEMS_MAX:
+            self._first.append(problem)
+
+    def list(self) -> list[str]:
+        rest = self._count - len(self._first)
+        return [*self._first, f"and {rest:,} more"] if rest else self._first
 
 
 def read_send(raw: bytes) -> SendRequest:
@@ -39,18 +62,25 @@ def read_send(raw: bytes) -> SendRequest:
         RefusalError: 400, with every problem of the body.
     """
     body = _parse_object(raw)
-    problems: list[str] = []
+    problems = _Problems()
     phones = _read_phones(body.get("phone"), problems)
     definition = _read_definition(body, problems)
     if problems:
-        raise RefusalError(400, "invalid_send", "The send request is not valid; nobody was texted.", problems)
+        message = "The send request is not valid; nobody was texted."
+        raise RefusalError(400, "invalid_send", message, problems.list())
     return SendRequest(definition, phones)
 
 
-@lru_cache(maxsize=1024)
 def load_definition(document: str) -> Definition:
     """Read back a project definition that was checked when it was sent."""
-    return _read_definition(json.loads(document), [])
+    return _load_kept(document) if len(document) <= _KEPT_MAX else _load(document)
+
+
+def _load(document: str) -> Definition:
+    return _read_definition(json.loads(document), _Problems())
+
+
+_load_kept = lru_cache(maxsize=512)(_load)
 
 
 def normalise_phone(written: str) -> str | None:
@@ -65,8 +95,10 @@ def normalise_phone(written: str) -> str | None:
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(raw, parse_float=_read_float, parse_constant=_read_float)
-        if rb"\u" in raw:
+        # Decoded here, since the parser takes bytes that are no text.
+        written = raw.decode(json.detect_encoding(raw))
+        body = json.loads(written, parse_float=_read_float, parse_constant=_read_float)
+        if "\\u" in written:
             # An escaped half of a surrogate pair is valid JSON, but no text that could be stored or sent.
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -74,7 +106,20 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
         raise RefusalError(400, "invalid_json", "The body is not valid JSON.") from None
     if not isinstance(body, dict):
         raise RefusalError(400, "invalid_json", "The body must be a JSON object.")
+    if _is_deeper(body, _DEPTH_MAX):
+        raise RefusalError(400, "invalid_json", f"The body is nested more than {_DEPTH_MAX} levels deep.")
     return body
+
+
+def _is_deeper(body: dict[str, Any], levels: int) -> bool:
+    """Tell whether objects and arrays stand in each other on more levels: not all that is read is written."""
+    containers: list[Any] = [body]
+    for _ in range(levels):
+        inside = (each.values() if isinstance(each, dict) else each for each in containers)
+        containers = [value for values in inside for value in values if isinstance(value, (dict, list))]
+        if not containers:
+            return False
+    return True
 
 
 def _read_float(written: str) -> float:
@@ -85,7 +130,7 @@ def _read_float(written: str) -> float:
     return value
 
 
-def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
+def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
     # Some public clients send one plain string.
     written = [value] if isinstance(value, str) else value
     if written is None:
@@ -109,7 +154,7 @@ def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     return tuple(phones)
 
 
-def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:
+def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
     text = _read_text(body, "text", problems, may_be_empty=False)
     questions = _read_questions(body.get("questions"), problems)
     is_given = {name for name in ("text", "questions") if body.get(name) is not None}
@@ -129,7 +174,7 @@ def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:
     )
 
 
-def _read_questions(value: object, problems: list[str]) -> tuple[Question, ...]:
+def _read_questions(value: object, problems: _Problems) -> tuple[Question, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -140,23 +185,23 @@ def _read_questions(value: object, problems: list[str]) -> tuple[Question, ...]:
     return tuple(_read_question(item, f"questions[{index}]", problems) for index, item in enumerate(value))
 
 
-def _read_question(item: object, path: str, problems: list[str]) -> Question:
+def _read_question(item: object, path: str, problems: _Problems) -> Question:
     if not isinstance(item, dict):
         problems.append(f"{path}: must be an object")
         return Question("")
     text = _read_text(item, "text", problems, path, may_be_empty=False)
     if item.get("text") is None:
         problems.append(f"{path}.text: is required")
-    _check_webhook(item, path, problems)
     return Question(
         text=text or "",
         tag=_read_text(item, "tag", problems, path) or "",
         responses=_read_responses(item.get("responses"), f"{path}.responses", problems),
         conclude_on=_read_text(item, "conclude_on", problems, path),
+        webhook=_read_webhook(item, path, problems),
     )
 
 
-def _read_responses(value: object, path: str, problems: list[str]) -> tuple[str, ...]:
+def _read_responses(value: object, path: str, problems: _Problems) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -172,21 +217,18 @@ def _read_responses(value: object, path: str, problems: list[str]) -> tuple[str,
     return tuple(response for response in value if isinstance(response, str))
 
 
-def _check_webhook(item: dict[str, Any], path: str, problems: list[str]) -> None:
+def _read_webhook(item: dict[str, Any], path: str, problems: _Problems) -> str | None:
     webhook = _read_text(item, "webhook", problems, path)
     if not webhook:
-        return
-    try:
-        address = urlsplit(webhook)
-        is_web = address.scheme in {"http", "https"} and bool(address.hostname)
-    except ValueError:
-        is_web = False
-    if not is_web:
+        return None
+    if parse_receiver(webhook) is None:
         problems.append(f"{path}.webhook: must be an http or https URL")
+        return None
+    return webhook
 
 
 def _read_text(
-    fields: dict[str, Any], name: str, problems: list[str], path: str = "", *, may_be_empty: bool = True
+    fields: dict[str, Any], name: str, problems: _Problems, path: str = "", *, may_be_empty: bool = True
 ) -> str | None:
     value = fields.get(name)
     if value is None:
@@ -200,7 +242,7 @@ def _read_text(
     return value
 
 
-def _read_method(value: object, problems: list[str]) -> Method:
+def _read_method(value: object, problems: _Problems) -> Method:
     if value is None:
         return Method.SMS
     if value not in (Method.SMS.value, Method.VOICE.value):
@@ -209,7 +251,7 @@ def _read_method(value: object, problems: list[str]) -> Method:
     return Method(value)
 
 
-def _read_flag(body: dict[str, Any], name: str, problems: list[str]) -> bool:
+def _read_flag(body: dict[str, Any], name: str, problems: _Problems) -> bool:
     value = body.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)

@@ -12,6 +12,10 @@ class SandboxError(Exception):
     """Something that the person who starts the sandbox caused and can mend; the message says what."""
 
 
+class BusyError(SandboxError):
+    """Another process holds the database, and has not let go of it in time."""
+
+
 class RefusalError(Exception):
     """A request that the service answers with an error document (section 7 shows none: our own decision).
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.sandbox.model import DEFAULT_OWN_NUMBER, Plan
+from runner.sandbox.numbering import Key, select_page
 from runner.sandbox.records import RESULT_FIELDS, Record, make_stat
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
     from runner.sandbox.store import Store
 
-# The query parameters that filter, each with the rows that it leaves.
+# The query parameters that filter, each with the column that has its value.
 RESULT_FILTERS = {
-    "project_launch_guid": "launch_id = (SELECT id FROM launch WHERE guid = ?)",
-    "participant_guid": "participant_id = (SELECT id FROM participant WHERE guid = ?)",
-    "project_tag": "project_tag = ?",
-    "question_tag": "question_tag = ?",
+    "project_launch_guid": "launch_id",
+    "participant_guid": "participant_id",
+    "project_tag": "project_tag",
+    "question_tag": "question_tag",
 }
-STAT_FILTERS = {"project_tag": "project_tag = ?"}
+STAT_FILTERS = {"project_tag": "project_tag"}
 
 # In the order of RESULT_FIELDS.
 _SELECT_RESULTS = """
@@ -47,7 +48,7 @@ CROSS JOIN launch ON launch.id = wanted.value
 ORDER BY wanted.key
 """
 _SELECT_SESSIONS = """
-SELECT session.launch_id, session.created, participant.phone, session.status
+SELECT session.launch_id, session.created, participant.phone, session.status, session.sub_status
 FROM json_each(?) AS wanted
 CROSS JOIN session ON session.launch_id = wanted.value
 JOIN participant ON participant.id = session.participant_id
@@ -85,8 +86,10 @@ class Listing:
     def list_results(self, filters: Mapping[str, str], limit: int, offset: int) -> Page:
         """Give a page of results; `filters` are values of `RESULT_FILTERS`, by name."""
         with self._store.read() as connection:
-            conditions = {RESULT_FILTERS[name]: value for name, value in filters.items()}
-            total, ids = _select_page(connection, "result", conditions, limit, offset)
+            keys = _find_keys(connection, filters)
+            if keys is None:
+                return Page(0, [])
+            total, ids = select_page(connection, "result", keys, limit, offset)
             return Page(total, self._read_results(connection, ids))
 
     def find_result(self, guid: str) -> Record | None:
@@ -98,8 +101,8 @@ class Listing:
     def list_stats(self, filters: Mapping[str, str], limit: int, offset: int) -> tuple[Page, Record]:
         """Give a page of launches, and what the stats list adds to `meta`: the plan and the totals."""
         with self._store.read() as connection:
-            conditions = {STAT_FILTERS[name]: value for name, value in filters.items()}
-            total, ids = _select_page(connection, "launch", conditions, limit, offset)
+            keys = {STAT_FILTERS[name]: value for name, value in filters.items()}
+            total, ids = select_page(connection, "launch", keys, limit, offset)
             return Page(total, self._read_stats(connection, ids)), self._read_usage(connection)
 
     def find_stat(self, guid: str) -> Record | None:
@@ -108,11 +111,11 @@ class Listing:
             return next(iter(self._read_stats(connection, _find_ids(connection, "launch", guid))), None)
 
     def _read_results(self, connection: sqlite3.Connection, ids: Sequence[int]) -> list[Record]:
-        rows = connection.execute(_SELECT_RESULTS, (self._own_number, json.dumps(ids)))
+        rows = connection.execute(_SELECT_RESULTS, (self._own_number, json.dumps([*ids])))
         return [dict(zip(RESULT_FIELDS, row, strict=True)) for row in rows]
 
     def _read_stats(self, connection: sqlite3.Connection, ids: Sequence[int]) -> list[Record]:
-        wanted = (json.dumps(ids),)
+        wanted = (json.dumps([*ids]),)
         by_launch = groupby(connection.execute(_SELECT_SESSIONS, wanted), key=lambda row: row[0])
         sessions: dict[int, list[Any]] = {
             launch_id: [row[1:] for row in rows] for launch_id, rows in by_launch
@@ -150,30 +153,20 @@ def _find_ids(connection: sqlite3.Connection, table: str, guid: str) -> list[int
     return [identity for (identity,) in connection.execute(query, (guid,))]
 
 
-def _select_page(
-    connection: sqlite3.Connection, table: str, conditions: Mapping[str, str], limit: int, offset: int
-) -> tuple[int, Sequence[int]]:
-    """Choose the ids of a page.
-
-    Without conditions the n-th record has id n (schema.sql), so that any page costs the same. With conditions
-    an index is walked, from the end that is nearer to the page.
-
-    Returns:
-        How many records there are in all, and the ids in order of creation.
-    """
-    if not conditions:
-        last = f"SELECT COALESCE(max(id), 0) FROM {table}"
-        (total,) = connection.execute(last).fetchone()
-        return total, list(range(offset + 1, min(offset + limit, total) + 1))
-    source = f"FROM {table} WHERE {' AND '.join(conditions)}"
-    values = tuple(conditions.values())
-    (total,) = connection.execute(f"SELECT count(*) {source}", values).fetchone()
-    size = max(0, min(limit, total - offset))
-    after = total - offset - size
-    is_nearer_to_end = after < offset
-    order, skipped = ("DESC", after) if is_nearer_to_end else ("ASC", offset)
-    rows = connection.execute(
-        f"SELECT id {source} ORDER BY id {order} LIMIT ? OFFSET ?", (*values, size, max(0, skipped))
-    )
-    ids = [identity for (identity,) in rows]
-    return total, ids[::-1] if is_nearer_to_end else ids
+def _find_keys(connection: sqlite3.Connection, filters: Mapping[str, str]) -> dict[str, Key] | None:
+    """Give what the filters ask of the columns of `result`, or None where no result can have it."""
+    keys: dict[str, Key] = {RESULT_FILTERS[name]: value for name, value in filters.items()}
+    if "participant_id" in keys:
+        query = "SELECT id FROM participant WHERE guid = :participant_id"
+        if (participant := connection.execute(query, keys).fetchone()) is None:
+            return None
+        (keys["participant_id"],) = participant
+    if "launch_id" in keys:
+        query = "SELECT id, project_tag FROM launch WHERE guid = :launch_id"
+        if (launch := connection.execute(query, keys).fetchone()) is None:
+            return None
+        keys["launch_id"], tag = launch
+        # All results of a launch have its tag.
+        if keys.pop("project_tag", tag) != tag:
+            return None
+    return keys

@@ -9,12 +9,42 @@ from typing import Self
 DEFAULT_OWN_NUMBER = "+15550100000"
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """Where a running service is reached, and as whom.
+
+    Attributes:
+        url: the base URL, without a slash at its end.
+        username: goes into the query of every request.
+        api_key: goes there too, and is kept out of the repr.
+    """
+
+    url: str
+    username: str
+    api_key: str = field(repr=False)
+
+
 class Status(StrEnum):
     """State of a session; the reference names COMPLETE alone (section 3), the other names are our own."""
 
     QUEUED = "QUEUED"
     ACTIVE = "ACTIVE"
     COMPLETE = "COMPLETE"
+
+
+class SubStatus(StrEnum):
+    """Why a session ended early (section 3 names none: the words are our own); null where it simply ended."""
+
+    CONCLUDED = "CONCLUDED"
+    """An answer matched `conclude_on`, and questions were skipped."""
+    REPLACED = "REPLACED"
+    """A later send said `complete_existing_sessions`."""
+    EXPIRED = "EXPIRED"
+    """Nobody answered in time."""
+    OPTED_OUT = "OPTED_OUT"
+    """The participant opted out while it was open."""
+    BLOCKED = "BLOCKED"
+    """The participant had opted out before it was sent: nothing was rendered."""
 
 
 class Method(StrEnum):
@@ -24,8 +54,19 @@ class Method(StrEnum):
     VOICE = "VOICE"
 
 
+class Keyword(StrEnum):
+    """What a command word asks of the service, whatever conversation is open."""
+
+    OPT_OUT = "STOP"
+    OPT_IN = "START"
+    HELP = "HELP"
+
+
 class Kind(StrEnum):
-    """What a line of a session's transcript is: one of five renders, or what the participant wrote."""
+    """What a line of a transcript is: one of five renders, what the participant wrote, or a notice.
+
+    A notice answers a command word. It belongs to no project and costs no render.
+    """
 
     INTRODUCTION = "introduction"
     TEXT = "text"
@@ -33,16 +74,18 @@ class Kind(StrEnum):
     REPEAT = "repeat"
     CONCLUSION = "conclusion"
     INBOUND = "inbound"
+    NOTICE = "notice"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a survey; `responses` is empty for a freeform one."""
+    """One question of a survey; `responses` is empty for a freeform one, `webhook` is told each result."""
 
     text: str
     tag: str = ""
     responses: tuple[str, ...] = ()
     conclude_on: str | None = None
+    webhook: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +172,16 @@ class Receipt:
     """What became of a text from a participant.
 
     Attributes:
-        was_expected: whether a session waited for it; if not, the transcript keeps it and nothing changes.
+        was_expected: whether a session took it as an answer; if not, the transcript keeps it and nothing else
+            changes, unless it was a command.
         result_guid: the recorded result, or None if the text was no valid answer.
         prompt: what the participant is asked now, or None when nothing is open.
         completed: how many sessions this text brought to their end.
+        keyword: the command that it was, if any.
     """
 
     was_expected: bool
     result_guid: str | None
     prompt: Prompt | None
     completed: int
+    keyword: Keyword | None = None

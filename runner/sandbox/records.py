@@ -46,12 +46,12 @@ STAT_FIELDS = (
 )
 
 
-def make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str]], own_number: str) -> Record:
+def make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]], own_number: str) -> Record:
     """Build a stat record.
 
     Args:
         row: the stored values of `STAT_FIELDS` less the last, the definition as JSON text.
-        sessions: creation time, phone and status of each session, in order.
+        sessions: creation time, phone, status and sub_status of each session, in order.
         own_number: the number that the service sends from.
     """
     definition = json.loads(row[STAT_FIELDS.index("project_definition")])
@@ -65,9 +65,9 @@ def make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str]], own_number:
             "to": phone,
             "method": method,
             "status": status,
-            "sub_status": None,
+            "sub_status": sub_status,
         }
-        for created, phone, status in sessions
+        for created, phone, status, sub_status in sessions
     ]
     return record
 

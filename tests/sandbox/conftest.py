@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from runner.sandbox.server import ServiceAddress, running_service
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from runner.sandbox.model import ServiceAddress
 
 
 @pytest.fixture
@@ -59,3 +62,14 @@ def call(address: ServiceAddress) -> Iterator[Callable[..., requests.Response]]:
             )
 
         yield request
+
+
+@pytest.fixture
+def own_address() -> str:
+    """An address of this machine that is not on loopback; no packet is sent."""
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(probe.getsockname()[0])

@@ -80,7 +80,10 @@ def test_survey_is_read_whole() -> None:
     assert read(body) == Definition(
         document=document,
         introduction="Hi",
-        questions=(Question("Q1", "t1", ("Yes", "No"), "No"), Question("Q2")),
+        questions=(
+            Question("Q1", "t1", ("Yes", "No"), "No"),
+            Question("Q2", webhook="https://example.org/hook"),
+        ),
         conclusion="Bye",
         tag="T",
         method=Method.VOICE,
@@ -148,6 +151,40 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
     """A body that is no JSON object of storable text is refused as invalid JSON."""
     assert find_problems(raw) == ("invalid_json", [])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"phone": "+14155550101", "text": "Hi", "x": "\xed\xa0\x80"}',
+        '{"phone": "+14155550101", "text": "\\ud800"}'.encode("utf-16"),
+        b'{"phone": "+14155550101", "text": "\xff"}',
+    ],
+    ids=["half-surrogate-in-utf-8", "half-surrogate-in-utf-16", "latin-1"],
+)
+def test_bytes_that_are_no_text_are_refused(raw: bytes) -> None:
+    """What could be read and never be written again is refused, in whatever encoding it comes."""
+    assert find_problems(raw) == ("invalid_json", [])
+
+
+@pytest.mark.parametrize("opening", ["[", '{"x": '])
+def test_nesting_is_bounded(opening: str) -> None:
+    """A body of a hundred levels is taken; one more is refused, though it could be parsed."""
+    closing = "]" if opening == "[" else "}"
+
+    def nest(levels: int) -> bytes:
+        inner = opening * (levels - 1) + "1" + closing * (levels - 1)
+        return f'{{"phone": "{PHONE}", "text": "Hi", "deep": {inner}}}'.encode()
+
+    assert read_send(nest(100)).definition.text == "Hi"
+    with pytest.raises(RefusalError, match="nested more than 100 levels deep"):
+        read_send(nest(101))
+
+
+def test_problems_are_named_up_to_a_hundred() -> None:
+    """Of thousands of problems the first hundred are named, and the others counted."""
+    _, problems = find_problems(json.dumps({"phone": [1] * 5100, "text": "Hi"}).encode())
+    assert problems[99:] == ["phone[99]: must be a string", "and 5,000 more"]
 
 
 @pytest.mark.parametrize(

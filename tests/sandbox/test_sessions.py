@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from runner.sandbox.definition import read_send
+from runner.sandbox.errors import RefusalError
 from runner.sandbox.listing import Listing
 from runner.sandbox.model import Plan
 from runner.sandbox.service import Service
-from runner.sandbox.store import Store, open_store
+
+if TYPE_CHECKING:
+    from runner.sandbox.store import Store
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -145,63 +143,84 @@ def test_representations_hide_people_and_what_they_wrote(domain: Service) -> Non
     assert ADA not in shown
 
 
-events = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("send"),
-            st.sampled_from([TEXT, SURVEY, {**SURVEY, "complete_existing_sessions": True}]),
-            st.lists(st.sampled_from([ADA, BOB, CY]), min_size=1, max_size=3),
-        ),
-        st.tuples(
-            st.just("text"), st.sampled_from(["red", "2", "maybe", "why"]), st.sampled_from([ADA, BOB, CY])
-        ),
-    ),
-    max_size=25,
+def test_conclude_on_that_skips_is_told(domain: Service) -> None:
+    """A session that an answer concluded before its last question says so; at the last one it simply ends."""
+    first = {"text": "Q1", "conclude_on": "no"}
+    send(domain, {"questions": [first, {"text": "Q2"}]}, ADA)
+    send(domain, {"questions": [first]}, BOB)
+    for phone in (ADA, BOB):
+        domain.receive(phone, "No", NOON)
+    told = [session["sub_status"] for stat in show_stats(domain.store) for session in stat["sessions"]]
+    assert told == ["CONCLUDED", None]
+
+
+def test_replaced_session_is_told(domain: Service) -> None:
+    """What complete_existing_sessions completes says so, active and queued alike."""
+    send(domain, SURVEY, ADA)
+    send(domain, SURVEY, ADA)
+    send(domain, {**TEXT, "complete_existing_sessions": True}, ADA)
+    told = [session["sub_status"] for stat in show_stats(domain.store) for session in stat["sessions"]]
+    assert told == ["REPLACED", "REPLACED", None]
+
+
+def test_used_up_plan_refuses_what_costs_nothing_too(domain: Service) -> None:
+    """Once the last render is used, a send that would only queue is refused as well."""
+    send(domain, SURVEY, ADA)
+    with pytest.raises(
+        RefusalError, match="1 of 1 renders are used, and this send takes 0; nobody was texted"
+    ):
+        send(Service(domain.store, plan=Plan(renders_max=1)), SURVEY, ADA)
+
+
+@pytest.mark.parametrize(
+    ("body", "phones", "allowed"),
+    [
+        (TEXT, [ADA, BOB], 2),
+        (SURVEY, [ADA, BOB, CY], 3),
+        ({**SURVEY, "introduction": "Hi"}, [ADA, BOB], 4),
+    ],
 )
+def test_send_must_fit_into_the_plan(
+    domain: Service, body: dict[str, Any], phones: list[str], allowed: int
+) -> None:
+    """A send whose renders exceed what the plan has left is refused whole and leaves nothing behind."""
+    narrow = Service(domain.store, plan=Plan(renders_max=allowed - 1))
+    with pytest.raises(RefusalError) as refusal:
+        send(narrow, body, *phones)
+    assert (refusal.value.status, refusal.value.code) == (403, "plan_used_up")
+    assert domain.store.connection.execute("SELECT count(*) FROM participant").fetchone() == (0,)
+    send(Service(domain.store, plan=Plan(renders_max=allowed)), body, *phones)
+    assert show_stats(domain.store)[0]["num_renders"] == allowed
 
 
-@settings(max_examples=40, deadline=None)
-@given(events)
-def test_whatever_happens_the_counts_agree(happened: list[tuple[str, Any, Any]]) -> None:
-    """After any sends and texts there is one active session a phone, and all counts agree."""
-    with tempfile.TemporaryDirectory() as folder, closing(open_store(Path(folder, "s.sqlite"))) as store:
-        service = Service(store)
-        for kind, what, who in happened:
-            if kind == "send":
-                send(service, what, *who)
-            else:
-                service.receive(who, what, NOON)
-        check_counts(store)
+def test_conversation_goes_on_beyond_the_plan(domain: Service) -> None:
+    """What was accepted is finished, queued sessions included, though it uses more than the plan has."""
+    narrow = Service(domain.store, plan=Plan(renders_max=2))
+    send(narrow, SURVEY, ADA)
+    send(narrow, TEXT, ADA)
+    for text in ("maybe", "red", "why"):
+        narrow.receive(ADA, text, NOON)
+    assert show_statuses(domain.store) == [["COMPLETE"], ["COMPLETE"]]
+    assert [stat["num_renders"] for stat in show_stats(domain.store)] == [3, 1]
 
 
-def check_counts(store: Store) -> None:
-    """Compare what the service counts as it goes with what is in its tables."""
-    stats = show_stats(store)
-    _, usage = Listing(store, plan=Plan()).list_stats({}, 1, 0)
-    counted = store.connection.execute(
-        "SELECT (SELECT count(*) FROM transcript WHERE kind <> 'inbound'), "
-        "(SELECT count(*) FROM transcript WHERE kind = 'question'), "
-        "(SELECT count(*) FROM transcript WHERE kind NOT IN ('question', 'repeat', 'inbound')), "
-        "(SELECT count(*) FROM result)"
-    ).fetchone()
-    totals = usage["totals"]
-    assert counted == tuple(totals[name] for name in ("renders", "questions", "messages", "results"))
-    assert totals["launches"] == len(stats)
-    for name in ("renders", "questions", "messages", "results"):
-        assert totals[name] == sum(stat[f"num_{name}"] for stat in stats)
-    for status in ("active", "queued", "complete"):
-        for stat in stats:
-            shown = [session["status"] for session in stat["sessions"]].count(status.upper())
-            assert stat[f"num_{status}_sessions"] == shown
-        assert totals[f"{status}_sessions"] == sum(stat[f"num_{status}_sessions"] for stat in stats)
-    open_of: dict[str, list[str]] = {}
-    for stat in stats:
-        for session in stat["sessions"]:
-            if session["status"] != "COMPLETE":
-                open_of.setdefault(session["to"], []).append(session["status"])
-    assert all(states == ["ACTIVE"] + ["QUEUED"] * (len(states) - 1) for states in open_of.values())
-    ordered = store.connection.execute("SELECT session_id, position FROM result ORDER BY id").fetchall()
-    assert all(
-        [position for session_id, position in ordered if session_id == wanted] in ([0], [0, 1])
-        for wanted, _ in ordered
-    )
+@pytest.mark.parametrize(
+    "others",
+    [{}, {"question_tag": "colour"}, {"participant_guid": "own"}],
+    ids=["alone", "question", "person"],
+)
+@pytest.mark.parametrize(("tag", "count"), [("a", 1), ("b", 0), ("none", 0)])
+def test_launch_and_tag_must_both_match(
+    domain: Service, others: dict[str, str], tag: str, count: int
+) -> None:
+    """A launch filtered by the tag of another one has no results, whatever else is asked for."""
+    colour = {"questions": [{"text": "Q1", "tag": "colour"}]}
+    guid = send(domain, {**colour, "tag": "a"}, ADA)
+    send(domain, {**colour, "tag": "b"}, ADA)
+    for _ in range(2):
+        domain.receive(ADA, "red", NOON)
+    listing = Listing(domain.store, plan=Plan())
+    own = listing.list_results({}, 1, 0).records[0]["participant_guid"]
+    filters = {name: own if value == "own" else value for name, value in others.items()}
+    page = listing.list_results({**filters, "project_launch_guid": guid, "project_tag": tag}, 10, 0)
+    assert (page.total_count, len(page.records)) == (count, count)

@@ -15,9 +15,9 @@ import requests
 
 from runner.sandbox.errors import SandboxError
 from runner.sandbox.model import Definition
-from runner.sandbox.server import running_service
 from runner.sandbox.service import Service
 from runner.sandbox.store import SCHEMA_VERSION, open_store
+from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,15 @@ service = Service(open_store(Path(sys.argv[1])))
 print(service.store.keep_api_key())
 for number in range(20):
     service.send(Definition("{}", text="Hi"), [f"+1415555{number:04d}"], datetime.now(UTC))
+"""
+
+COUNT_SETTINGS = """
+import sys
+from contextlib import closing
+from pathlib import Path
+from runner.sandbox.store import open_store
+with closing(open_store(Path(sys.argv[1]))) as store:
+    print(store.connection.execute("SELECT count(*) FROM setting").fetchone()[0])
 """
 
 
@@ -155,3 +164,15 @@ def test_unwritable_place_is_named(tmp_path: Path, name: str, reason: str) -> No
     with pytest.raises(SandboxError) as error:
         open_store(path)
     assert str(error.value) == f"cannot write the sandbox database {path}: {reason}"
+
+
+def test_opening_again_keeps_what_others_see(db: Path) -> None:
+    """A second connection of this process comes and goes, another process too, and every write is still there."""
+    elsewhere = [sys.executable, "-c", COUNT_SETTINGS, str(db)]
+    with closing(open_store(db)) as store:
+        store.keep_api_key()
+        open_store(db).close()
+        assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
+        with store.write() as connection:
+            connection.execute("INSERT INTO setting VALUES ('later', '1')")
+        assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"

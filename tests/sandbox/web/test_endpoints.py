@@ -13,10 +13,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import requests
 
-from runner.sandbox.server import ServiceAddress, running_service
+from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.sandbox.model import ServiceAddress
 
 Call = Callable[..., requests.Response]
 Reply = Callable[[str, str], None]
@@ -356,7 +358,7 @@ def test_oversized_body_is_refused(call: Call) -> None:
 
 def test_used_up_plan_refuses_sends_but_not_answers(db: Path) -> None:
     """A send is refused with 403 once the plan's renders are used; reading still works."""
-    with running_service(db, plan_renders=2) as address:
+    with running_service(db, plan_renders=3) as address:
         query = {"username": address.username, "api_key": address.api_key}
 
         def send(*phones: str) -> requests.Response:
@@ -370,7 +372,7 @@ def test_used_up_plan_refuses_sends_but_not_answers(db: Path) -> None:
     assert refused.status_code == 403
     assert refused.json()["error"] == {
         "code": "plan_used_up",
-        "message": "The plan is used up: 3 renders of 2; nobody was texted.",
+        "message": "The plan is used up: 3 of 3 renders are used, and this send takes 1; nobody was texted.",
         "problems": [],
     }
-    assert stats["meta"]["plan"]["renders"] == {"max": 2, "used": 3}
+    assert stats["meta"]["plan"]["renders"] == {"max": 3, "used": 3}

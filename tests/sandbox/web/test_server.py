@@ -8,16 +8,19 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
-from runner.sandbox import store as store_module
+from runner.sandbox import commits
 from runner.sandbox.errors import SandboxError
-from runner.sandbox.server import ServiceAddress, running_service
-from runner.sandbox.store import open_store
+from runner.sandbox.model import ServiceAddress
+from runner.sandbox.store import Store, open_store
+from runner.sandbox.web import server as server_module
+from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 SERVE = """
 import sys
 from pathlib import Path
-from runner.sandbox.server import serve
+from runner.sandbox.web.server import serve
 show = lambda address: print(address.url, address.username, address.api_key, flush=True)
 serve(Path(sys.argv[1]), host="127.0.0.1", port=0, username=None, api_key=None, on_start=show)
 """
@@ -49,14 +52,15 @@ def serving_process(db: Path) -> Iterator[tuple[subprocess.Popen[str], ServiceAd
         process.communicate()
 
 
+def try_send(address: ServiceAddress, phone: str = "+14155550101") -> requests.Response:
+    query = {"username": address.username, "api_key": address.api_key}
+    body = {"phone": [phone], "text": "Hello"}
+    return requests.post(f"{address.url}/api/send", params=query, json=body, timeout=20)
+
+
 def send(address: ServiceAddress, phone: str) -> str:
-    response = requests.post(
-        f"{address.url}/api/send",
-        params={"username": address.username, "api_key": address.api_key},
-        json={"phone": [phone], "text": "Hello"},
-        timeout=10,
-    )
-    assert response.status_code == 200
+    response = try_send(address, phone)
+    response.raise_for_status()
     return str(response.json()["project_launch_guid"])
 
 
@@ -169,14 +173,51 @@ def test_unknown_host_is_named(db: Path) -> None:
 
 
 def test_busy_database_is_a_temporary_refusal(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process holds the database, a send answers 503 with Retry-After and stores nothing."""
-    monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.05)
+    """While another process holds the database too long, a send answers 503 with Retry-After and stores nothing."""
+    monkeypatch.setattr(commits, "PATIENCE_S", 0.2)
     with running_service(db) as address, closing(open_store(db)) as other:
         other.connection.execute("BEGIN IMMEDIATE")
-        query = {"username": address.username, "api_key": address.api_key}
-        body = {"phone": ["+14155550101"], "text": "Hello"}
-        answer = requests.post(f"{address.url}/api/send", params=query, json=body, timeout=10)
+        answer = try_send(address)
         other.connection.rollback()
         assert list_launches(address) == []
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json()["error"]["code"] == "busy"
+
+
+def test_busy_database_holds_up_sends_alone(db: Path) -> None:
+    """While another process holds the database, reads are answered, and sends when it is free again: each once."""
+    with (
+        running_service(db) as address,
+        closing(open_store(db)) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        other.connection.execute("BEGIN IMMEDIATE")
+        sending = [pool.submit(try_send, address, f"+1415555010{number}") for number in range(3)]
+        # Three looks in a row, while each of the sends is being tried again.
+        for _ in range(3):
+            assert requests.get(f"{address.url}/livez", timeout=5).ok
+            assert list_launches(address) == []
+        assert not any(each.done() for each in sending)
+        other.connection.rollback()
+        assert [each.result().status_code for each in sending] == [200, 200, 200]
+        assert len(list_launches(address)) == 3
+
+
+def test_full_disk_is_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the database cannot grow, sends answer 503 and nothing is stored; what is there can be read."""
+
+    def open_full(path: Path) -> Store:
+        store = open_store(path)
+        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+        store.connection.execute(f"PRAGMA max_page_count = {pages + 4}")
+        return store
+
+    monkeypatch.setattr(server_module, "open_store", open_full)
+    with running_service(db) as address:
+        for number in range(10_000_000, 10_001_000):
+            answer = try_send(address, f"+1415{number}")
+            if not answer.ok:
+                break
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert answer.json()["error"]["message"] == "The database has no room to grow; nothing was stored."
+        assert len(list_launches(address)) == number - 10_000_000

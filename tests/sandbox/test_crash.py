@@ -1,0 +1,108 @@
+"""A service that is killed at any moment loses no send that it accepted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+import requests
+
+from runner.sandbox.listing import Listing
+from runner.sandbox.model import Plan, ServiceAddress
+from runner.sandbox.store import Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROUNDS = 4
+SERVE = """
+import sys
+from pathlib import Path
+from runner.sandbox.web.server import serve
+show = lambda address: print(address.url, address.username, address.api_key, flush=True)
+serve(Path(sys.argv[1]), port=0, on_start=show)
+"""
+
+
+@contextmanager
+def serving(db: Path) -> Iterator[tuple[subprocess.Popen[str], ServiceAddress]]:
+    """Run the service as a process and give it and its address; it is killed in the end, at the latest."""
+    running = subprocess.Popen([sys.executable, "-c", SERVE, str(db)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        yield running, ServiceAddress(*running.stdout.readline().split())
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def send_until_dead(service: ServiceAddress, prefix: int) -> list[tuple[str, int]]:
+    """Send, one after the other, until nobody answers; give the guid and number of phones of what was accepted.
+
+    Every other send is a survey to the same few people: it queues, and now and then ends what they have open.
+    """
+    accepted = []
+    query = {"username": service.username, "api_key": service.api_key}
+    with requests.Session() as session:
+        for number in range(10**6):
+            phones = [f"+1{prefix}{number:06d}{index}" for index in range(1 + number % 5)]
+            body: dict[str, object] = {"phone": phones, "text": "Hi"}
+            if number % 2:
+                phones = [f"+1999555010{index}" for index in range(len(phones))]
+                body = {
+                    "phone": phones,
+                    "questions": [{"text": "How?"}],
+                    "complete_existing_sessions": number % 7 == 0,
+                }
+            try:
+                answer = session.post(f"{service.url}/api/send", params=query, json=body, timeout=10)
+                accepted.append((answer.json()["project_launch_guid"], len(phones)))
+            except requests.RequestException:
+                return accepted
+    return accepted
+
+
+def check_counts(store: Store) -> None:
+    """Hold the counts to the rows, and the file to its own form."""
+    assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    kept = store.connection.execute("SELECT renders, results, active, complete FROM totals").fetchone()
+    counted = store.connection.execute(
+        "SELECT (SELECT count(*) FROM transcript WHERE kind <> 'inbound'), (SELECT count(*) FROM result), "
+        "(SELECT count(*) FROM session WHERE status = 'ACTIVE'), "
+        "(SELECT count(*) FROM session WHERE status = 'COMPLETE')"
+    ).fetchone()
+    assert kept == counted
+
+
+def test_killed_service_keeps_every_accepted_send(db: Path) -> None:
+    """Whenever a service is killed, every send that it answered with 200 is there, whole, after a restart."""
+    random = Random(4)  # noqa: S311  the same moments every time
+    accepted: list[tuple[str, int]] = []
+    for turn in range(ROUNDS):
+        with serving(db) as (process, service), ThreadPoolExecutor(4) as senders:
+            sending = [
+                senders.submit(send_until_dead, service, 4150 + 10 * turn + index) for index in range(4)
+            ]
+            time.sleep(random.uniform(0.1, 0.6))
+            os.kill(process.pid, signal.SIGKILL)
+            accepted += [launch for future in sending for launch in future.result()]
+    assert len(accepted) > ROUNDS
+    with closing(open_store(db)) as store:
+        check_counts(store)
+        for guid, phones in accepted:
+            stat = Listing(store, plan=Plan()).find_stat(guid)
+            assert stat is not None
+            states = Counter(session["status"] for session in stat["sessions"])
+            assert states.total() == phones
+            assert [states[state] for state in ("QUEUED", "ACTIVE", "COMPLETE")] == [
+                stat[f"num_{state}_sessions"] for state in ("queued", "active", "complete")
+            ]

@@ -1,0 +1,166 @@
+"""Command words: what stops everything for a number, what undoes it, and what is only an answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.definition import read_send
+from runner.sandbox.listing import Listing
+from runner.sandbox.model import Keyword, Plan, Question
+from runner.sandbox.optout import NOTICES, read_keyword
+
+if TYPE_CHECKING:
+    from runner.sandbox.service import Service
+
+ADA, BOB = "+14155550101", "+14155550102"
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+SURVEY: dict[str, Any] = {"questions": [{"text": "Q1", "responses": ["Yes", "No"]}, {"text": "Q2"}]}
+TEXT: dict[str, Any] = {"text": "Hello"}
+
+
+def send(service: Service, body: dict[str, Any], *phones: str) -> None:
+    request = read_send(json.dumps({**body, "phone": list(phones)}).encode())
+    service.send(request.definition, request.phones, NOON)
+
+
+def show_sessions(service: Service, phone: str) -> list[tuple[str, str | None]]:
+    page, _ = Listing(service.store, plan=Plan()).list_stats({}, 1000, 0)
+    return [
+        (session["status"], session["sub_status"])
+        for stat in page.records
+        for session in stat["sessions"]
+        if session["to"] == phone
+    ]
+
+
+def count_renders(service: Service) -> int:
+    _, usage = Listing(service.store, plan=Plan()).list_stats({}, 1, 0)
+    return int(usage["totals"]["renders"])
+
+
+def list_notices(service: Service, phone: str) -> list[str]:
+    query = (
+        "SELECT text FROM transcript JOIN participant ON participant.id = participant_id "
+        "WHERE kind = 'notice' AND phone = ? ORDER BY transcript.id"
+    )
+    return [text for (text,) in service.store.connection.execute(query, (phone,))]
+
+
+@pytest.mark.parametrize("text", ["STOP", "stop", " Stop! ", "Stop.", "stop all", "STOPALL", "STOP-ALL"])
+@pytest.mark.parametrize("question", [None, Question("Q"), Question("Q", responses=("Go", "Stop"))])
+def test_stop_always_stops(text: str, question: Question | None) -> None:
+    """STOP and STOPALL stop whatever is asked, in any case, with any punctuation."""
+    assert read_keyword(text, question, has_opted_out=False) is Keyword.OPT_OUT
+
+
+@pytest.mark.parametrize(
+    "text", ["UNSUBSCRIBE", "cancel", "End", "quit", "REVOKE", "optout", "opt out", "Opt-Out"]
+)
+def test_every_kin_of_stop_stops(text: str) -> None:
+    """All the words that carriers list stop a freeform question, and where nothing is asked."""
+    assert read_keyword(text, Question("Q"), has_opted_out=False) is Keyword.OPT_OUT
+    assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_OUT
+
+
+@pytest.mark.parametrize("text", ["please stop", "stop it", "don't stop", "s", "", "   ", "stop" * 100, "🛑"])
+def test_sentence_is_no_command(text: str) -> None:
+    """A command is one word and nothing else."""
+    assert read_keyword(text, None, has_opted_out=False) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        (Question("Q", responses=("Cancel", "Keep")), "cancel", None),
+        (Question("Q", responses=("Cancel", "Keep")), "Cancel.", None),
+        (Question("Q", responses=("Start", "End")), "END", None),
+        (Question("Q", responses=("Red", "Blue")), "END", Keyword.OPT_OUT),
+        (Question("Q", responses=("Help", "Skip")), "help", None),
+        (Question("Q", conclude_on="quit"), "QUIT", None),
+        (Question("Q", conclude_on="quit"), "END", Keyword.OPT_OUT),
+        (Question("Q", responses=("Yes", "No")), "yes", None),
+        (Question("Q"), "yes", None),
+        (Question("Q"), "info", Keyword.HELP),
+        (Question("Q", responses=("Unsubscribe", "Keep")), "unsubscribe", Keyword.OPT_OUT),
+    ],
+)
+def test_word_that_is_asked_for_is_the_answer(
+    question: Question, text: str, expected: Keyword | None
+) -> None:
+    """A word that the question offers or concludes on is the answer, but for those that mean but one thing."""
+    assert read_keyword(text, question, has_opted_out=False) is expected
+
+
+@pytest.mark.parametrize("text", ["START", "yes", "Unstop"])
+def test_start_says_something_to_who_opted_out(text: str) -> None:
+    """START and its kin undo an opt-out, and are an ordinary text to everybody else."""
+    assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_IN
+    assert read_keyword(text, None, has_opted_out=False) is None
+
+
+def test_stop_ends_all_sessions_of_the_number(domain: Service) -> None:
+    """STOP completes the open sessions of all launches of that number alone, and is no result."""
+    for _ in range(3):
+        send(domain, SURVEY, ADA, BOB)
+    receipt = domain.receive(ADA, "stop", NOON)
+    assert (receipt.keyword, receipt.completed, receipt.prompt) == (Keyword.OPT_OUT, 3, None)
+    assert receipt.result_guid is None
+    assert show_sessions(domain, ADA) == [("COMPLETE", "OPTED_OUT")] * 3
+    assert show_sessions(domain, BOB) == [("ACTIVE", None), ("QUEUED", None), ("QUEUED", None)]
+
+
+def test_second_stop_leaves_the_moment_of_the_first(domain: Service) -> None:
+    """Since when a number may not be texted is when it first said so, and it is told once."""
+    domain.receive(ADA, "STOP", NOON)
+    domain.receive(ADA, "STOP", NOON + timedelta(days=1))
+    query = "SELECT opted_out, (SELECT count(*) FROM transcript WHERE kind = 'notice') FROM participant"
+    assert domain.store.connection.execute(query).fetchone() == ("2026-12-01T12:00:00.000000", 1)
+
+
+def test_later_sends_to_who_opted_out_cost_nothing(domain: Service) -> None:
+    """A send to a number that has opted out makes a session that is complete, and renders nothing."""
+    domain.receive(ADA, "STOP", NOON)
+    send(domain, SURVEY, ADA)
+    send(domain, {**TEXT, "complete_existing_sessions": True}, ADA)
+    assert show_sessions(domain, ADA) == [("COMPLETE", "BLOCKED")] * 2
+    assert count_renders(domain) == 0
+    send(domain, TEXT, ADA, BOB)
+    assert count_renders(domain) == 1
+    assert show_sessions(domain, BOB) == [("COMPLETE", None)]
+
+
+def test_start_lets_later_sends_through(domain: Service) -> None:
+    """START undoes the opt-out for what is sent from then on; what was stopped stays stopped."""
+    send(domain, SURVEY, ADA)
+    domain.receive(ADA, "STOP", NOON)
+    assert domain.receive(ADA, "start", NOON).keyword is Keyword.OPT_IN
+    send(domain, SURVEY, ADA)
+    assert show_sessions(domain, ADA) == [("COMPLETE", "OPTED_OUT"), ("ACTIVE", None)]
+    assert domain.receive(ADA, "yes", NOON).result_guid is not None
+
+
+def test_help_leaves_the_question_open(domain: Service) -> None:
+    """HELP is answered, at any time, and the question that was asked waits on."""
+    send(domain, SURVEY, ADA)
+    receipt = domain.receive(ADA, "help", NOON)
+    assert receipt.keyword is Keyword.HELP
+    assert receipt.prompt is not None
+    assert receipt.prompt.position == 0
+    domain.receive(BOB, "STOP", NOON)
+    domain.receive(BOB, "INFO", NOON)
+    assert show_sessions(domain, ADA) == [("ACTIVE", None)]
+    assert list_notices(domain, ADA) == [NOTICES[Keyword.HELP]]
+    assert list_notices(domain, BOB) == [NOTICES[Keyword.OPT_OUT], NOTICES[Keyword.HELP]]
+
+
+def test_notices_are_no_renders(domain: Service) -> None:
+    """What answers a command costs no render, and a second STOP is not answered again."""
+    for text in ("STOP", "STOP", "HELP", "START", "STOP"):
+        domain.receive(ADA, text, NOON)
+    words = (Keyword.OPT_OUT, Keyword.HELP, Keyword.OPT_IN, Keyword.OPT_OUT)
+    assert list_notices(domain, ADA) == [NOTICES[word] for word in words]
+    assert count_renders(domain) == 0

@@ -1,0 +1,103 @@
+"""Which names the service answers to: another web site's name must not lead a browser here (DNS rebinding)."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from runner.sandbox.model import ServiceAddress
+from runner.sandbox.web.server import running_service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def ask(address: ServiceAddress, path: str, *hosts: str) -> tuple[int, bytes]:
+    """Return status and body of a request with these Host headers."""
+    url = urlsplit(address.url)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=10)
+    query = urlencode({"username": address.username, "api_key": address.api_key})
+    connection.putrequest("GET", f"{path}?{query}", skip_host=True)
+    for host in hosts:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:8025", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:8025", " 127.0.0.1 "],
+)
+def test_own_names_are_answered(address: ServiceAddress, host: str) -> None:
+    """Localhost and every loopback address are this host, whatever the port."""
+    assert ask(address, "/api/stats/", host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "evil.example:8025", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1",
+        "[2001:db8::1]", "", "localhost@evil.example", "evil.example/localhost", "0.0.0.0", "[::]", "2130706433",  # noqa: S104  a name like others
+    ],
+)  # fmt: skip
+def test_other_names_are_refused_everywhere(address: ServiceAddress, host: str) -> None:
+    """A name that is not this host's is refused on every path, and told nothing."""
+    for path in ("/", "/api/stats/", "/_sandbox/state", "/livez", "/openapi.yaml", "/nothing"):
+        status, body = ask(address, path, host)
+        assert status == 421
+        assert b"misdirected_request" in body
+
+
+def test_one_foreign_name_is_enough(address: ServiceAddress) -> None:
+    """Of several Host headers all must name this host."""
+    assert ask(address, "/livez", "localhost", "evil.example")[0] in {400, 421}
+
+
+def test_request_without_a_host_is_answered(address: ServiceAddress) -> None:
+    """HTTP/1.0 needs no Host header: no browser is that old."""
+    url = urlsplit(address.url)
+    with socket.create_connection((url.hostname, url.port), timeout=10) as connection:
+        connection.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_further_names_can_be_allowed(db: Path) -> None:
+    """A service takes the names that it was told to, in any case, and no others for that."""
+    with running_service(db, allowed_hosts=["Sandbox.Internal"]) as address:
+        assert ask(address, "/livez", "sandbox.internal:80")[0] == 200
+        assert ask(address, "/livez", "other.internal")[0] == 421
+
+
+def test_service_on_all_addresses_takes_addresses_and_its_own_name(db: Path) -> None:
+    """A service that listens everywhere is called by any address, which can't be rebound, and this machine's name."""
+    with running_service(db, host="0.0.0.0") as everywhere:  # noqa: S104  loopback alone is called
+        address = ServiceAddress(
+            everywhere.url.replace("0.0.0.0", "127.0.0.1"),  # noqa: S104
+            everywhere.username,
+            everywhere.api_key,
+        )
+        for host in ("192.0.2.7:8025", "[2001:db8::1]", socket.gethostname()):
+            assert ask(address, "/livez", host)[0] == 200
+        assert ask(address, "/livez", "evil.example")[0] == 421
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST"])
+def test_no_other_origin_is_let_in(address: ServiceAddress, method: str) -> None:
+    """There is no CORS: no answer, to a preflight neither, lets another origin's page read it."""
+    url = urlsplit(address.url)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=10)
+    headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    query = urlencode({"username": address.username, "api_key": address.api_key})
+    for path in ("/api/send", "/api/stats/", "/_sandbox/reply", "/"):
+        connection.request(method, f"{path}?{query}", headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+    connection.close()
