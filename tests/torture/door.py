@@ -27,6 +27,23 @@ class Clerk(Protocol):
         """Meet one GET of one launch."""
 
 
+class Doorway(Protocol):
+    """Where a service is reached, or just now isn't."""
+
+    @property
+    def url(self) -> str:
+        """The base URL, the same while it is shut."""
+
+    def open(self) -> None:
+        """Listen, if it doesn't yet."""
+
+    def shut(self) -> None:
+        """Stop listening: connections are refused."""
+
+    def close(self) -> None:
+        """End."""
+
+
 class Door:
     """Lets requests in. Its address stays the same while it is shut.
 
@@ -63,15 +80,21 @@ class Door:
         self._server.shutdown()
         self._server.server_close()
         self._server = None
-        self._holder = socket.socket()
-        self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._holder.bind(("127.0.0.1", self._port))
+        self._holder = hold_port(self._port)
 
     def close(self) -> None:
         """End."""
         self.shut()
         if self._holder is not None:
             self._holder.close()
+
+
+def hold_port(port: int) -> socket.socket:
+    """Take a port at which nobody listens, so that connections are refused and nobody else gets it."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", port))
+    return holder
 
 
 class _Server(ThreadingHTTPServer):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+USERNAME, API_KEY = "ada@example.com", "not-a-secret"
 PATIENCE_S = 90.0
 """A command that runs longer hangs."""
 HANGS = -1000
@@ -144,8 +145,8 @@ def make_environment(ledger_url: str, *, settle_window_s: float, state_key: str 
     environment = {
         **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         "NO_COLOR": "1",
-        "RUNNER_USERNAME": "ada@example.com",
-        "RUNNER_API_KEY": "not-a-secret",
+        "RUNNER_USERNAME": USERNAME,
+        "RUNNER_API_KEY": API_KEY,
         "RUNNER_LEDGER": ledger_url,
         "RUNNER_SETTLE_WINDOW": f"{settle_window_s * 1000:.0f}ms",
     }

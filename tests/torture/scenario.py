@@ -9,17 +9,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.torture.launcher import HANGS, Death, Ended, Launcher, make_environment
+from tests.torture.launcher import API_KEY, HANGS, USERNAME, Death, Ended, Launcher, make_environment
 from tests.torture.ledgers import SqliteLedger
 from tests.torture.repository import MESSAGES, Audience, Repository
+from tests.torture.sandbox import SandboxService
 from tests.torture.schedule import make_random
 from tests.torture.service import READ_TIMEOUT_S, Service, Temper
 from tests.torture.tally import Tally
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
     from tests.torture.launcher import Phase, Step
+    from tests.torture.launches import CountingService
     from tests.torture.ledgers import Ledger
 
 _LISTS_LATE_S = 0.2
@@ -51,6 +54,29 @@ def run_scenario(seed: int, make_ledger: Callable[[Path], Ledger] = SqliteLedger
         return scenario.tally
 
 
+def _make_service(seed: int, rng: random.Random, folder: Path) -> CountingService:
+    """Return the sandbox every second time, else a service that is still less reliable."""
+    if seed % 2 == 0:
+        return SandboxService(
+            folder / "service.sqlite",
+            rng,
+            seed=seed,
+            username=USERNAME,
+            api_key=API_KEY,
+            slow_for_s=READ_TIMEOUT_S * 1.5,
+            lists_late_s=_LISTS_LATE_S,
+        )
+    temper = Temper(
+        seed,
+        send_faults=rng.choice((0.0, 0.3, 0.3, 0.5)),
+        list_faults=rng.choice((0.0, 0.1)),
+        lists_late_s=_LISTS_LATE_S,
+        page_size=rng.randint(3, 12),
+        skew_s=rng.uniform(-60, 60),
+    )
+    return Service(temper)
+
+
 class Scenario:
     """A campaign, its service, its records, and the processes that work on it.
 
@@ -68,15 +94,7 @@ class Scenario:
         self._launchers = launchers
         self._ledger = ledger
         self._other_folder = folder / "other"
-        temper = Temper(
-            seed,
-            send_faults=rng.choice((0.0, 0.3, 0.3, 0.5)),
-            list_faults=rng.choice((0.0, 0.1)),
-            lists_late_s=_LISTS_LATE_S,
-            page_size=rng.randint(3, 12),
-            skew_s=rng.uniform(-60, 60),
-        )
-        self.service = Service(temper)
+        self.service = _make_service(seed, rng, folder)
         messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
         people = list(range(100, 100 + rng.randint(8, 24)))
         audience = Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tests.torture.door import Door
+from tests.torture.launches import Launch, count_texts
 from tests.torture.schedule import make_random
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ SEND_FAULTS = (
 )
 LIST_FAULTS = ("list: dropped", "list: 500", "list: half a body", "list: too late", "list: order changed")
 
-_MESSAGE = re.compile(r"\[(\w+)\]")
-
 
 @dataclass(frozen=True, slots=True)
 class Temper:
@@ -69,28 +68,6 @@ class Temper:
     lists_late_s: float
     page_size: int
     skew_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A launch that the service has accepted; it is listed from `listed_at`, in monotonic seconds."""
-
-    guid: str
-    definition: dict[str, Any]
-    phones: tuple[str, ...]
-    started: str
-    listed_at: float
-
-    @property
-    def message(self) -> str:
-        """The message's id, which stands in brackets in each of the harness's texts."""
-        found = _MESSAGE.search(self.definition["text"])
-        return found[1] if found else ""
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the campaign sent it, and not somebody else under the same tag."""
-        return bool(self.message)
 
 
 class Service:
@@ -138,7 +115,7 @@ class Service:
     def count_texts(self) -> Counter[tuple[str, str]]:
         """Return how often each phone was texted each message."""
         with self._lock:
-            return Counter((launch.message, phone) for launch in self.launches for phone in launch.phones)
+            return count_texts(self.launches)
 
     def accept(self, body: dict[str, Any]) -> str:
         """Text the phones, and return the launch's guid."""

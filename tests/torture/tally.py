@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.torture.launches import CountingService
     from tests.torture.repository import Repository
-    from tests.torture.service import Service
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Tally:
         self.skipped += other.skipped
         self.violations += other.violations
 
-    def judge(self, service: Service, repository: Repository) -> None:
+    def judge(self, service: CountingService, repository: Repository) -> None:
         """Compare, after everything has come to rest, what was accepted with what was due and is recorded."""
         texts = service.count_texts()
         audience = repository.audience

@@ -1,0 +1,73 @@
+"""What a service has accepted, and what the harness wants of any service: that it counts it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tests.torture.door import Doorway
+
+_MESSAGE = re.compile(r"\[(\w+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch that the service has accepted; it is listed from `listed_at`, in monotonic seconds."""
+
+    guid: str
+    definition: dict[str, Any]
+    phones: tuple[str, ...]
+    started: str
+    listed_at: float
+
+    @property
+    def message(self) -> str:
+        """The message's id, which stands in brackets in each of the harness's texts."""
+        found = _MESSAGE.search(self.definition["text"])
+        return found[1] if found else ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the campaign sent it, and not somebody else under the same tag."""
+        return bool(self.message)
+
+
+class CountingService(Protocol):
+    """A service that goes wrong, and lists what it accepts, though it may do so late.
+
+    Attributes:
+        launches: what it has accepted.
+        faults: how often each fault was met by a request.
+        door: where requests come in.
+    """
+
+    @property
+    def launches(self) -> Sequence[Launch]: ...
+
+    @property
+    def faults(self) -> Counter[str]: ...
+
+    @property
+    def door(self) -> Doorway: ...
+
+    def accept(self, body: dict[str, Any]) -> str:
+        """Text the phones, whoever asks for it, and return the launch's guid."""
+
+    def calm(self) -> None:
+        """Behave from now on; what is accepted is still listed late."""
+
+    def come_to_rest(self) -> None:
+        """Wait until everything that was accepted, or will be, is listed."""
+
+    def count_texts(self) -> Counter[tuple[str, str]]:
+        """Return how often each phone was texted each message."""
+
+
+def count_texts(launches: Iterable[Launch]) -> Counter[tuple[str, str]]:
+    """Return how often each phone was texted each message."""
+    return Counter((launch.message, phone) for launch in launches for phone in launch.phones)
