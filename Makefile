@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format torture bench clean help
+.PHONY: demo test lint format torture fuzz bench clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -24,9 +24,14 @@ format: $(VENV)/.installed-dev ## put the code into shape
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 1,000 times on each kind of ledger
 	@$(BIN)/python -m tests.torture $(if $(seed),--seed $(seed))
 
-bench: $(VENV)/.installed-dev ## measure how fast it sends, as ratios (wrk and gcc are used where they are installed)
+fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minutes (seconds=N, seed=N)
+	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
+		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
+
+bench: $(VENV)/.installed-bench ## measure sending and the sandbox, as ratios (wrk and gcc are used where they are installed)
 	@$(BIN)/python -m tests.benchmarks.delivery
 	@$(BIN)/python -m tests.benchmarks.cost
+	@$(BIN)/python -m tests.benchmarks.sandbox
 
 clean: ## remove what was built and installed here, and the sandbox's data
 	rm -rf $(VENV) .runner build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -47,3 +52,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,test,lint]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
