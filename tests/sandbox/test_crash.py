@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -18,31 +16,12 @@ import requests
 from runner.sandbox.listing import Listing
 from runner.sandbox.model import Plan, ServiceAddress
 from runner.sandbox.store import Store, open_store
+from tests.sandbox.serving import serving_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ROUNDS = 4
-SERVE = """
-import sys
-from pathlib import Path
-from runner.sandbox.web.server import serve
-show = lambda address: print(address.url, address.username, address.api_key, flush=True)
-serve(Path(sys.argv[1]), port=0, on_start=show)
-"""
-
-
-@contextmanager
-def serving(db: Path) -> Iterator[tuple[subprocess.Popen[str], ServiceAddress]]:
-    """Run the service as a process and give it and its address; it is killed in the end, at the latest."""
-    running = subprocess.Popen([sys.executable, "-c", SERVE, str(db)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert running.stdout is not None
-        yield running, ServiceAddress(*running.stdout.readline().split())
-    finally:
-        running.kill()
-        running.communicate()
 
 
 def send_until_dead(service: ServiceAddress, prefix: int) -> list[tuple[str, int]]:
@@ -88,7 +67,7 @@ def test_killed_service_keeps_every_accepted_send(db: Path) -> None:
     random = Random(4)  # noqa: S311  the same moments every time
     accepted: list[tuple[str, int]] = []
     for turn in range(ROUNDS):
-        with serving(db) as (process, service), ThreadPoolExecutor(4) as senders:
+        with serving_process(db) as (process, service), ThreadPoolExecutor(4) as senders:
             sending = [
                 senders.submit(send_until_dead, service, 4150 + 10 * turn + index) for index in range(4)
             ]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,39 +15,15 @@ import requests
 
 from runner.sandbox import commits
 from runner.sandbox.errors import SandboxError
-from runner.sandbox.model import ServiceAddress
 from runner.sandbox.store import Store, open_store
 from runner.sandbox.web import server as server_module
 from runner.sandbox.web.server import running_service
+from tests.sandbox.serving import serving_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-SERVE = """
-import sys
-from pathlib import Path
-from runner.sandbox.web.server import serve
-show = lambda address: print(address.url, address.username, address.api_key, flush=True)
-serve(Path(sys.argv[1]), host="127.0.0.1", port=0, username=None, api_key=None, on_start=show)
-"""
-
-
-@contextmanager
-def serving_process(db: Path) -> Iterator[tuple[subprocess.Popen[str], ServiceAddress]]:
-    """Run `serve` as a process of its own, and kill what is left of it in the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(db)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield process, ServiceAddress(*process.stdout.readline().split())
-    finally:
-        process.kill()
-        process.communicate()
+    from runner.sandbox.model import ServiceAddress
 
 
 def try_send(address: ServiceAddress, phone: str = "+14155550101") -> requests.Response:
