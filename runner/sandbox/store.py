@@ -61,13 +61,16 @@ class Store:
 
     def keep_api_key(self) -> str:
         """Give the api_key that the service made up for itself, the same after every restart."""
+        return self.keep_secret("api_key")
+
+    def keep_secret(self, name: str) -> str:
+        """Give the secret of this name: made up the first time, and the same from then on."""
         with self.write() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO setting (name, value) VALUES ('api_key', ?)",
-                (secrets.token_urlsafe(24),),
+                "INSERT OR IGNORE INTO setting (name, value) VALUES (?, ?)", (name, secrets.token_urlsafe(24))
             )
-            (api_key,) = connection.execute("SELECT value FROM setting WHERE name = 'api_key'").fetchone()
-        return str(api_key)
+            (secret,) = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+        return str(secret)
 
     def wait_at_most(self, seconds: float) -> None:
         """Wait so long, from now on, for another process that holds the database."""

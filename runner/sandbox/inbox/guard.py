@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -14,20 +13,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from runner.sandbox.store import Store
-
 FORM_BYTES_MAX = 64 * 1024
-
-
-def keep_token(store: Store) -> str:
-    """Give the token that every form carries; it outlives a restart, so that an open page goes on working."""
-    with store.write() as connection:
-        connection.execute(
-            "INSERT OR IGNORE INTO setting (name, value) VALUES ('inbox_token', ?)",
-            (secrets.token_urlsafe(24),),
-        )
-        (token,) = connection.execute("SELECT value FROM setting WHERE name = 'inbox_token'").fetchone()
-    return str(token)
 
 
 def is_foreign(request: Request) -> bool:

@@ -14,7 +14,7 @@ from runner.sandbox.errors import RefusalError
 from runner.sandbox.inbox.access import Access
 from runner.sandbox.inbox.answers import HEADERS, answer_html, explained, redirect
 from runner.sandbox.inbox.events import Events
-from runner.sandbox.inbox.guard import is_foreign, keep_token, read_form
+from runner.sandbox.inbox.guard import is_foreign, read_form
 from runner.sandbox.inbox.launches import find_launch, list_first_phones, list_launches, list_sessions
 from runner.sandbox.inbox.model import Usage
 from runner.sandbox.inbox.pages import STATIC, STATIC_PATH, read_static, render_page
@@ -93,7 +93,8 @@ class _Inbox:
         self._username = username
         self._reader = Reader(service.store)
         self._events = Events(changes)
-        self.token = keep_token(service.store)
+        # Kept, so that a page that is open outlives a restart of the service.
+        self.token = service.store.keep_secret("inbox_token")
 
     def bring_up_to_date(self, endpoint: Endpoint) -> Endpoint:
         """Let due sessions expire before an endpoint looks."""
