@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_LIFETIME = timedelta(days=7)
 MAX_LIFETIME = timedelta(days=3650)
 _NAME = "session_lifetime_s"
-_ENDLESS = "none"
 _AT_ONCE = 10_000
 _SELECT_DUE = """
 SELECT id, launch_id, participant_id, updated, EXISTS (
@@ -34,12 +33,10 @@ FROM session WHERE status = 'ACTIVE' AND updated <= ? ORDER BY updated LIMIT ?
 """
 
 
-def read_lifetime(connection: sqlite3.Connection) -> timedelta | None:
-    """Give the time since its last turn after which an active session expires, or None if none ever does."""
+def read_lifetime(connection: sqlite3.Connection) -> timedelta:
+    """Give the time since its last turn after which an active session expires."""
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (_NAME,)).fetchone()
-    if row is None:
-        return DEFAULT_LIFETIME
-    return None if row[0] == _ENDLESS else timedelta(seconds=float(row[0]))
+    return DEFAULT_LIFETIME if row is None else timedelta(seconds=float(row[0]))
 
 
 def check_lifetime(lifetime: timedelta) -> timedelta:
@@ -53,20 +50,19 @@ def check_lifetime(lifetime: timedelta) -> timedelta:
     return lifetime
 
 
-def write_lifetime(connection: sqlite3.Connection, lifetime: timedelta | None) -> None:
+def write_lifetime(connection: sqlite3.Connection, lifetime: timedelta) -> None:
     """Set what `read_lifetime` gives; it applies to the sessions that are open already, too.
 
     Raises:
         ValueError: as `check_lifetime`.
     """
-    value = _ENDLESS if lifetime is None else str(check_lifetime(lifetime).total_seconds())
+    value = str(check_lifetime(lifetime).total_seconds())
     connection.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)", (_NAME, value))
 
 
 def has_due_sessions(connection: sqlite3.Connection, now: datetime) -> bool:
     """Tell whether a session is due to expire; reads only."""
-    lifetime = read_lifetime(connection)
-    return lifetime is not None and bool(_list_due(connection, now - lifetime, 1))
+    return bool(_list_due(connection, now - read_lifetime(connection), 1))
 
 
 def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = sys.maxsize) -> int:
@@ -83,9 +79,7 @@ def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = s
     lifetime = read_lifetime(connection)
     expired = 0
     # Again and again, since a session that starts when one expires may be due as well.
-    while lifetime is not None and (
-        due := _list_due(connection, now - lifetime, min(_AT_ONCE, most - expired))
-    ):
+    while due := _list_due(connection, now - lifetime, min(_AT_ONCE, most - expired)):
         # All sessions of a launch that nobody has answered yet end at the same moment.
         ends = {updated: parse_time(updated) + lifetime for updated in {each.updated for each in due}}
         written = {updated: format_time(end) for updated, end in ends.items()}

@@ -126,8 +126,8 @@ class Service:
         with self.store.write() as connection:
             return expire_sessions(connection, now, most)
 
-    def set_session_lifetime(self, lifetime: timedelta | None) -> None:
-        """Set how long sessions wait for an answer, for all processes on this store; None is for ever.
+    def set_session_lifetime(self, lifetime: timedelta) -> None:
+        """Set how long sessions wait for an answer, for all processes on this store.
 
         Raises:
             ValueError: the lifetime is not above zero, or is longer than `expiry.MAX_LIFETIME`.

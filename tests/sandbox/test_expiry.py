@@ -89,9 +89,20 @@ def test_send_does_not_queue_behind_what_has_expired(domain: Service) -> None:
     assert show_sessions(domain) == [("COMPLETE", "EXPIRED"), ("ACTIVE", None)]
 
 
-@pytest.mark.parametrize("lifetime", [timedelta(hours=1), MAX_LIFETIME, None])
-def test_lifetime_is_a_setting_of_the_store(domain: Service, lifetime: timedelta | None) -> None:
-    """The lifetime can be set, to none as well, and is what every process then reads."""
+def test_sessions_expire_in_portions(domain: Service) -> None:
+    """Of many that are due as many expire as were asked for, the earliest first, and the rest later."""
+    send(domain, SURVEY, BOB, now=NOON - DAY)
+    send(domain, SURVEY, ADA, "+14155550103")
+    late = NOON + DEFAULT_LIFETIME
+    assert domain.expire_sessions(late, most=1) == 1
+    assert [status for status, _ in show_sessions(domain)] == ["COMPLETE", "ACTIVE", "ACTIVE"]
+    assert [domain.expire_sessions(late, most=5), domain.expire_sessions(late, most=5)] == [2, 0]
+    assert not domain.has_due_sessions(late)
+
+
+@pytest.mark.parametrize("lifetime", [timedelta(hours=1), MAX_LIFETIME])
+def test_lifetime_is_a_setting_of_the_store(domain: Service, lifetime: timedelta) -> None:
+    """The lifetime can be set, and is what every process then reads."""
     send(domain, SURVEY, ADA)
     domain.set_session_lifetime(lifetime)
     assert read_lifetime(domain.store.connection) == lifetime

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from runner.sandbox.definition import read_send
 from runner.sandbox.errors import RefusalError
+from runner.sandbox.expiry import MAX_LIFETIME
 from runner.sandbox.listing import RESULT_FILTERS, Listing
 from runner.sandbox.model import Plan
 from runner.sandbox.service import Service
@@ -63,8 +64,8 @@ class ServiceMachine(RuleBasedStateMachine):
         self.service.store.close()
         shutil.rmtree(self.folder)
 
-    @initialize(lifetime=st.sampled_from([timedelta(days=2), timedelta(days=7), None]))
-    def set_lifetime(self, lifetime: timedelta | None) -> None:
+    @initialize(lifetime=st.sampled_from([timedelta(days=2), timedelta(days=7), MAX_LIFETIME]))
+    def set_lifetime(self, lifetime: timedelta) -> None:
         self.service.set_session_lifetime(lifetime)
 
     @rule(body=st.sampled_from(BODIES), phones=st.lists(st.sampled_from(PHONES), min_size=1, max_size=3))

@@ -197,9 +197,9 @@ class Cast:
         return None if row is None else parse_time(row[0])
 
 
-def _foresee(number: MagicNumber, row: _Row, lifetime: timedelta | None) -> Iterator[_Event]:
+def _foresee(number: MagicNumber, row: _Row, lifetime: timedelta) -> Iterator[_Event]:
     """Tell what happens to an owner if nobody sends them anything."""
-    if row.turned is not None and lifetime is not None:
+    if row.turned is not None:
         yield _Event(parse_time(row.turned) + lifetime, number.phone, None)
     text = number.script(
         Situation(
