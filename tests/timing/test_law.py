@@ -1,0 +1,245 @@
+"""Legal hours: the data file, whose law holds for a number, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+from phonenumbers.geodata import GEOCODE_DATA
+
+import runner.timing
+from runner.timing.law import LegalWindow, load_law, read_law
+from runner.timing.place import find_places
+from runner.timing.window import format_clock
+
+FOLDER = Path(runner.timing.__file__).parent
+LAW = load_law()
+
+
+def describe(rule: LegalWindow) -> list[str]:
+    return [" ".join(f"{format_clock(a)}-{format_clock(b)}" for a, b in spans) for spans in rule.window.days]
+
+
+def citations(phone: str, *, is_call: bool = False) -> list[str]:
+    return [rule.citation for rule in LAW.find_rules(phone, "VOICE" if is_call else "SMS")]
+
+
+def test_every_rule_is_cited_dated_and_says_what_it_covers() -> None:
+    """No rule without its law, its source in words, its day, and its reach; each law once."""
+    assert len({rule.citation for rule in LAW.rules}) == len(LAW.rules) > 15
+    for rule in LAW.rules:
+        assert rule.checked <= LAW.checked
+        assert rule.source
+        assert rule.covers
+        assert "://" not in f"{rule.citation} {rule.source} {rule.covers}"
+        assert any(rule.window.days)
+        assert not rule.window.is_whole_week()
+
+
+@pytest.mark.parametrize(
+    ("phone", "hours"),
+    [
+        ("+13055550101", ["08:00-20:00"] * 7),
+        ("+14055550101", ["08:00-20:00"] * 7),
+        ("+12065550101", ["08:00-20:00"] * 7),
+        ("+12145550101", ["09:00-21:00"] * 6 + ["12:00-21:00"]),
+        ("+14015550101", ["09:00-18:00"] * 5 + ["10:00-17:00", ""]),
+        ("+14155550101", ["08:00-21:00"] * 7),  # California: the federal rule alone
+    ],
+)
+def test_a_state_s_hours_are_those_of_its_law(phone: str, hours: list[str]) -> None:
+    """The state's own rule, or the country's where it has none; both hold."""
+    rules = LAW.find_rules(phone)
+    assert rules[0].citation == "47 CFR 64.1200(c)(1)"
+    assert describe(rules[-1]) == hours
+
+
+STATES = {
+    # An area code of the state: citation, and the hours of the days from Monday.
+    "205": ("Ala. Admin. Code r. 770-X-5-.17(1)(b)", ["08:00-20:00"] * 6 + [""]),
+    "203": ("Conn. Gen. Stat. § 42-288a", ["09:00-20:00"] * 7),
+    "305": ("Fla. Stat. § 501.616(6)(a)", ["08:00-20:00"] * 7),
+    "502": ("KRS § 367.46955", ["10:00-21:00"] * 7),
+    "504": (
+        "LPSC General Order R-29617 (under La. R.S. 45:844.11 ff.)",
+        ["08:00-20:00"] * 6 + [""],
+    ),
+    "617": ("201 CMR 12.02(2)", ["08:00-20:00"] * 7),
+    "410": ("Md. Code, Com. Law § 14-4502", ["08:00-20:00"] * 7),
+    "612": ("Minn. Stat. § 325E.30", ["09:00-21:00"] * 7),
+    "601": ("Miss. Code § 77-3-723(1)", ["08:00-20:00"] * 6 + [""]),
+    "201": ("N.J.S.A. 56:8-128(d)", ["08:00-21:00"] * 7),
+    "505": ("NMSA § 57-12-22(B)(5)", ["09:00-21:00"] * 7),
+    "405": ("15 O.S. § 775C.4 (Telephone Solicitation Act of 2022)", ["08:00-20:00"] * 7),
+    "401": (
+        "R.I. Gen. Laws § 5-61-3.6 with § 5-61-2(2)",
+        ["09:00-18:00"] * 5 + ["10:00-17:00", ""],
+    ),
+    "214": ("Tex. Bus. & Com. Code § 301.051", ["09:00-21:00"] * 6 + ["12:00-21:00"]),
+    "801": ("Utah Code § 13-25a-103(3)", ["08:00-21:00"] * 6 + [""]),
+    "703": ("Va. Code § 59.1-511", ["08:00-21:00"] * 7),
+    "206": ("RCW 19.158.040(2)", ["08:00-20:00"] * 7),
+}
+COUNTRIES = {
+    "+971501234567": ("UAE Cabinet Resolution No. 56 of 2024", ["09:00-18:00"] * 7),
+    "+821012345678": ("Network Act (정보통신망법), art. 50(3)", ["08:00-21:00"] * 7),
+    "+27711234567": (
+        "Consumer Protection Act 68 of 2008, s 12(2), with the notice on prohibited times (R293)",
+        ["08:00-20:00"] * 5 + ["09:00-13:00", ""],
+    ),
+}
+CALLS = {
+    "+16055550101": ("SDCL § 37-30-28", ["09:00-21:00"] * 5 + ["", ""]),
+    "+61412345678": (
+        "Telecommunications (Telemarketing and Research Calls) Industry Standard 2017",
+        ["09:00-20:00"] * 5 + ["09:00-17:00", ""],
+    ),
+    "+14165550101": (
+        "CRTC Unsolicited Telecommunications Rules, Part III",
+        ["09:00-21:30"] * 5 + ["10:00-18:00"] * 2,
+    ),
+    "+33612345678": (
+        "Code de la consommation, art. D. 223-9 (décret n° 2022-1313)",
+        ["10:00-13:00 14:00-20:00"] * 5 + ["", ""],
+    ),
+}
+FEDERAL = ("47 CFR 64.1200(c)(1)", ["08:00-21:00"] * 7)
+WITHOUT_A_RULE = {"NY": "212", "CA": "415", "GA": "404", "IL": "312", "OH": "216", "PA": "215", "DC": "202"}
+
+
+def laws_of(phone: str, *, is_call: bool = False) -> list[tuple[str, list[str]]]:
+    rules = LAW.find_rules(phone, "VOICE" if is_call else "SMS")
+    return [(rule.citation, describe(rule)) for rule in rules]
+
+
+@pytest.mark.parametrize("area_code", STATES)
+def test_each_state_s_rule_is_its_own(area_code: str) -> None:
+    """For a number of each state with a rule: the federal hours and its own, day by day."""
+    assert laws_of(f"+1{area_code}5550101") == [FEDERAL, STATES[area_code]]
+
+
+@pytest.mark.parametrize("state", WITHOUT_A_RULE)
+def test_a_state_without_hours_of_its_own_has_the_federal_ones(state: str) -> None:
+    """Where no narrower hours were found, as in New York, the federal ones hold alone."""
+    assert laws_of(f"+1{WITHOUT_A_RULE[state]}5550101") == [FEDERAL]
+
+
+@pytest.mark.parametrize("phone", COUNTRIES)
+def test_each_country_s_rule_is_its_own(phone: str) -> None:
+    """For a number of each country whose law holds for texts: its hours, day by day."""
+    assert laws_of(phone) == [COUNTRIES[phone]]
+
+
+@pytest.mark.parametrize("phone", CALLS)
+def test_each_rule_on_calls_has_its_hours(phone: str) -> None:
+    """Rules that plainly mean voice hold for calls, day by day, and for no text."""
+    assert laws_of(phone, is_call=True)[-1] == CALLS[phone]
+    assert CALLS[phone] not in laws_of(phone)
+
+
+def test_no_rule_is_left_untested() -> None:
+    """A rule that is added to the data file needs its case here."""
+    tested = {citation for citation, _ in (FEDERAL, *STATES.values(), *COUNTRIES.values(), *CALLS.values())}
+    assert tested == {rule.citation for rule in LAW.rules}
+
+
+@pytest.mark.parametrize("area_code", ["340", "671", "670", "684", "787"])
+def test_territories_are_under_the_federal_rule(area_code: str) -> None:
+    """The Virgin Islands, Guam, the Northern Marianas, American Samoa and Puerto Rico."""
+    assert laws_of(f"+1{area_code}5550101") == [FEDERAL]
+
+
+def test_citations_and_places_are_well_formed() -> None:
+    """Codes are of ISO 3166, texts are tidy, and every day is written as one of the calendar's."""
+    for rule in LAW.rules:
+        assert all(re.fullmatch(r"[A-Z]{2}(-[A-Z]{2})?", place) for place in rule.places), rule.citation
+        for text in (rule.citation, rule.source, rule.covers, rule.not_enforced or "-"):
+            assert text == " ".join(text.split()), rule.citation
+            assert text.count("(") == text.count(")"), rule.citation
+        assert not rule.citation.endswith(".")
+        assert date(2026, 1, 1) <= rule.checked <= LAW.checked, rule.citation
+    places = [place for rule in LAW.rules for place in rule.places]
+    assert len(places) == len(set(places))
+
+
+def test_rules_on_calls_alone_are_not_held_for_texts() -> None:
+    """France and Canada limit calls; their texts are not deferred for it."""
+    for phone in ("+33612345678", "+14165550101"):
+        assert citations(phone) == []
+        assert len(citations(phone, is_call=True)) == 1
+
+
+def test_a_country_without_a_rule_has_none() -> None:
+    """Nothing was found for Germany, and nothing is made up."""
+    assert citations("+4915112345678") == citations("+4915112345678", is_call=True) == []
+
+
+@pytest.mark.parametrize(
+    ("phone", "places"),
+    [
+        ("+12015550101", ("US-NJ",)),
+        ("+12025550101", ("US-DC",)),
+        ("+17875550101", ("PR",)),
+        ("+18765550101", ("JM",)),
+        ("+19025550101", ("CA-NS", "CA-PE")),
+        ("+4915112345678", ("DE",)),
+        ("+447911123456", ("GB", "GG", "IM", "JE")),
+        ("+870301234567", ()),
+    ],
+)
+def test_a_number_tells_its_places(phone: str, places: tuple[str, ...]) -> None:
+    """State, province, country, several of them, or none."""
+    assert find_places(phone) == places
+
+
+def test_a_number_without_a_place_is_under_every_law_it_could_be() -> None:
+    """A toll-free number may be anywhere in North America: the strictest of all hours hold."""
+    found = citations("+18005550101")
+    assert "Fla. Stat. § 501.616(6)(a)" in found
+    assert len(found) == sum("US" in "".join(r.places) and r.texts != "excluded" for r in LAW.rules)
+
+
+def test_the_area_codes_are_those_of_the_library() -> None:
+    """The file agrees with the geocoding data that it was drawn from, wherever that names a state."""
+    states = {"Florida": "US-FL", "Oklahoma": "US-OK", "Texas": "US-TX", "Washington State": "US-WA"}
+    states |= {"Utah": "US-UT", "Maryland": "US-MD", "Virginia": "US-VA", "West Virginia": "US-WV"}
+    for prefix, names in GEOCODE_DATA.items():
+        if len(prefix) != 4 or not prefix.startswith("1"):
+            continue
+        name = names.get("en", "")
+        abbreviated = re.search(r", ([A-Z]{2})$", name)
+        found = find_places(f"+{prefix}5550101")
+        if name in states:
+            assert found == (states[name],), prefix
+        elif abbreviated:
+            assert found in {(f"US-{abbreviated[1]}",), (f"CA-{abbreviated[1]}",)}, prefix
+    for prefix, names in GEOCODE_DATA.items():
+        ending = re.search(r", ([A-Z]{2})$", names.get("en", "")) if prefix.startswith("1") else None
+        # One exchange in northern New Jersey is named after a town across the state line.
+        if ending and len(prefix) > 4 and not prefix.startswith("1201"):
+            assert {place[-2:] for place in find_places(f"+{prefix}0101010"[:12])} >= {ending[1]}, prefix
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        ({"mon-sat": ["08:00-20:00"]}, "1 days are missing"),
+        ({"mon-sun": ["08:00-20:00"], "sun": []}, "sun is there twice"),
+        ({"mon-sun": ["20:00-08:00"]}, "20:00-08:00 is no span of hours"),
+        ({"mon-sun": ["8-20"]}, "8-20 is no span of hours"),
+    ],
+)
+def test_a_slip_in_the_data_is_found(hours: dict[str, list[str]], words: str) -> None:
+    """Every day is said once, and every span is one."""
+    document = json.loads((FOLDER / "legal_hours.json").read_text(encoding="utf-8"))
+    document["rules"][0]["hours"] = hours
+    with pytest.raises(ValueError, match=words):
+        read_law(json.dumps(document))
+
+
+def test_the_data_s_date_is_one() -> None:
+    """Rules without a date cannot be trusted; these have one."""
+    assert date(2026, 11, 1) <= LAW.checked

@@ -1,0 +1,143 @@
+"""Time zones of numbers, held against the library, and names that people write."""
+
+from __future__ import annotations
+
+import random
+import zoneinfo
+
+import phonenumbers
+import pytest
+from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneNumberFormat, PhoneNumberType
+from phonenumbers.timezone import time_zones_for_geographical_number, time_zones_for_number
+from phonenumbers.tzdata import TIMEZONE_DATA
+
+from runner.timing.zone import ZoneProblem, check_zone, find_prefix, find_zones
+
+MANY_ZONES = sorted(code for code in COUNTRY_CODE_TO_REGION_CODE if len(TIMEZONE_DATA.get(str(code), ())) > 1)
+
+
+def list_numbers() -> list[phonenumbers.PhoneNumber]:
+    """An example of every kind of number in every region, and neighbours of it that are allocated."""
+    chance = random.Random(5)  # noqa: S311 - repeatable, not secret
+    kinds = [kind for kind in PhoneNumberType.values() if kind != PhoneNumberType.UNKNOWN]
+    found = []
+    for region in sorted(phonenumbers.SUPPORTED_REGIONS):
+        code = phonenumbers.country_code_for_region(region)
+        for kind in kinds:
+            example = phonenumbers.example_number_for_type(region, kind)
+            if example is None:
+                continue
+            found.append(example)
+            digits = str(example.national_number)
+            for _ in range(20 if code in MANY_ZONES else 2):
+                kept = chance.randrange(1, len(digits))
+                tail = "".join(chance.choices("0123456789", k=len(digits) - kept))
+                number = phonenumbers.PhoneNumber(code, int(digits[:kept] + tail))
+                if phonenumbers.is_valid_number(number):
+                    found.append(number)
+    return found
+
+
+def test_zones_are_those_of_the_library() -> None:
+    """For numbers of every kind and region outside North America the answer is the library's."""
+    numbers = [number for number in list_numbers() if number.country_code != 1]
+    assert len(numbers) > 3000
+    for number in numbers:
+        phone = phonenumbers.format_number(number, PhoneNumberFormat.E164)
+        expected = tuple(time_zones_for_number(number))
+        assert find_zones(phone) == (() if expected == ("Etc/Unknown",) else expected), phone[:6]
+
+
+def test_zones_in_north_america_hold_all_of_the_library_s() -> None:
+    """There they may be more: of an exchange that it does not know, the library tells most people's."""
+    numbers = [number for number in list_numbers() if number.country_code == 1]
+    assert len(numbers) > 1000
+    more = set()
+    for number in numbers:
+        phone = phonenumbers.format_number(number, PhoneNumberFormat.E164)
+        found, expected = set(find_zones(phone)), set(time_zones_for_geographical_number(number))
+        if expected == set(TIMEZONE_DATA["1"]):
+            continue  # it knows nothing
+        assert found >= expected, phone[:5]
+        if found > expected:
+            more.add(phone[:5])
+            # The library has other zones for some exchanges of the same area code.
+            assert found == {
+                zone for p, zones in TIMEZONE_DATA.items() if p[:4] == phone[1:5] for zone in zones
+            }
+    assert len(more) < 30
+
+
+@pytest.mark.parametrize(
+    ("phone", "zones"),
+    [
+        ("+14155550101", ("America/Los_Angeles",)),
+        ("+18505550101", ("America/Chicago", "America/New_York")),  # Florida's panhandle
+        ("+18504342345", ("America/Chicago",)),  # an exchange of Pensacola
+        (
+            "+12084990123",
+            ("America/Boise", "America/Denver", "America/Los_Angeles"),
+        ),  # Idaho, who knows where
+        ("+12684641234", ("America/Antigua",)),
+        ("+4915112345678", ("Europe/Berlin",)),
+        ("+870301234567", ()),  # Inmarsat: no country
+    ],
+)
+def test_an_area_code_tells_its_zones(phone: str, zones: tuple[str, ...]) -> None:
+    """One zone, several, or none at all."""
+    assert find_zones(phone) == zones
+
+
+def test_mobiles_without_area_codes_may_be_anywhere_in_the_country() -> None:
+    """A Russian mobile is not taken to be in Moscow because its digits look like Moscow's."""
+    assert len(find_zones("+79161234567")) > 10
+    assert find_zones("+74951234567") == ("Europe/Moscow",)
+
+
+def test_prefixes_are_few() -> None:
+    """Numbers that share their zones share a prefix: what depends on it can be kept."""
+    chance = random.Random(1)  # noqa: S311
+    prefixes = {find_prefix(f"+1415{chance.randrange(2_000_000, 9_999_999)}") for _ in range(2000)}
+    assert prefixes == {"1415"}
+
+
+def test_every_zone_of_the_library_can_be_loaded() -> None:
+    """The machine's time zone database knows every name in the library's data."""
+    assert {zone for zones in TIMEZONE_DATA.values() for zone in zones} <= zoneinfo.available_timezones()
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("america/new_york", "did you mean America/New_York?"),
+        ("America/New York", "did you mean America/New_York?"),
+        ("New York", "did you mean America/New_York?"),
+        ("Europe/Pariss", "did you mean Europe/Paris?"),
+        ("berlin", "did you mean Europe/Berlin?"),
+        ("EST", "did you mean America/New_York?"),
+        ("pst", "did you mean America/Los_Angeles?"),
+        ("Factory", "write an IANA name such as America/New_York"),
+        ("../etc/passwd", "write an IANA name such as America/New_York"),
+        ("+02:00", "write an IANA name such as America/New_York"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_with_what_was_meant(written: str, hint: str) -> None:
+    """Near misses, cities and abbreviations come with the name to write."""
+    problem = check_zone(written)
+    assert isinstance(problem, ZoneProblem)
+    assert problem.hint == hint
+
+
+@pytest.mark.parametrize("written", ["America/New_York", " Europe/Paris ", "UTC", "Asia/Calcutta"])
+def test_names_of_the_database_are_taken(written: str) -> None:
+    """Links such as Asia/Calcutta too; blanks around do not matter."""
+    assert check_zone(written) == written.strip()
+
+
+@pytest.mark.parametrize("written", ["GMT+5", "gmt-8", "UTC+01:00", "Etc/GMT+5", "+05:30", "-0800"])
+def test_offsets_are_refused(written: str) -> None:
+    """An offset is no time zone; `Etc/GMT+5`, which is five hours behind UTC, is neither taken nor suggested."""
+    problem = check_zone(written)
+    assert isinstance(problem, ZoneProblem)
+    assert problem.reason == "an offset does not say where, nor when clocks change"
+    assert problem.hint == "write an IANA name such as America/New_York"
