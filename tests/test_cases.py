@@ -97,7 +97,8 @@ def test_json_says_the_same(
     assert document["valid"] is (code == 0) is verdict.startswith("Valid: ")
     severities = [problem["severity"] for problem in document["diagnostics"]]
     omitted = sum(kind["count"] for kind in document["omitted"])
-    assert document["error_count"] + document["warning_count"] == len(severities) + omitted
+    counted = document["error_count"] + document["warning_count"] + document["note_count"]
+    assert counted == len(severities) + omitted
     assert severities.count("warning") == document["warning_count"]
 
 

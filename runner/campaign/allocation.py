@@ -6,16 +6,16 @@ Only says yes where the library would; everything else is the library's to judge
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
+from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, country_code_for_region
 
 if TYPE_CHECKING:
     from phonenumbers import PhoneNumberDesc
 
-_E164 = re.compile(r"\+[1-9][0-9]{6,14}")
-_COUNTRY_CODE_DIGITS = (1, 2, 3)
+_START = 4
+"""`+` and as many digits as the longest country codes have."""
 _NUMBER_TYPES = (
     "fixed_line",
     "mobile",
@@ -32,46 +32,98 @@ _NUMBER_TYPES = (
 _Region = tuple[re.Pattern[str] | None, re.Pattern[str]]
 
 
+class _Country(NamedTuple):
+    """One country code.
+
+    Attributes:
+        national: where the national number starts in an E.164 number.
+        regions: in the library's order, each with the digits that tell it from the others, and its numbers.
+    """
+
+    national: int
+    regions: tuple[_Region, ...]
+
+
 def is_allocated(text: str) -> bool:
     """Return whether a text is, as it stands, the E.164 form of a number that is certainly allocated."""
-    if not _E164.fullmatch(text):
+    country = _find_country(text[:_START])
+    if country is None:
         return False
-    # No country code is the start of another one (ITU-T E.164, section 6.2).
-    length = next((n for n in _COUNTRY_CODE_DIGITS if int(text[1 : n + 1]) in COUNTRY_CODE_TO_REGION_CODE), 0)
-    if not length:
-        return False
-    prefix, regions = _read_country(int(text[1 : length + 1]))
-    national = text[length + 1 :]
-    # The library would try the number without the prefix that people dial inside the country.
-    if prefix is not None and (match := prefix.match(national)) and match.end():
-        return False
+    start, regions = country
     for leading_digits, numbers in regions:
         if leading_digits is None:
-            if numbers.fullmatch(national):
+            if numbers.fullmatch(text, start):
                 return True
-        elif leading_digits.match(national):
-            return numbers.fullmatch(national) is not None
+        elif leading_digits.match(text, start):
+            return numbers.fullmatch(text, start) is not None
     return False
 
 
+def expand_national(digits: str, region: str) -> str | None:
+    """Return the E.164 form of a number in national form that certainly is one, else None.
+
+    Args:
+        digits: as they stand in the file.
+        region: ISO 3166-1 alpha-2 code of the country.
+    """
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    code, abroad = _read_dialling(region)
+    text = f"+{code}{digits}"
+    return text if is_allocated(text) and not (abroad and abroad.match(digits)) else None
+
+
 @cache
-def _read_country(code: int) -> tuple[re.Pattern[str] | None, tuple[_Region, ...]]:
-    """Return a country code's national prefix, and the patterns of its regions in the library's order."""
-    found = [PhoneMetadata.metadata_for_region(name) for name in COUNTRY_CODE_TO_REGION_CODE[code]]
+def _read_dialling(region: str) -> tuple[int, re.Pattern[str] | None]:
+    """Return a country's code, and what people dial there before other countries' codes."""
+    metadata = PhoneMetadata.metadata_for_region(region)
+    abroad = metadata.international_prefix if metadata is not None else None
+    return country_code_for_region(region), _compile(abroad) if abroad else None
+
+
+@lru_cache(maxsize=10_000)
+def _find_country(start: str) -> _Country | None:
+    """Return the country that numbers belong to which start so.
+
+    No country code is the start of another one (ITU-T E.164, section 6.2).
+    """
+    digits = start[1:]
+    if len(start) < _START or start[0] != "+" or not (digits.isascii() and digits.isdigit()):
+        return None
+    lengths = (length for length in range(1, _START) if int(digits[:length]) in COUNTRY_CODE_TO_REGION_CODE)
+    length = next(lengths, 0)
+    return _read_country(digits[:length]) if length and digits[0] != "0" else None
+
+
+@cache
+def _read_country(code: str) -> _Country | None:
+    found = [PhoneMetadata.metadata_for_region(name) for name in COUNTRY_CODE_TO_REGION_CODE[int(code)]]
     metadata = [region for region in found if region is not None]
     if not metadata:
-        return None, ()
+        return None
     prefix = metadata[0].national_prefix_for_parsing
+    # The library would try the number without the prefix that people dial inside the country.
+    # Argentina's may be nothing at all, which is no reason to.
+    guard = rf"(?!(?:{prefix})(?<!\+{code}))" if prefix else ""
     regions = tuple(
-        (re.compile(region.leading_digits) if region.leading_digits else None, _join_patterns(region))
+        (
+            _compile(region.leading_digits) if region.leading_digits else None,
+            _compile(guard + _join_patterns(region)),
+        )
         for region in metadata
     )
-    return re.compile(prefix) if prefix else None, regions
+    return _Country(1 + len(code), regions)
 
 
-def _join_patterns(region: PhoneMetadata) -> re.Pattern[str]:
-    kinds = [_write_pattern(getattr(region, name)) for name in _NUMBER_TYPES]
-    return re.compile(f"(?={_write_pattern(region.general_desc)}$)(?:{'|'.join(filter(None, kinds))})")
+def _compile(pattern: str) -> re.Pattern[str]:
+    # ASCII: the library's `\d` is for digits that it has brought to 0 to 9 first.
+    return re.compile(pattern, re.ASCII)
+
+
+def _join_patterns(region: PhoneMetadata) -> str:
+    # Many countries' mobiles are their landlines: what is written twice is looked for once.
+    kinds = dict.fromkeys(_write_pattern(getattr(region, name)) for name in _NUMBER_TYPES)
+    return f"(?={_write_pattern(region.general_desc)}$)(?:{'|'.join(filter(None, kinds))})"
 
 
 def _write_pattern(kind: PhoneNumberDesc | None) -> str:

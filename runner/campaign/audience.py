@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from runner.campaign.audience_columns import FoundColumns, find_columns
+from runner.campaign.consent_record import ConsentRecord, is_on_record
 from runner.campaign.model import Campaign, CsvRecipients, InlineRecipient, RecipientSource, Variables
-from runner.campaign.phone import PhoneProblem, mask_written, parse_phone
+from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.table import Table, TableProblemError, open_table
-from runner.source.diagnostic import Diagnostic, Problems
+from runner.campaign.zone_column import ZoneColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runner.source.diagnostic import Problems
 
-@dataclass(frozen=True, slots=True)
-class Recipient:
-    """A person to text.
+
+class Recipient(NamedTuple):
+    """A person to text. A tuple: there may be a million of them.
 
     Attributes:
         phone: E.164.
@@ -26,6 +28,8 @@ class Recipient:
         source: which of the campaign's sources named the phone first, counted from 0.
         file: where that is.
         line: the line in `file`, from 1.
+        timezone: an IANA name; None to go by the number.
+        has_consent: whether it is on record; only read where the campaign's policy requires it.
     """
 
     phone: str
@@ -33,6 +37,8 @@ class Recipient:
     source: int
     file: Path
     line: int
+    timezone: str | None = None
+    has_consent: bool = False
 
 
 @dataclass(slots=True)
@@ -43,14 +49,8 @@ class AudienceTally:
     duplicates: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    written: str
-    region: str | None
-    vars: Variables
-    file: Path
-    line: int
-    column: int
+_Entry = tuple[str, int, Variables, str | None, bool]
+"""A phone as written, its line, and what goes with it: variables, time zone, whether consent is on record."""
 
 
 def iterate_audience(
@@ -58,28 +58,36 @@ def iterate_audience(
 ) -> Iterator[Recipient]:
     """Yield the campaign's recipients in the order of its files; the first mention of a phone wins.
 
-    Memory grows with the distinct phones (eight bytes each and their share of a set), not with the rows.
+    Memory grows with the distinct phones, by some 70 bytes each, not with the rows.
 
     Args:
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
-        problems: receives what is wrong with rows and files; such rows are left out.
+        problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
+            refused, is left out; one whose time zone or consent is wrong is yielded without it, so that
+            what its texts lack is found too.
         tally: counts along.
     """
     seen: set[int] = set()
     shared = _leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
-        for entry in _iterate_entries(source, names, problems):
+        phones = _phones_of(source, "recipient-phone-invalid", problems)
+        read_phone, file = phones.read, phones.file
+        for written, line, given, timezone, has_consent in _iterate_entries(
+            source, names, problems, reads_consent=campaign.policy.consent == "required"
+        ):
             tally.rows += 1
-            phone = _parse_entry(entry, problems, "recipient-phone-invalid")
+            phone = read_phone(written, line)
             if phone is None:
                 continue
-            number = int(phone[1:])
-            if number in seen:
+            number = int(phone)
+            if number not in seen:
+                seen.add(number)
+                variables = {**shared, **given} if shared else given
+                yield Recipient(phone, variables, index, file, line, timezone, has_consent)
+            else:
                 tally.duplicates += 1
-                continue
-            seen.add(number)
-            yield Recipient(phone, {**shared, **entry.vars}, index, entry.file, entry.line)
+        phones.note_repairs()
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -89,13 +97,15 @@ def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
         campaign: whose `exclude` is read.
         problems: receives phones that cannot be read: an exclusion that is silently lost is a text too many.
     """
-    phones = set()
+    excluded = set()
     for source in campaign.exclude:
-        for entry in _iterate_entries(source, frozenset(), problems):
-            phone = _parse_entry(entry, problems, "exclude-phone-invalid")
+        phones = _phones_of(source, "exclude-phone-invalid", problems)
+        for written, line, *_ in _iterate_entries(source, frozenset(), problems, reads_consent=False):
+            phone = phones.read(written, line)
             if phone is not None:
-                phones.add(phone)
-    return frozenset(phones)
+                excluded.add(phone)
+        phones.note_repairs()
+    return frozenset(excluded)
 
 
 def known_names(campaign: Campaign, source: int) -> list[str]:
@@ -111,58 +121,63 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
         return names
 
 
-def _parse_entry(entry: _Entry, problems: Problems, code: str) -> str | None:
-    phone = parse_phone(entry.written, entry.region)
-    if isinstance(phone, PhoneProblem):
-        written = entry.written.strip()
-        message = f"the phone {mask_written(written)!r} is refused: {phone.reason}"
-        if not written:
-            message = "the phone is blank"
-        problems.add(Diagnostic("error", code, message, entry.file, entry.line, entry.column, phone.hint))
-        return None
-    return phone
-
-
-def _iterate_entries(source: RecipientSource, names: frozenset[str], problems: Problems) -> Iterator[_Entry]:
+def _phones_of(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:
     if isinstance(source, CsvRecipients):
-        yield from _iterate_rows(source, names, problems)
-        return
+        return PhoneColumn(source.path, 1, source.region, code, problems)
     place = source.position
-    given = _leave_out_blank(source.vars)
-    yield _Entry(source.phone, source.region, given, place.file, place.line, place.column)
+    return PhoneColumn(place.file, place.column, source.region, code, problems)
 
 
-def _iterate_rows(source: CsvRecipients, names: frozenset[str], problems: Problems) -> Iterator[_Entry]:
+def _iterate_entries(
+    source: RecipientSource, names: frozenset[str], problems: Problems, *, reads_consent: bool
+) -> Iterator[_Entry]:
+    if isinstance(source, CsvRecipients):
+        return _iterate_rows(source, names, problems, reads_consent=reads_consent)
+    return iter([_read_inline(source, problems, reads_consent=reads_consent)])
+
+
+def _read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> _Entry:
+    place = source.position
+    zones = ZoneColumn(place.file, place.column, problems)
+    timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
+    consent = source.consent
+    has_consent = reads_consent and consent is not None and is_on_record(consent.source, consent.date)
+    return source.phone, place.line, _leave_out_blank(source.vars), timezone, has_consent
+
+
+def _iterate_rows(
+    source: CsvRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
+) -> Iterator[_Entry]:
     try:
         with open_table(source.path) as table:
             if table.guess is not None:
                 problems.add(table.guess)
-            phone_index = table.find_column(source.phone_column)
-            if phone_index is None:
-                problems.add(_no_phone_column(source, table))
-                return
-            found = ((name, table.find_column(name)) for name in sorted(names))
-            columns = [(name, index) for name, index in found if index is not None]
-            for row in table.rows:
-                cells = row.cells
-                if len(cells) != len(table.header):
-                    problems.add(table.width_problem(row))
-                    continue
-                given = {name: text for name, index in columns if (text := cells[index].strip())}
-                yield _Entry(cells[phone_index], source.region, given, source.path, row.line, 1)
+            columns = find_columns(source, table, problems)
+            if columns is not None:
+                yield from _read_rows(table, columns, names, problems, reads_consent=reads_consent)
     except TableProblemError as error:
         problems.add(error.diagnostic)
 
 
-def _no_phone_column(source: CsvRecipients, table: Table) -> Diagnostic:
-    close = difflib.get_close_matches(source.phone_column, table.header, n=1)
-    message = f"there is no column `{source.phone_column}`" + (
-        f": did you mean `{close[0]}`?" if close else ""
-    )
-    hint = (
-        f"name the column that holds the phone with `phone_column`; the file has: {', '.join(table.header)}"
-    )
-    return Diagnostic("error", "csv-phone-column", message, source.path, 1, 1, hint)
+def _read_rows(
+    table: Table, columns: FoundColumns, names: frozenset[str], problems: Problems, *, reads_consent: bool
+) -> Iterator[_Entry]:
+    found = ((name, table.find_column(name)) for name in sorted(names))
+    variables = [(name, index) for name, index in found if index is not None]
+    zones = ZoneColumn(table.file, 1, problems)
+    phone, zone = columns.phone, columns.timezone
+    consent = None
+    if reads_consent and columns.consent_source is not None:
+        consent = ConsentRecord(table.file, columns.consent_source, columns.consent_date, problems)
+    width = len(table.header)
+    for line, cells in table.rows:
+        if len(cells) != width:
+            problems.add(table.width_problem(line, cells))
+            continue
+        given = {name: text for name, index in variables if (text := cells[index].strip())}
+        timezone = None if zone is None else zones.read(cells[zone], line)
+        has_consent = consent is not None and consent.read(cells, line)
+        yield cells[phone], line, given, timezone, has_consent
 
 
 def _leave_out_blank(variables: Variables) -> Variables:

@@ -64,6 +64,8 @@ def require_printable(value: Any) -> Any:
 
 def join_values(values: Iterable[Any], separator: str = "") -> str:
     """Join texts and numbers; the filter `join`."""
+    if not isinstance(separator, str):
+        raise SecurityError('`join` wants a text to put between: join(", ")')
     texts = [str(require_printable(value)) for value in values]
     _require_size(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Literal
 
 import phonenumbers
 
+from runner.campaign.consent_record import find_date_problem
+from runner.campaign.flow import check_flow
 from runner.campaign.model import (
     Campaign,
     CsvRecipients,
     Message,
+    Position,
     Question,
     RecipientSource,
     TemplateText,
 )
 from runner.source.confine import is_readable_below
 from runner.source.diagnostic import Diagnostic
+from runner.source.folding import fold_to_word
 from runner.source.schema import schema_text
 
 if TYPE_CHECKING:
@@ -29,24 +33,25 @@ if TYPE_CHECKING:
 
 COMMAND_WORDS = frozenset(
     [
-        "STOP",
-        "STOPALL",
-        "UNSUBSCRIBE",
-        "CANCEL",
-        "END",
-        "QUIT",
-        "OPTOUT",
-        "REVOKE",
-        "START",
-        "YES",
-        "UNSTOP",
-        "HELP",
-        "INFO",
+        "stop",
+        "stopall",
+        "unsubscribe",
+        "cancel",
+        "end",
+        "quit",
+        "optout",
+        "revoke",
+        "start",
+        "yes",
+        "unstop",
+        "help",
+        "info",
     ]
 )
-"""Replies that carriers take for themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3)."""
+"""Replies that carriers take for themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
+`fold_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
-_NAME = re.compile(json.loads(schema_text("campaign"))["properties"]["name"]["pattern"])
+_NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
 
 
 def check_campaign(
@@ -70,11 +75,14 @@ def check_campaign(
             "write `name:` with letters, digits, `.`, `_` and `-`",
         )
     yield from _check_messages(campaign)
+    yield from check_flow(campaign, document)
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])
             if isinstance(source, CsvRecipients):
                 yield from _check_path(source, roots)
+            elif source.consent is not None and source.consent.date is not None:
+                yield from _check_consent_date(source.consent.date, document, [key, index, "consent", "date"])
 
 
 def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -94,6 +102,9 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
             )
         seen.setdefault(message.id, message.position.line)
         yield from _check_questions(message)
+        for varied in campaign.list_arms(message.id).values():
+            if varied.questions is not message.questions:
+                yield from _check_questions(varied)
     yield from _check_message_renames(campaign)
 
 
@@ -136,7 +147,7 @@ def _check_questions(message: Message) -> Iterator[Diagnostic]:
         yield from _check_scale(question)
         yield from _check_conclusion(question)
         for response in question.responses:
-            if response.source.strip().upper() in COMMAND_WORDS:
+            if fold_to_word(response.source) in COMMAND_WORDS:
                 yield _text_problem(
                     response,
                     "warning",
@@ -196,6 +207,12 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
             column,
             "use a code of ISO 3166-1, as in US, GB, DE",
         )
+
+
+def _check_consent_date(written: str, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    problem = find_date_problem(written, Position(document.file, *document.locate(path)))
+    if problem is not None:
+        yield problem
 
 
 def _is_there(check: Callable[[], bool]) -> bool:

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
+from runner.campaign.remainder import keep_sound
 from runner.source.confine import is_readable_below, reading_root
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument, YamlProblemError
-from runner.source.schema import find_problems
+from runner.source.schema import find_problems, load_validator
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.campaign.model import (
-        Campaign,
-    )
+    from runner.campaign.model import Campaign
 
 
 def load_campaign(
@@ -43,8 +42,10 @@ def load_campaign(
     except YamlProblemError as error:
         return None, [error.diagnostic]
     problems = [*document.problems, *_find_schema_problems(document)]
-    if problems:
+    if not isinstance(document.data, dict):
         return None, problems
+    if problems:
+        keep_sound(document.data, _list_violations(document.data))
     campaign = read_campaign(document, roots[0])
     problems.extend(check_campaign(campaign, document, roots))
     failed = any(problem.severity == "error" for problem in problems)
@@ -88,21 +89,31 @@ def _find_schema_problems(document: YamlDocument) -> Iterator[Diagnostic]:
             "a campaign starts with `version: 1`",
         )
         return
+    shown, kept = _choose_shown(data)
+    yield from find_problems(document, "campaign", shown, lambda path: _restore(path, kept))
+
+
+def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
+    """Return where a document breaks the schema: the paths of all violations, those that follow included."""
+    shown, kept = _choose_shown(data)
+    errors = load_validator("campaign").iter_errors(shown)
+    return [_restore(list(error.absolute_path), kept) for error in errors]
+
+
+def _choose_shown(data: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """Return what the validator is shown of a document, and the indices of the recipients in that."""
     rows = data.get("recipients")
-    if not isinstance(rows, list) or all(not _is_plain_recipient(row) for row in rows):
-        yield from find_problems(document, "campaign")
-        return
+    if not isinstance(rows, list):
+        return data, []
     kept = [index for index, row in enumerate(rows) if not _is_plain_recipient(row)]
-    head = {**data, "recipients": [rows[index] for index in kept] or rows[:1]}
+    return {**data, "recipients": [rows[index] for index in kept] or rows[:1]}, kept
 
-    def restore(path: list[Key]) -> list[Key]:
-        return (
-            [path[0], kept[cast("int", path[1])], *path[2:]]
-            if len(path) > 1 and path[0] == "recipients"
-            else path
-        )
 
-    yield from find_problems(document, "campaign", head, restore if kept else None)
+def _restore(path: list[Key], kept: list[int]) -> list[Key]:
+    """Return the path in the document of a path in what the validator is shown."""
+    if kept and len(path) > 1 and path[0] == "recipients":
+        return [path[0], kept[cast("int", path[1])], *path[2:]]
+    return path
 
 
 def _is_plain_recipient(row: Any) -> bool:
@@ -110,6 +121,6 @@ def _is_plain_recipient(row: Any) -> bool:
         return False
     if row.keys() == {"phone"}:
         return True
-    variables = row.get("vars")
-    is_all = row.keys() == {"phone", "vars"}
+    variables, zone = row.get("vars", {}), row.get("timezone", "UTC")
+    is_all = row.keys() <= {"phone", "vars", "timezone"} and isinstance(zone, str) and zone != ""
     return is_all and isinstance(variables, dict) and all(map(str.isidentifier, variables))

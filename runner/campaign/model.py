@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from runner.timing.schedule import Schedule
+
 if TYPE_CHECKING:
+    from datetime import timedelta
     from pathlib import Path
+
+    from runner.timing.schedule import TimezoneUnknown
 
 Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "Variable"] | None
 Variables: TypeAlias = Mapping[str, Variable]
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
+Addressees = Literal["everyone", "answered", "unanswered"]
+"""Whom of an earlier message's recipients a follow-up is for: `to`."""
+ConsentRule = Literal["required", "not_required"]
+QuietHours = Literal["legal", "none"]
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
 """Phones in one send when nobody says otherwise; the reference shows no maximum (section 8)."""
+
+
+_OVERRIDES = (
+    "tag",
+    "text",
+    "introduction",
+    "questions",
+    "conclusion",
+    "method",
+    "complete_existing_sessions",
+)
+"""What an arm may say in the place of its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +79,28 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """What a follow-up comes after.
+
+    Attributes:
+        message: the id of an earlier message of the campaign.
+        wait: how long after it was sent.
+        position: where the id stands.
+    """
+
+    message: str
+    wait: timedelta
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    `renamed_from` holds the ids that it had before.
+    Attributes:
+        after: of a follow-up, what it comes after.
+        to: whom of that message's recipients it is for.
+        renamed_from: the ids that it had before.
     """
 
     id: str
@@ -74,26 +113,68 @@ class Message:
     method: Method = "SMS"
     complete_existing_sessions: bool = False
     renamed_from: tuple[str, ...] = ()
+    after: After | None = None
+    to: Addressees = "everyone"
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a recipient agreed to, as it is on record.
+
+    Attributes:
+        source: where they did.
+        date: when, ISO 8601; None if it is not on record.
+    """
+
+    source: str
+    date: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentColumns:
+    """The columns of an audience file that hold consent.
+
+    Attributes:
+        source_column: where a recipient agreed; blank if they did not.
+        date_column: when they did; None if the file does not say.
+    """
+
+    source_column: str
+    date_column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InlineRecipient:
-    """A recipient written in the campaign file, its phone not yet parsed."""
+    """A recipient written in the campaign file, its phone not yet parsed.
+
+    Attributes:
+        timezone: an IANA name; None to go by the number.
+        consent: None if none is on record.
+    """
 
     phone: str
     region: str | None
     vars: Variables
     position: Position
+    timezone: str | None = None
+    consent: Consent | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRecipients:
-    """An audience file: every column is a variable, one column is the phone."""
+    """An audience file: every column is a variable, one column is the phone.
+
+    Attributes:
+        timezone_column: holds IANA names; None to go by the numbers.
+        consent: the columns that hold it; None if the file has none.
+    """
 
     path: Path
     phone_column: str
     region: str | None
     position: Position
+    timezone_column: str | None = None
+    consent: ConsentColumns | None = None
 
 
 RecipientSource = InlineRecipient | CsvRecipients
@@ -108,12 +189,100 @@ class Limits:
         renders: the most renders one plan may cost.
         recipients_per_send: the most phones in one launch.
         rate: the most sends a second.
+        segments_per_message: the most SMS segments that a single text may take.
     """
 
     recipients: int | None = None
     renders: int | None = None
     recipients_per_send: int | None = None
     rate: float | None = None
+    segments_per_message: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of an experiment. What is None it takes from the message.
+
+    Attributes:
+        id: names the arm, in reports and in the draw: an arm that gets another id draws anew.
+        weight: its share is this over the sum of all weights; 0 closes it to newcomers.
+        position: where the id stands.
+        tag: a project tag of its own.
+        text: in the place of the message's.
+        introduction: in the place of the message's.
+        questions: all of them, in the place of the message's.
+        conclusion: in the place of the message's.
+        method: in the place of the message's.
+        complete_existing_sessions: in the place of the message's.
+    """
+
+    id: str
+    weight: float
+    position: Position
+    tag: str | None = None
+    text: TemplateText | None = None
+    introduction: TemplateText | None = None
+    questions: tuple[Question, ...] | None = None
+    conclusion: TemplateText | None = None
+    method: Method | None = None
+    complete_existing_sessions: bool | None = None
+
+    def apply_to(self, message: Message) -> Message:
+        """Return the message as this arm sends it.
+
+        Its id stays: a delivery is (campaign, message, phone), so nobody who moves gets it twice.
+        """
+        said = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
+        return replace(message, **said)
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """An experiment.
+
+    Attributes:
+        seed: of the draw. Campaigns with the same seed, arms and weights put everyone into the same arm.
+        of: the id of the message that the arms vary; None if there is a holdout alone.
+        arms: in any order; none if there is a holdout alone.
+        position: where `of` stands, or what there is of the experiment.
+        holdout: the share, from 0 to below 1, of recipients that the campaign sends nothing.
+    """
+
+    seed: str
+    of: str | None
+    arms: tuple[Arm, ...]
+    position: Position
+    holdout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyCap:
+    """How often a person may be texted, by all campaigns on a target together.
+
+    Attributes:
+        messages: the most messages; a survey is one.
+        within: in this time, up to now.
+    """
+
+    messages: int
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules that a campaign keeps.
+
+    Attributes:
+        consent: whether recipients without consent on record are left out.
+        timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
+        quiet_hours: whether the legal sending hours of the recipient's place are kept.
+        frequency_cap: None if there is none.
+    """
+
+    consent: ConsentRule = "not_required"
+    timezone_unknown: TimezoneUnknown = "refuse"
+    quiet_hours: QuietHours = "none"
+    frequency_cap: FrequencyCap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +300,9 @@ class Campaign:
         messages: in the order of the file.
         limits: the campaign's safety limits.
         renamed_from: names that it had before.
+        variants: the experiment, if there is one.
+        schedule: when it may send.
+        policy: the rules that it keeps.
     """
 
     name: str
@@ -143,8 +315,24 @@ class Campaign:
     vars: Variables = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     renamed_from: tuple[str, ...] = ()
+    variants: Variants | None = None
+    schedule: Schedule = field(default_factory=Schedule)
+    policy: Policy = field(default_factory=Policy)
 
     @property
     def message_ids(self) -> dict[str, str]:
         """The ids of the messages, by those that they have and those that they had before."""
         return {name: message.id for message in self.messages for name in (*message.renamed_from, message.id)}
+
+    def list_arms(self, message_id: str) -> dict[str, Message]:
+        """Return a message as each arm of the experiment sends it; nothing if it has no arms."""
+        if self.variants is None or self.variants.of != message_id:
+            return {}
+        message = next(message for message in self.messages if message.id == message_id)
+        return {arm.id: arm.apply_to(message) for arm in self.variants.arms}
+
+    def list_tags(self, message_id: str) -> tuple[str, ...]:
+        """Return the project tags that a message is sent with."""
+        message = next(message for message in self.messages if message.id == message_id)
+        varied = self.list_arms(message_id).values()
+        return tuple(dict.fromkeys(one.tag for one in varied)) or (message.tag,)

@@ -6,13 +6,11 @@ The definition's fields are those of the send body (wire facts, "Send body" and 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from runner.campaign.segment import count_segments
+from runner.campaign.draft import Draft, Slot
+from runner.campaign.outgoing import OutgoingTexts
 from runner.campaign.template import (
     CompiledText,
     MissingVariablesError,
@@ -22,54 +20,41 @@ from runner.campaign.template import (
 from runner.campaign.text_place import template_diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from runner.campaign.draft import Definition
     from runner.campaign.model import Message, Question, TemplateText, Variables
     from runner.source.diagnostic import Diagnostic
 
-Definition = dict[str, Any]
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
-_RANGE_FROM = 3
 _MEMO_SIZE = 1024
+_TEXT_NAMES = ("text", "introduction", "conclusion")
+_KEYS_OF_THEIR_OWN = frozenset((str, type(None)))
+"""Types whose values are equal only to their like: `1`, `1.0` and `True` are one key in a dictionary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """A rendered message.
+class Payload(NamedTuple):
+    """A rendered message. A tuple: one is made for every person whose text is personal.
 
     Attributes:
-        definition: the send body less `phone`.
+        definition: the send body less `phone`; shares parts with others, so it is never changed.
         digest: of the definition, 128 bits in hexadecimal: BLAKE2b of its canonical JSON.
         segments: SMS segments that leave at once: the text, or the introduction and the first
-            question; 0 for a call.
-        costly: the first character of these that is outside GSM-7 and makes a segment UCS-2, if any.
+            question; 0 for a call, as all that follow.
+        costly: the first character of the whole conversation that is outside GSM-7, if any: it makes its
+            text UCS-2.
+        segments_max: segments if the whole conversation takes place: all questions, each once, and the
+            conclusion.
+        largest: segments of the largest single text of the conversation.
+        segments_plain: segments if the whole conversation takes place, written plainly (`write_plainly`).
     """
 
     definition: Definition
     digest: str
     segments: int
     costly: str | None
-
-
-def digest_definition(definition: Definition) -> str:
-    """Return the digest by which equal definitions are known, 128 bits in hexadecimal."""
-    canonical = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-
-
-def question_as_asked(text: str, responses: list[str]) -> str:
-    """Return a question with its choices, as it appears on a phone.
-
-    The reference doesn't show how choices are listed. This is how the sandbox lists them; segments
-    are counted by it, nothing else depends on it.
-    """
-    if not responses:
-        return text
-    if len(responses) >= _RANGE_FROM and all(_INTEGER.fullmatch(response) for response in responses):
-        numbers = [int(response) for response in responses]
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return f"{text}\nReply {responses[0]}-{responses[-1]}"
-    return text + "".join(f"\n{number}. {response}" for number, response in enumerate(responses, start=1))
+    segments_max: int = 0
+    largest: int = 0
+    segments_plain: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,51 +65,49 @@ class _CompiledQuestion:
     conclude_on: CompiledText | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What is worked out once for all recipients.
+
+    Attributes:
+        personal: the texts with variables, in the order of their slots.
+        choices: the questions with variables in their responses, each with its number.
+    """
+
+    personal: tuple[CompiledText, ...]
+    choices: tuple[tuple[int, _CompiledQuestion], ...]
+    draft: Draft
+    outgoing: OutgoingTexts
+
+
 class MessageRenderer:
     """Renders one message for its recipients.
 
-    A text is rendered once for the same values of the variables that it refers to, as long as
-    there are few: texts that name nobody are rendered once for all.
+    Texts that name nobody are rendered once. A whole message is rendered once for the same values of
+    the variables that it refers to, as long as there are few; where values hardly ever come again,
+    they are soon no longer kept.
 
     Attributes:
         message: what is rendered.
         names: the variables that its texts refer to.
     """
 
-    message: Message
-    compiler: TextCompiler
-    names: frozenset[str] = frozenset()
-    _compiled: list[CompiledText] = field(default_factory=list)
-    _texts: dict[str, CompiledText] = field(default_factory=dict)
-    _questions: list[_CompiledQuestion] = field(default_factory=list)
-    _memo: dict[tuple[Any, ...], Payload] = field(default_factory=dict)
-    _ordered_names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
+    def __init__(self, message: Message, compiler: TextCompiler) -> None:
         """Compile the texts.
 
         Raises:
             TemplateProblemError: some of them are no templates.
         """
-        message = self.message
-        compiled = _compile_texts(message, self.compiler)
+        self.message = message
+        compiled = _compile_texts(message, compiler)
         self._compiled = list(compiled.values())
-        for name in ("text", "introduction", "conclusion"):
-            text = getattr(message, name)
-            if text is not None:
-                self._texts[name] = compiled[text]
-        for question in message.questions:
-            self._questions.append(
-                _CompiledQuestion(
-                    question,
-                    compiled[question.text],
-                    tuple(compiled[response] for response in question.responses),
-                    compiled[question.conclude_on] if question.conclude_on else None,
-                )
-            )
-        self.names = frozenset().union(*(text.names for text in self._compiled))
+        self._texts = {name: compiled[text] for name in _TEXT_NAMES if (text := getattr(message, name))}
+        self._questions = [_gather_question(question, compiled) for question in message.questions]
+        self.names = frozenset[str]().union(*(text.names for text in self._compiled))
         self._ordered_names = tuple(sorted(self.names))
+        self._prepared: _Prepared | None = None
+        self._memo: dict[tuple[Any, ...], Payload] | None = {}
+        self._hits = 0
 
     @property
     def renders_min(self) -> int:
@@ -146,16 +129,29 @@ class MessageRenderer:
             MissingVariablesError: a text needs variables that are not there.
             TemplateProblemError: a text cannot be rendered, or comes out empty.
         """
-        key = tuple(_freeze(variables.get(name)) for name in self._ordered_names)
+        if self._memo is None:
+            return self._render(variables)
+        key = tuple([variables.get(name) for name in self._ordered_names])
+        if not _KEYS_OF_THEIR_OWN.issuperset(map(type, key)):
+            key = tuple(map(_freeze, key))
         payload = self._memo.get(key)
-        if payload is None:
-            if len(self._memo) >= _MEMO_SIZE:
-                self._memo.clear()
-            try:
-                payload = self._memo[key] = self._render(variables)
-            except MissingVariablesError:
-                raise MissingVariablesError(self._find_missing(variables)) from None
+        if payload is not None:
+            self._hits += 1
+            return payload
+        payload = self._render(variables)
+        self._remember(key, payload)
         return payload
+
+    def _remember(self, key: tuple[Any, ...], payload: Payload) -> None:
+        if self._memo is None:
+            return
+        if len(self._memo) == _MEMO_SIZE:
+            if self._hits < _MEMO_SIZE:
+                self._memo = None
+                return
+            self._memo.clear()
+            self._hits = 0
+        self._memo[key] = payload
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
         missing: dict[str, TemplateText] = {}
@@ -165,22 +161,43 @@ class MessageRenderer:
         return tuple(missing.items())
 
     def _render(self, variables: Variables) -> Payload:
-        definition: Definition = {"tag": self.message.tag}
-        for name, text in self._texts.items():
-            definition[name] = _require_text(text, variables)
+        try:
+            prepared = self._prepared or self._prepare(variables)
+            texts = [text.render(variables) for text in prepared.personal]
+        except MissingVariablesError:
+            raise MissingVariablesError(self._find_missing(variables)) from None
+        if not all(texts):
+            raise _empty(prepared.personal[texts.index("")])
+        definition = prepared.draft.fill(texts)
+        for number, question in prepared.choices:
+            _require_distinct(definition["questions"][number]["responses"], question)
+        return Payload._make((definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts)))
+
+    def _prepare(self, variables: Variables) -> _Prepared:
+        """Render what is the same for everyone; raises what its rendering raises, for everyone."""
+        personal: list[CompiledText] = []
+
+        def place(text: CompiledText) -> str | Slot:
+            if not text.names:
+                return _require_text(text, variables)
+            personal.append(text)
+            return Slot(len(personal) - 1)
+
+        shape: Definition = {"tag": self.message.tag}
+        shape.update((name, place(text)) for name, text in self._texts.items())
         if self._questions:
-            definition["questions"] = [_render_question(question, variables) for question in self._questions]
+            shape["questions"] = [_shape_question(question, place) for question in self._questions]
         if self.message.method != "SMS":
-            definition["method"] = self.message.method
+            shape["method"] = self.message.method
         if self.message.complete_existing_sessions:
-            definition["complete_existing_sessions"] = True
-        counts = (
-            [count_segments(text) for text in _first_texts(definition)]
-            if self.message.method == "SMS"
-            else []
+            shape["complete_existing_sessions"] = True
+        choices = tuple(
+            (number, question)
+            for number, question in enumerate(self._questions)
+            if any(response.names for response in question.responses)
         )
-        costly = next((count.costly for count in counts if count.costly), None)
-        return Payload(definition, digest_definition(definition), sum(c.segments for c in counts), costly)
+        self._prepared = _Prepared(tuple(personal), choices, Draft(shape), OutgoingTexts(shape))
+        return self._prepared
 
 
 def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateText, CompiledText]:
@@ -208,36 +225,45 @@ def _freeze(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else (type(value).__name__, repr(value))
 
 
-def _render_question(compiled: _CompiledQuestion, variables: Variables) -> Definition:
-    question: Definition = {"text": _require_text(compiled.text, variables), "tag": compiled.question.tag}
+def _gather_question(question: Question, compiled: dict[TemplateText, CompiledText]) -> _CompiledQuestion:
+    return _CompiledQuestion(
+        question,
+        compiled[question.text],
+        tuple(compiled[response] for response in question.responses),
+        compiled[question.conclude_on] if question.conclude_on else None,
+    )
+
+
+def _shape_question(compiled: _CompiledQuestion, place: Callable[[CompiledText], str | Slot]) -> Definition:
+    question: Definition = {"text": place(compiled.text), "tag": compiled.question.tag}
     if compiled.responses:
-        question["responses"] = responses = [_require_text(text, variables) for text in compiled.responses]
-        folded = [response.casefold() for response in responses]
-        for index, response in enumerate(folded):
-            if response in folded[:index]:
-                raise TemplateProblemError(
-                    template_diagnostic(
-                        "response-repeated",
-                        f"two responses read {responses[index]!r}",
-                        compiled.responses[index].text,
-                    )
-                )
+        question["responses"] = responses = [place(text) for text in compiled.responses]
+        if not any(isinstance(response, Slot) for response in responses):
+            _require_distinct(cast("list[str]", responses), compiled)
     if compiled.conclude_on is not None:
-        question["conclude_on"] = _require_text(compiled.conclude_on, variables)
+        question["conclude_on"] = place(compiled.conclude_on)
     return question
+
+
+def _require_distinct(responses: list[str], compiled: _CompiledQuestion) -> None:
+    folded = [response.casefold() for response in responses]
+    for index, response in enumerate(folded):
+        if response in folded[:index]:
+            raise TemplateProblemError(
+                template_diagnostic(
+                    "response-repeated",
+                    f"two responses read {responses[index]!r}",
+                    compiled.responses[index].text,
+                )
+            )
 
 
 def _require_text(text: CompiledText, variables: Variables) -> str:
     rendered = text.render(variables)
     if not rendered:
-        raise TemplateProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
+        raise _empty(text)
     return rendered
 
 
-def _first_texts(definition: Definition) -> list[str]:
-    """Return the texts that leave before anyone answers."""
-    texts = [definition[name] for name in ("text", "introduction") if name in definition]
-    if "questions" in definition:
-        first = definition["questions"][0]
-        texts.append(question_as_asked(first["text"], first.get("responses", [])))
-    return texts
+def _empty(text: CompiledText) -> TemplateProblemError:
+    return TemplateProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))

@@ -9,9 +9,15 @@ import phonenumbers
 from phonenumbers import NumberParseException, ValidationResult
 
 from runner.campaign.allocation import is_allocated
+from runner.campaign.spreadsheet import mend
 
 _SCIENTIFIC = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+")
 _LETTERS = re.compile(r"[^\W\d_]")
+_VANITY = re.compile(r"\+?[\d\s().-]{3,}[A-Za-z][A-Za-z\d\s().-]*")
+_SHORT = re.compile(r"[1-9]\d{2,5}")
+"""Three to six digits, as emergency, information and premium services have them."""
+_OPENING_WORD = re.compile(r"\W*[^\W\d_]")
+_SHOWN = 40
 _EXTENSION = re.compile(r"(?:ext\.?|extension|x|#|;ext=)\s*\d+\s*$", re.IGNORECASE)
 
 _REASONS = {
@@ -36,6 +42,14 @@ class PhoneProblem:
     hint: str | None = None
 
 
+_BLANK_PROBLEM = PhoneProblem("it is blank", "fill it in, or remove the row")
+_ROUNDED_PROBLEM = PhoneProblem(
+    "a spreadsheet has rounded it, its last digits are gone",
+    "format the column as text in the spreadsheet, paste the numbers again, and export",
+)
+_VANITY_PROBLEM = PhoneProblem("letters stand for some of its digits", "write the digits that they stand for")
+_LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits alone")
+_SHORT_PROBLEM = PhoneProblem("a short number is a service, not a person's phone", "remove the row")
 _EXTENSION_PROBLEM = PhoneProblem(
     "an extension cannot be texted", "write the number without it, if it is a mobile's"
 )
@@ -48,21 +62,28 @@ def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
         written: as it stands in the file.
         region: ISO 3166-1 alpha-2 code of the country of numbers in national form; None if there is none.
     """
-    text = written.strip().removeprefix("'")
-    if is_allocated(text):
-        return text
+    return written if is_allocated(written) else parse_mended(mend(written).text, region)
+
+
+def parse_mended(text: str, region: str | None) -> str | PhoneProblem:
+    """Return a phone in E.164 form, or why it is refused, as `parse_phone` does.
+
+    Args:
+        text: what `mend` has left of it.
+        region: of numbers in national form; None if there is none.
+    """
     if not text:
-        return PhoneProblem("it is blank", "fill it in, or remove the row")
+        return _BLANK_PROBLEM
     if _SCIENTIFIC.fullmatch(text):
-        return PhoneProblem(
-            "a spreadsheet has rounded it, its last digits are gone",
-            "format the column as text in the spreadsheet, paste the numbers again, and export",
-        )
+        return _ROUNDED_PROBLEM
     if _EXTENSION.search(text):
         return _EXTENSION_PROBLEM
     if _LETTERS.search(text):
-        return PhoneProblem("it has letters in it", "write digits alone")
-    return _parse_digits(text.removesuffix(".0"), region)
+        return _VANITY_PROBLEM if _VANITY.fullmatch(text) else _LETTERS_PROBLEM
+    parsed = _parse_digits(text, region)
+    if isinstance(parsed, PhoneProblem) and _SHORT.fullmatch(text):
+        return _SHORT_PROBLEM
+    return parsed
 
 
 def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
@@ -98,11 +119,14 @@ def _explain_parse(error: NumberParseException, *, is_national: bool, region: st
 def mask_written(written: str) -> str:
     """Return a phone as it was written, but for the digits between its first and its last two.
 
-    What is wrong with it can still be seen; whose it is cannot. A job's log may be public.
+    What is wrong with it can still be seen; whose it is cannot. A job's log may be public. Of other texts
+    the letters are hidden too: the column may hold names or addresses.
     """
-    digits = [index for index, character in enumerate(written) if character.isdigit()]
-    hidden = frozenset(digits[2:-2])
-    return "".join("•" if index in hidden else character for index, character in enumerate(written))
+    is_number = _SCIENTIFIC.fullmatch(written) or _EXTENSION.search(written)
+    is_hidden = str.isdigit if is_number and not _OPENING_WORD.match(written) else str.isalnum
+    shown = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
+    hidden = frozenset([index for index, character in enumerate(shown) if is_hidden(character)][2:-2])
+    return "".join("•" if index in hidden else character for index, character in enumerate(shown))
 
 
 def mask_phone(phone: str) -> str:

@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.model import (
+    After,
+    Arm,
     Campaign,
+    Consent,
+    ConsentColumns,
     CsvRecipients,
+    FrequencyCap,
     InlineRecipient,
     Limits,
     Message,
+    Policy,
     Position,
     Question,
     RecipientSource,
     TemplateText,
+    Variants,
 )
+from runner.source.duration import parse_duration
 from runner.source.rate import parse_rate
+from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +62,9 @@ class _Reader:
             vars=data.get("vars", {}),
             limits=_read_limits(data.get("limits", {})),
             renamed_from=tuple(data.get("renamed_from", ())),
+            variants=self._variants(data["variants"]) if "variants" in data else None,
+            schedule=_read_schedule(data.get("schedule", {})),
+            policy=_read_policy(data.get("policy", {})),
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
@@ -63,12 +75,45 @@ class _Reader:
     def _source(self, rows: list[Any], index: int) -> RecipientSource:
         row = rows[index]
         if "csv" in row:
-            path = self._document.file.parent / row["csv"]
             return CsvRecipients(
-                path, row.get("phone_column", "phone"), row.get("region"), self._position(row, "csv")
+                self._document.file.parent / row["csv"],
+                row.get("phone_column", "phone"),
+                row.get("region"),
+                self._position(row, "csv"),
+                row.get("timezone_column"),
+                ConsentColumns(**row["consent"]) if "consent" in row else None,
             )
         return InlineRecipient(
-            row["phone"], row.get("region"), row.get("vars", {}), self._position(row, "phone")
+            row["phone"],
+            row.get("region"),
+            row.get("vars", {}),
+            self._position(row, "phone"),
+            row.get("timezone"),
+            Consent(**row["consent"]) if "consent" in row else None,
+        )
+
+    def _variants(self, item: dict[str, Any]) -> Variants:
+        place = next(key for key in ("of", "holdout", "seed") if key in item)
+        return Variants(
+            item["seed"],
+            item.get("of"),
+            tuple(self._arm(arm) for arm in item.get("arms", [])),
+            self._position(item, place),
+            float(item.get("holdout", 0)),
+        )
+
+    def _arm(self, item: dict[str, Any]) -> Arm:
+        return Arm(
+            id=item["id"],
+            weight=float(item.get("weight", 1)),
+            position=self._position(item, "id"),
+            tag=item.get("tag"),
+            text=self._optional_text(item, "text"),
+            introduction=self._optional_text(item, "introduction"),
+            questions=self._questions(item) if "questions" in item else None,
+            conclusion=self._optional_text(item, "conclusion"),
+            method=item.get("method"),
+            complete_existing_sessions=item.get("complete_existing_sessions"),
         )
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
@@ -78,12 +123,20 @@ class _Reader:
             position=self._position(item, "id"),
             text=self._optional_text(item, "text"),
             introduction=self._optional_text(item, "introduction"),
-            questions=tuple(self._question(question) for question in item.get("questions", [])),
+            questions=self._questions(item),
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
             complete_existing_sessions=item.get("complete_existing_sessions", False),
             renamed_from=tuple(item.get("renamed_from", ())),
+            after=self._after(item["after"]) if "after" in item else None,
+            to=item.get("to", "everyone"),
         )
+
+    def _after(self, item: dict[str, Any]) -> After:
+        return After(item["message"], parse_duration(item["wait"]), self._position(item, "message"))
+
+    def _questions(self, item: dict[str, Any]) -> tuple[Question, ...]:
+        return tuple(self._question(question) for question in item.get("questions", []))
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str] = item.get("responses", [])
@@ -113,3 +166,18 @@ def _read_limits(limits: dict[str, Any]) -> Limits:
     if "rate" not in limits:
         return Limits(**limits)
     return Limits(**{**limits, "rate": parse_rate(limits["rate"])})
+
+
+def _read_schedule(written: dict[str, Any]) -> Schedule:
+    schedule = read_schedule(written)
+    # What is wrong with it is said by the checks, with its place.
+    return schedule if isinstance(schedule, Schedule) else Schedule()
+
+
+def _read_policy(written: dict[str, Any]) -> Policy:
+    if "frequency_cap" not in written:
+        return Policy(**written)
+    cap = written["frequency_cap"]
+    return Policy(
+        **{**written, "frequency_cap": FrequencyCap(cap["messages"], parse_duration(cap["within"]))}
+    )

@@ -32,6 +32,7 @@ class RowReporter:
         self._problems = problems
         self._said: set[object] = set()
         self._names: dict[int, list[str]] = {}
+        self._folded: dict[int, frozenset[str]] = {}
 
     def report_failure(self, error: TemplateProblemError, recipient: Recipient | None) -> None:
         """Report a text that cannot be rendered; said once, however many recipients it fails for.
@@ -50,8 +51,12 @@ class RowReporter:
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
         """Report a recipient's missing variables; one that no row of its source can have is said once."""
-        names = self._names.setdefault(recipient.source, known_names(self._campaign, recipient.source))
-        folded = {fold_name(name) for name in names}
+        source = recipient.source
+        if source not in self._names:
+            # Once a source: its file is opened for it.
+            self._names[source] = known_names(self._campaign, source)
+            self._folded[source] = frozenset(map(fold_name, self._names[source]))
+        names, folded = self._names[source], self._folded[source]
         for name, needed_by in error.missing:
             if fold_name(name) in folded:
                 text = f"`{name}` is blank here, and the message `{message.id}` needs it"

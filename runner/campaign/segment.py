@@ -9,8 +9,8 @@ sequence and no surrogate pair straddles two segments.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 Encoding = Literal["GSM-7", "UCS-2"]
 
@@ -23,12 +23,13 @@ _OUTSIDE = re.compile(f"[^{re.escape(_BASIC + _EXTENSION)}]")
 _WIDE_SEPTETS = re.compile(f"[{re.escape(_EXTENSION)}]")
 _WIDE_UNITS = re.compile("[\U00010000-\U0010ffff]")
 """Characters that take two septets, an escape before them, or two units, a surrogate pair."""
+_PLAIN = "".join(character for character in _BASIC if character.isascii()).encode()
+"""What most texts are made of alone: one byte in ASCII, one septet in GSM-7."""
 _LENGTHS: dict[Encoding, tuple[int, int]] = {"GSM-7": (160, 153), "UCS-2": (70, 67)}
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentCount:
-    """How a text goes over the air.
+class SegmentCount(NamedTuple):
+    """How a text goes over the air. A tuple: one is made for every text of a million people.
 
     Attributes:
         encoding: GSM-7, or UCS-2 when a character needs it.
@@ -49,24 +50,37 @@ def count_segments(text: str) -> SegmentCount:
     Args:
         text: as it is sent.
     """
+    if text.isascii() and not text.encode().translate(None, _PLAIN):
+        return _count_plain(len(text))
     costly = _OUTSIDE.search(text)
     if costly is None:
-        return _pack("GSM-7", text, _WIDE_SEPTETS, None)
-    return _pack("UCS-2", text, _WIDE_UNITS, costly[0])
+        return _pack("GSM-7", text, _WIDE_SEPTETS)
+    return _pack("UCS-2", text, _WIDE_UNITS)._replace(costly=costly[0])
 
 
-def _pack(encoding: Encoding, text: str, wide: re.Pattern[str], costly: str | None) -> SegmentCount:
+@cache
+def _count_plain(septets: int) -> SegmentCount:
+    return SegmentCount("GSM-7", septets, _divide(septets, "GSM-7"))
+
+
+def _divide(units: int, encoding: Encoding) -> int:
+    """Return the segments of so many units, none of which belong together."""
     single, several = _LENGTHS[encoding]
-    is_wide = wide.search(text) is not None
-    units = len(text) + (len(wide.findall(text)) if is_wide else 0)
     if units <= single:
-        return SegmentCount(encoding, units, 1 if units else 0, costly)
-    if not is_wide:
-        return SegmentCount(encoding, units, -(-units // several), costly)
+        return 1 if units else 0
+    return -(-units // several)
+
+
+def _pack(encoding: Encoding, text: str, wide: re.Pattern[str]) -> SegmentCount:
+    single, several = _LENGTHS[encoding]
+    pairs = len(wide.findall(text))
+    units = len(text) + pairs
+    if not pairs or units <= single:
+        return SegmentCount(encoding, units, _divide(units, encoding))
     segments, room = 1, several
     for character in text:
         width = 2 if wide.match(character) else 1
         if width > room:
             segments, room = segments + 1, several
         room -= width
-    return SegmentCount(encoding, units, segments, costly)
+    return SegmentCount(encoding, units, segments)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from runner.campaign.dialect import Dialect, find_dialect
+from runner.campaign.encoding import GUESSED, FoundEncoding, find_encoding, first_undefined
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_DELIMITERS = ",;\t|"
-_GUESSED = "cp1252"
-_BLOCK = 1 << 20
 _ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
-_QUOTED = re.compile(r'"[^"]*"?')
+_MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
+_QUOTE_HINT = 'write a cell with a quote, separator or line break in "quotes", its own quotes doubled'
+_PHONE_LIKE = re.compile(r"""[\s'’="+(]*\d(?:[\s().,/-]{0,2}\d){9,14}[\s"]*|\d[.,]\d+[eE]\+?\d\d""")
+"""Ten to fifteen digits (ITU-T E.164, section 6.1), which no column is called; dates have eight."""
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class TableProblemError(Exception):
@@ -35,41 +37,41 @@ class TableProblemError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One record. `line` is the line of the file in which it starts, from 1."""
-
-    line: int
-    cells: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """An open CSV file.
 
     Attributes:
         file: the file.
-        header: the columns' names as written, outer blanks removed.
+        header: the columns' names as written, outer blanks and invisible characters removed.
+        line: in which the header starts, from 1.
         guess: a warning if the file is read as Windows-1252, since it is not UTF-8.
-        rows: the records after the header, blank ones left out, whatever their width. Raises
+        rows: the records after the header, each with the line in which it starts, from 1; blank ones
+            are left out. A record has as many cells as the header, unless it is wrong. Raises
             `TableProblemError` at a line that cannot be read.
     """
 
     file: Path
     header: list[str]
+    line: int
     guess: Diagnostic | None
-    rows: Iterator[Row]
+    rows: Iterator[tuple[int, list[str]]]
 
     def find_column(self, name: str) -> int | None:
         """Return the index of the column `name`, without regard to case, blanks, `_` and `-`."""
         wanted = fold_name(name)
         return next((i for i, column in enumerate(self.header) if fold_name(column) == wanted), None)
 
-    def width_problem(self, row: Row) -> Diagnostic:
+    def width_problem(self, line: int, cells: list[str]) -> Diagnostic:
         """Return what is wrong with a row that has more or fewer cells than the header."""
-        cells = "1 cell" if len(row.cells) == 1 else f"{len(row.cells):,} cells"
-        message = f"this row has {cells}, the header has {len(self.header):,}"
-        hint = "a cell that contains the separator needs quotes"
-        return Diagnostic("error", "csv-row-width", message, self.file, row.line, 1, hint)
+        count = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
+        message = f"this row has {count}, the header has {len(self.header):,}"
+        hint = (
+            "a cell that contains the separator needs quotes"
+            if len(cells) > len(self.header)
+            else "a cell that is blank still needs its separator, and one with a line break needs quotes"
+        )
+        kind = "long" if len(cells) > len(self.header) else "short"
+        return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
 
 
 def fold_name(name: str) -> str:
@@ -82,106 +84,151 @@ def open_table(file: Path) -> Iterator[Table]:
     """Open a CSV file and read its header.
 
     Args:
-        file: UTF-8, with or without a byte order mark, UTF-16 with one, or else Windows-1252;
-            fields separated by comma, semicolon, tab or pipe, whichever the header has most of;
-            RFC 4180 quotes.
+        file: UTF-8 or UTF-16, with or without a byte order mark, or else Windows-1252; fields
+            separated by comma, semicolon, tab or pipe, whichever the header has most of, or by what
+            a first line `sep=…` names; RFC 4180 quotes; lines end in CRLF, LF or CR.
 
     Raises:
-        TableProblemError: it cannot be opened, has no header, or names a column twice.
+        TableProblemError: it cannot be opened, is no text, mixes encodings, has no header, or names a column
+            twice.
     """
     try:
-        encoding = _encoding_of(file)
-        stream = file.open(encoding=encoding, newline="")
+        found = find_encoding(file)
+        _refuse_binary(file, found)
+        _refuse_mixed(file, found)
+        stream = file.open(encoding=found.name, newline="")
     except OSError as error:
         raise _problem(file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}") from None
     with stream:
-        rows = _read_records(file, stream, _delimiter_of(file, stream))
-        header = [cell.strip() for cell in next(rows, Row(1, [])).cells]
-        _check_header(file, header)
-        yield Table(file, header, _warn_of_guess(file) if encoding == _GUESSED else None, rows)
+        records = _read_records(file, stream, _find_dialect(file, stream))
+        line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
+        header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
+        _check_header(file, line, header)
+        yield Table(file, header, line, _warn_of_guess(file, found), _fit_rows(records, header))
 
 
-def _encoding_of(file: Path) -> str:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with file.open("rb") as stream:
-        block = stream.read(_BLOCK)
-        if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        try:
-            while block:
-                decoder.decode(block)
-                block = stream.read(_BLOCK)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return _GUESSED
-    return "utf-8-sig"
+def _refuse_binary(file: Path, found: FoundEncoding) -> None:
+    if found.is_workbook:
+        message = "this is a spreadsheet's own file, not a CSV file"
+        raise _problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
+    if found.nul is not None:
+        raise _nul_problem(file, found.nul.line, found.nul.column)
 
 
-def _delimiter_of(file: Path, stream: TextIO) -> str:
+def _refuse_mixed(file: Path, found: FoundEncoding) -> None:
+    place = found.not_utf8
+    if place is not None and found.utf8_line is not None:
+        message = f"this file mixes UTF-8 (line {found.utf8_line:,}) and Windows-1252 (line {place.line:,})"
+        raise TableProblemError(
+            Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _MIXED_HINT)
+        )
+
+
+def _find_dialect(file: Path, stream: TextIO) -> Dialect:
     try:
-        first_line = _QUOTED.sub("", stream.readline())
+        dialect = find_dialect(stream)
+        stream.seek(0)
+        for _ in range(dialect.skipped):
+            stream.readline()
     except UnicodeError:
-        raise _not_unicode(file) from None
-    stream.seek(0)
-    return max(_DELIMITERS, key=first_line.count)
+        raise _not_readable(file, stream.encoding, 1) from None
+    return dialect
 
 
-def _read_records(file: Path, stream: TextIO, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(stream, delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            is_open = "unexpected end" in str(error)
-            raise _problem(
-                file,
-                line,
-                "csv-syntax",
-                "a quote opens in this row and never closes" if is_open else f"this row is not CSV: {error}",
-                'write a cell with a quote, separator or line break in "quotes", its own quotes doubled',
-            ) from None
-        except UnicodeError:
-            raise _not_unicode(file) from None
-        if cells is None:
-            return
-        if any(cell and not cell.isspace() for cell in cells):
-            yield Row(line, cells)
+def _read_records(file: Path, stream: TextIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    is_utf16 = stream.encoding.startswith("utf-16")
+    lines = _refuse_nul(file, stream, dialect.skipped) if is_utf16 else stream
+    reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
+    line = first = dialect.skipped + 1
+    try:
+        for cells in reader:
+            yield line, cells
+            line = first + reader.line_num
+    except csv.Error as error:
+        message, hint = _explain_syntax(str(error))
+        raise _problem(file, line, "csv-syntax", message, hint) from None
+    except UnicodeError:
+        raise _not_readable(file, stream.encoding, line) from None
 
 
-def _check_header(file: Path, header: list[str]) -> None:
+def _refuse_nul(file: Path, stream: TextIO, skipped: int) -> Iterator[str]:
+    for number, line in enumerate(stream, start=skipped + 1):
+        if "\0" in line:
+            raise _nul_problem(file, number, line.index("\0") + 1)
+        yield line
+
+
+def _fit_rows(records: Iterable[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Leave out blank rows, and bring to the header's width what differs in blank cells at the end alone."""
+    width = len(header)
+    named = max((index for index, name in enumerate(header, start=1) if name), default=width)
+    for line, cells in records:
+        if not cells or (not cells[0].strip() and _is_blank(cells)):
+            continue
+        if len(cells) > width and _is_blank(cells[width:]):
+            del cells[width:]
+        elif named <= len(cells) < width:
+            cells.extend([""] * (width - len(cells)))
+        yield line, cells
+
+
+def _is_blank(cells: Iterable[str]) -> bool:
+    return not any(map(str.strip, cells))
+
+
+def _explain_syntax(error: str) -> tuple[str, str]:
+    if "unexpected end" in error:
+        return "a quote opens in this row and never closes", _QUOTE_HINT
+    if "field larger" in error:
+        message = f"a cell of this row is longer than {csv.field_size_limit():,} characters"
+        return message, "look for a quote that opens in this row and never closes"
+    return f"this row is not CSV: {error}", _QUOTE_HINT
+
+
+def _check_header(file: Path, line: int, header: list[str]) -> None:
     if not header:
         raise _problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
+    if any(_PHONE_LIKE.fullmatch(name) for name in header):
+        message = "the first row looks like a person, not like a header: there is a phone in it"
+        raise _problem(
+            file, line, "csv-header-missing", message, "put a row above it that names the columns: phone, …"
+        )
     seen: dict[str, str] = {}
     for name in filter(None, header):
         folded = fold_name(name)
         if folded in seen:
             also = "" if seen[folded] == name else f" (also written `{seen[folded]}`)"
             message = f"the column `{name}` stands twice in the header{also}"
-            raise _problem(file, 1, "csv-duplicate-column", message, "rename one of them")
+            raise _problem(file, line, "csv-duplicate-column", message, "rename one of them")
         seen[folded] = name
 
 
-def _not_unicode(file: Path) -> TableProblemError:
-    line = _first_line_not_in(_GUESSED, file)
-    return _problem(file, line, "csv-encoding", "this line is neither UTF-8 nor Windows-1252", _ENCODING_HINT)
+def _nul_problem(file: Path, line: int, column: int) -> TableProblemError:
+    message = "this row has a NUL character in it: the file is damaged, or no text"
+    return TableProblemError(
+        Diagnostic("error", "csv-nul", message, file, line, column, "export it again as “CSV UTF-8”")
+    )
 
 
-def _warn_of_guess(file: Path) -> Diagnostic:
-    message = "this line is not UTF-8: the file is read as Windows-1252"
-    line = _first_line_not_in("utf-8", file)
-    return Diagnostic("warning", "csv-encoding-guessed", message, file, line, 1, _ENCODING_HINT)
+def _not_readable(file: Path, encoding: str, line: int) -> TableProblemError:
+    place = first_undefined(file) if encoding == GUESSED else None
+    if place is None:
+        message = "this row is not UTF-16, which the file begins in"
+        return _problem(file, line, "csv-encoding", message, _ENCODING_HINT)
+    message = f"byte 0x{place.value:02X} in this row is neither UTF-8 nor Windows-1252"
+    return TableProblemError(
+        Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _ENCODING_HINT)
+    )
 
 
-def _first_line_not_in(encoding: str, file: Path) -> int:
-    # A stream is decoded block by block: which line it was, only the bytes tell.
-    with file.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            try:
-                raw.decode(encoding)
-            except UnicodeDecodeError:
-                return number
-    return 1
+def _warn_of_guess(file: Path, found: FoundEncoding) -> Diagnostic | None:
+    place = found.not_utf8
+    if place is None:
+        return None
+    message = f"byte 0x{place.value:02X} in this row is not UTF-8: the file is read as Windows-1252"
+    return Diagnostic(
+        "warning", "csv-encoding-guessed", message, file, place.line, place.column, _ENCODING_HINT
+    )
 
 
 def _problem(file: Path, line: int, code: str, message: str, hint: str | None = None) -> TableProblemError:

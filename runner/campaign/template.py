@@ -15,6 +15,7 @@ from runner.campaign.absent import Noting, Placeholder
 from runner.campaign.bounds import MAX_LENGTH, BoundError
 from runner.campaign.include import explain_missing, read_included
 from runner.campaign.language import CampaignEnvironment
+from runner.campaign.plain_text import find_plain
 from runner.campaign.text_place import included_diagnostic, template_diagnostic
 
 if TYPE_CHECKING:
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runner.campaign.model import TemplateText, Variables
+    from runner.campaign.plain_text import PlainText
     from runner.source.diagnostic import Diagnostic
 
-_FAILURES = (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+_FAILURES = (
+    *(jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError),
+    # How Jinja2's own filters take it that they are given what they are not for.
+    *(AttributeError, AssertionError),
+)
 """What a text's own fault looks like while it renders; anything else is a bug of this program."""
 _UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
 
@@ -68,6 +74,7 @@ class CompiledText:
     _strict: Template
     _noting: Template
     _folder: Path
+    _plain: PlainText | None
 
     def render(self, variables: Variables) -> str:
         """Return the text for one recipient, outer blanks removed.
@@ -79,6 +86,8 @@ class CompiledText:
             MissingVariablesError: it needs variables that are not there.
             TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
         """
+        if self._plain is not None and (filled := self._plain.fill(variables)) is not None:
+            return filled
         try:
             return _run(self._strict, variables)
         except (BoundError, *_FAILURES) as error:
@@ -130,7 +139,8 @@ class TextCompiler:
         """
         try:
             self._environment.steps = 0
-            names = self._find_names(text, text.source, None, set())
+            names = frozenset(self._find_names(text, text.source, None, set()))
+            plain = find_plain(self._environment.parse(text.source), names)
             strict = self._environment.from_string(text.source)
             noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
@@ -139,7 +149,10 @@ class TextCompiler:
         except (RecursionError, SyntaxError, BoundError):
             message = "this template is nested too deep"
             raise self._problem("template-syntax", message, text, None, None) from None
-        return CompiledText(text, frozenset(names), strict, noting, self._folder)
+        except _FAILURES as error:  # constant parts are worked out while compiling
+            message = f"this template is wrong: {_sentence(error)}"
+            raise self._problem("template-syntax", message, text, None, None) from None
+        return CompiledText(text, names, strict, noting, self._folder, plain)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a text with the names of unknown variables in brackets, for documents about everyone.

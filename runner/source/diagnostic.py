@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 SHOWN_OF_A_KIND = 20
 """Problems of one kind that are listed one by one; the rest are counted (design: campaign format)."""
@@ -20,13 +20,15 @@ class Diagnostic:
     """One problem of one file.
 
     Attributes:
-        severity: `error` stops a plan, `warning` doesn't.
+        severity: `error` stops a plan, `warning` doesn't; `note` says what was mended and needs nobody.
         code: a stable slug, such as `recipient-phone-invalid`.
         message: what is wrong.
         file: where it is.
         line: from 1; for a CSV the line in that file.
         column: from 1.
         hint: what to do about it.
+        kind: what is counted apart from other problems with the same code, such as the reason for
+            which a phone is refused.
     """
 
     severity: Severity
@@ -36,6 +38,7 @@ class Diagnostic:
     line: int
     column: int
     hint: str | None = None
+    kind: str = ""
 
 
 @dataclass(slots=True)
@@ -48,16 +51,19 @@ class Problems:
     shown_of_a_kind: int = SHOWN_OF_A_KIND
     error_count: int = 0
     warning_count: int = 0
+    note_count: int = 0
     _kept: list[Diagnostic] = field(default_factory=list)
-    _counts: dict[tuple[str, Path], int] = field(default_factory=dict)
+    _counts: dict[tuple[str, Path, str], int] = field(default_factory=dict)
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Record one problem."""
         if diagnostic.severity == "error":
             self.error_count += 1
-        else:
+        elif diagnostic.severity == "warning":
             self.warning_count += 1
-        kind = (diagnostic.code, diagnostic.file)
+        else:
+            self.note_count += 1
+        kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] <= self.shown_of_a_kind:
             self._kept.append(diagnostic)
@@ -73,8 +79,8 @@ class Problems:
 
     def omitted(self) -> list[tuple[str, Path, int]]:
         """Return code, file and number of the problems that were counted but not kept."""
-        return [
-            (code, file, count - self.shown_of_a_kind)
-            for (code, file), count in sorted(self._counts.items(), key=lambda item: (item[0][1], item[0][0]))
-            if count > self.shown_of_a_kind
-        ]
+        sums: dict[tuple[Path, str], int] = {}
+        for (code, file, _), count in self._counts.items():
+            if count > self.shown_of_a_kind:
+                sums[file, code] = sums.get((file, code), 0) + count - self.shown_of_a_kind
+        return [(code, file, count) for (file, code), count in sorted(sums.items())]

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument
-from runner.source.violation import Violation, list_unknown_keys, missing_key
+from runner.source.violation import Violation, list_unknown_keys, missing_companion, missing_key
+from runner.source.yaml_flow import write_flow
 
 _SHOWN = 60
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_LEAST = "0.0001"
+"""Python writes smaller floats with an exponent, so that they do not read back as they are written."""
 _TYPE_NAMES = {
     "string": "a text",
     "integer": "a whole number",
@@ -56,18 +61,12 @@ def _explain_unknown_keys(
 ) -> Iterator[Diagnostic]:
     schema = violation.schema
     known = list(schema.get("properties", {}))
-    later: dict[str, str] = schema.get("x-later", {})
+    hint = f"known here: {', '.join(known)}" if known else None
+    where = f" in {_named(path)}" if path else ""
     for key in list_unknown_keys(violation):
-        where = f" in {_named(path)}" if path else ""
-        if key in later:
-            code, message = "key-not-supported-yet", f"`{key}`{where} is not supported by this version yet"
-            hint: str | None = f"remove it: {later[key]}"
-        else:
-            close = difflib.get_close_matches(str(key), [*known, *later], n=1, cutoff=0.6)
-            code = "key-unknown"
-            message = f"`{key}` is not a key{where}" + (f": did you mean `{close[0]}`?" if close else "")
-            hint = f"known here: {', '.join(known)}" if known else None
-        yield _diagnostic(code, message, document, [*path, key], hint=hint, at_key=True)
+        close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
+        message = f"`{key}` is not a key{where}" + (f": did you mean `{close[0]}`?" if close else "")
+        yield _diagnostic("key-unknown", message, document, [*path, key], hint=hint, at_key=True)
 
 
 def _explain_missing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -80,23 +79,34 @@ def _example_of(key: str, schema: dict[str, Any]) -> str | None:
     examples = schema.get("properties", {}).get(key, {}).get("examples")
     if not examples:
         return None
-    return f"write for example `{key}: {json.dumps(examples[0], ensure_ascii=False)}`"
+    return f"write for example `{key}: {write_flow(examples[0])}`"
 
 
 def _explain_type(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     wanted = violation.value if isinstance(violation.value, list) else [violation.value]
     names = " or ".join(_TYPE_NAMES[name] for name in wanted)
     message = f"{_named(path)} must be {names}, not {_kind_of(violation.instance)}"
-    hint = None
-    if "string" in wanted and isinstance(violation.instance, (int, float)):
-        written = json.dumps(violation.instance)
-        hint = f'put it in quotes: "{written}"'
-    elif "boolean" in wanted:
-        hint = "write true or false, without quotes"
+    hint = _hint_for_type(wanted, violation.instance, violation.schema) or violation.schema.get("x-hint")
     if violation.repeats:
         more = "1 more entry" if violation.repeats == 1 else f"{violation.repeats:,} more entries"
         hint = "; ".join(filter(None, (hint, f"the same goes for {more} of this list")))
     yield _diagnostic("value-type", message, document, path, hint=hint)
+
+
+def _hint_for_type(wanted: list[str], instance: Any, schema: dict[str, Any]) -> str | None:
+    if "string" in wanted and isinstance(instance, (int, float)):
+        written = json.dumps(instance)
+        would_fit = re.search(schema.get("pattern", ""), written)
+        return f'put it in quotes: "{written}"' if would_fit else schema.get("x-pattern-words")
+    if "boolean" in wanted:
+        return "write true or false, without quotes"
+    # Only a number that reads back as it was written is one: 012 may be a postcode.
+    if "number" in wanted and isinstance(instance, str) and _NUMBER.fullmatch(instance):
+        plain = repr(float(instance)).removesuffix(".0")
+        if "e" in plain:
+            return f"write {_LEAST} or more: a smaller number is read as a text"
+        return f"write {plain}, without quotes and without zeros at either end"
+    return None
 
 
 def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -142,8 +152,10 @@ def _explain_size(violation: Violation, document: YamlDocument, path: list[Key])
         "minimum": f"is {violation.instance}: the least is {bound}",
         "exclusiveMinimum": f"is {violation.instance}: it must be more than {bound}",
         "maximum": f"is {violation.instance}: the most is {bound}",
+        "exclusiveMaximum": f"is {violation.instance}: it must be less than {bound}",
     }[violation.keyword]
-    yield _diagnostic("value-size", f"{_named(path)} {words}", document, path, hint=None)
+    hint = violation.schema.get("x-hint")
+    yield _diagnostic("value-size", f"{_named(path)} {words}", document, path, hint=hint)
 
 
 def _explain_unique(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -161,12 +173,17 @@ def _explain_choice(violation: Violation, document: YamlDocument, path: list[Key
     hint = violation.schema.get("x-choice-hint")
     form = next((form for form in forms if all(key in found for key in form["required"])), None)
     if form is None:
-        names = " nor ".join(f"`{key}`" for form in forms for key in form["required"])
-        yield _diagnostic("value-form", f"{_named(path)} has neither {names}", document, path, hint=hint)
+        yield from _explain_nothing(violation, document, path)
         return
     refused = next(key for key, rule in form["properties"].items() if rule is False and key in found)
     message = f"{_named(path)} has `{refused}` beside `{form['required'][0]}`"
     yield _diagnostic("value-form", message, document, [*path, refused], hint=hint, at_key=True)
+
+
+def _explain_nothing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    names = " nor ".join(f"`{key}`" for form in violation.value for key in form["required"])
+    hint = violation.schema.get("x-choice-hint")
+    yield _diagnostic("value-form", f"{_named(path)} has neither {names}", document, path, hint=hint)
 
 
 def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -184,11 +201,10 @@ def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Ke
 def _explain_dependency(
     violation: Violation, document: YamlDocument, path: list[Key]
 ) -> Iterator[Diagnostic]:
-    for key, needs in violation.value.items():
-        missing = [need for need in needs if need not in violation.instance]
-        if key in violation.instance and missing:
-            message = f"`{key}` in {_named(path)} needs `{missing[0]}` beside it"
-            yield _diagnostic("key-missing", message, document, [*path, key], hint=None, at_key=True)
+    key, needed = missing_companion(violation)
+    message = f"`{key}` in {_named(path)} needs `{needed}` beside it"
+    hint = _example_of(needed, violation.schema)
+    yield _diagnostic("key-missing", message, document, [*path, key], hint=hint, at_key=True)
 
 
 def _explain_other(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -212,8 +228,10 @@ _EXPLAINERS: dict[str, _Explainer] = {
     "minimum": _explain_size,
     "exclusiveMinimum": _explain_size,
     "maximum": _explain_size,
+    "exclusiveMaximum": _explain_size,
     "uniqueItems": _explain_unique,
     "oneOf": _explain_choice,
+    "anyOf": _explain_nothing,
     "not": _explain_refusal,
     "dependentRequired": _explain_dependency,
 }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 
 from runner.source.explanation import explain
 from runner.source.shipped import shipped_folder
@@ -15,12 +18,26 @@ from runner.source.violation import Violation, keep_mistakes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
 
     from runner.source.diagnostic import Diagnostic
     from runner.source.document import Key, YamlDocument
 
 SCHEMA_SUFFIX = ".schema.json"
+
+
+def _match_pattern(_: Validator, pattern: str, instance: object, __: object) -> Iterator[ValidationError]:
+    # `$` is the very end in the dialect of JSON Schema (ECMA 262), but may stand before a line break in ours.
+    if isinstance(instance, str) and not _compile(pattern).search(instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)
+
+
+_Validator = extend(Draft202012Validator, {"pattern": _match_pattern})  # type: ignore[no-untyped-call]
 
 
 def schema_names() -> list[str]:
@@ -35,9 +52,10 @@ def schema_text(name: str) -> str:
 
 
 @cache
-def load_validator(name: str) -> Draft202012Validator:
+def load_validator(name: str) -> Validator:
     """Return the validator for the shipped schema `name`."""
-    return Draft202012Validator(json.loads(schema_text(name)))
+    validator: Validator = _Validator(json.loads(schema_text(name)))
+    return validator
 
 
 def find_problems(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from runner.source.document import Key
 
 
+_CHOICES = ("oneOf", "anyOf")
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One thing that a schema doesn't allow.
@@ -49,6 +52,13 @@ def missing_key(violation: Violation) -> str:
     return next(key for key in keys if f"'{key}' is a required property" == violation.message)
 
 
+def missing_companion(violation: Violation) -> tuple[str, str]:
+    """Return the key that a mapping has, and the one that it therefore needs and lacks."""
+    companions: dict[str, list[str]] = violation.value
+    pairs = [(key, needed) for key, all_needed in companions.items() for needed in all_needed]
+    return next(pair for pair in pairs if f"{pair[1]!r} is a dependency of {pair[0]!r}" == violation.message)
+
+
 def keep_mistakes(violations: Iterable[Violation]) -> list[Violation]:
     """Return one violation a mistake: what follows from another one is left out.
 
@@ -61,7 +71,7 @@ def keep_mistakes(violations: Iterable[Violation]) -> list[Violation]:
     for violation in found:
         if _follows_from_misspelling(violation, unknown.get(tuple(violation.path), [])):
             continue
-        if violation.keyword == "oneOf" and not isinstance(violation.instance, dict):
+        if violation.keyword in _CHOICES and not isinstance(violation.instance, dict):
             continue
         kind = _kind_of_entry(violation)
         if kind in kept:
@@ -72,11 +82,15 @@ def keep_mistakes(violations: Iterable[Violation]) -> list[Violation]:
 
 
 def _follows_from_misspelling(violation: Violation, unknown: list[str]) -> bool:
-    if violation.keyword == "oneOf":
+    if violation.keyword in _CHOICES:
         return bool(unknown)
-    if violation.keyword != "required":
+    if violation.keyword == "dependentRequired":
+        needed = missing_companion(violation)[1]
+    elif violation.keyword == "required":
+        needed = missing_key(violation)
+    else:
         return False
-    return bool(difflib.get_close_matches(missing_key(violation), unknown, n=1))
+    return bool(difflib.get_close_matches(needed, unknown, n=1))
 
 
 def _kind_of_entry(violation: Violation) -> object:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import phonenumbers
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import NumberParseException, PhoneNumberFormat
 
-from runner.campaign.allocation import is_allocated
+from runner.campaign.allocation import expand_national, is_allocated
 
 
 def list_examples() -> list[str]:
@@ -48,6 +50,49 @@ def draw_mutated(draw: st.DrawFn) -> str:
 def test_nothing_is_taken_that_the_library_refuses(text: str) -> None:
     """What is taken at once is valid, and its own E.164 form."""
     assert is_valid_as_it_stands(text) or not is_allocated(text)
+
+
+@st.composite
+def draw_national(draw: st.DrawFn) -> tuple[str, str]:
+    """Digits that people of a region might write, and the region."""
+    region = draw(st.sampled_from(sorted(phonenumbers.SUPPORTED_REGIONS)))
+    number = phonenumbers.example_number_for_type(region, draw(st.integers(0, 10)))
+    number = number or phonenumbers.example_number(region)
+    kinds = [PhoneNumberFormat.NATIONAL, PhoneNumberFormat.E164]
+    written = phonenumbers.format_number(number, draw(st.sampled_from(kinds))) if number else ""
+    given = draw(st.sampled_from(["", "0", "1", "00", "011"])) + re.sub(r"\D", "", written)
+    start, length = draw(st.integers(0, 3)), draw(st.integers(3, 15))
+    return given[start : start + length] or "0", region
+
+
+@settings(max_examples=400)
+@given(draw_national())
+def test_national_numbers_are_what_the_library_makes_of_them(given: tuple[str, str]) -> None:
+    """What is expanded at once is what the library would make of it, and valid."""
+    digits, region = given
+    expanded = expand_national(digits, region)
+    if expanded is not None:
+        number = phonenumbers.parse(digits, region)
+        assert phonenumbers.is_valid_number(number)
+        assert phonenumbers.format_number(number, PhoneNumberFormat.E164) == expanded
+
+
+@pytest.mark.parametrize(
+    ("digits", "region", "expanded"),
+    [
+        ("4155550101", "US", "+14155550101"),
+        ("6045550123", "US", "+16045550123"),
+        ("0612345678", "IT", "+390612345678"),
+        ("14155550101", "US", None),
+        ("07911123456", "GB", None),
+        ("٤١٥٥٥٥٠١٠١", "US", None),
+        ("415 555 0101", "US", None),
+        ("", "US", None),
+    ],
+)
+def test_bare_national_numbers_are_taken_at_once(digits: str, region: str, expanded: str | None) -> None:
+    """Digits alone, as a spreadsheet's column of one country has them, take the short way."""
+    assert expand_national(digits, region) == expanded
 
 
 def test_most_of_the_world_is_taken() -> None:

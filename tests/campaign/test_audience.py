@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.campaign.audience import AudienceTally, iterate_audience, known_names, read_excluded
+from runner.campaign.model import Policy
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -85,3 +87,104 @@ def test_bad_rows_are_left_out_and_reported(people: Campaign, tmp_path: Path) ->
     found = list(iterate_audience(people, frozenset(), problems, tally))
     assert [r.phone for r in found][-1] == "+14155550105"
     assert [(d.code, d.line) for d in problems] == [("csv-row-width", 5), ("recipient-phone-invalid", 6)]
+
+
+ZONES = """\
+version: 1
+recipients:
+  - phone: "+14155550101"
+    timezone: Europe/Lisbon
+    consent: {source: form}
+  - csv: people.csv
+    timezone_column: tz
+    consent: {source_column: source, date_column: agreed on}
+policy: {consent: required}
+messages:
+  - id: hello
+    text: Hello
+"""
+ZONES_CSV = """\
+phone,TZ,Source,Agreed_On
++14155550102,America/New_York,web,2026-03-01
++14155550103,,web,
++14155550104, Asia/Tokyo ,shop,2026-03-01T09:30:00Z
++14155550105,America/New_York,,2026-03-01
+"""
+
+
+@pytest.fixture
+def with_zones(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
+    (tmp_path / "people.csv").write_text(ZONES_CSV, encoding="utf-8")
+    return campaign(ZONES)
+
+
+def test_zones_and_consent_are_the_recipients_own(with_zones: Campaign) -> None:
+    """A blank zone goes by the number; consent takes a source and, where the file has dates, a date."""
+    problems = Problems()
+    found = list(iterate_audience(with_zones, frozenset(), problems, AudienceTally()))
+    assert [(r.timezone, r.has_consent) for r in found] == [
+        ("Europe/Lisbon", True),
+        ("America/New_York", True),
+        (None, False),
+        ("Asia/Tokyo", True),
+        ("America/New_York", False),
+    ]
+    assert list(problems) == []
+
+
+@pytest.mark.parametrize(
+    "consent", ['{source: " "}', '{source: " ", date: 2026-03-01}', '{source: "\u00a0"}']
+)
+def test_a_blank_source_is_no_consent_in_the_campaign_either(
+    campaign: Callable[[str], Campaign], tmp_path: Path, consent: str
+) -> None:
+    """What goes for a row of a file goes for a recipient who is written in the campaign, too."""
+    (tmp_path / "people.csv").write_text(ZONES_CSV, encoding="utf-8")
+    inline = campaign(ZONES.replace("{source: form}", consent))
+    first = next(iterate_audience(inline, frozenset(), Problems(), AudienceTally()))
+    assert not first.has_consent
+
+
+def test_zone_and_consent_columns_are_variables_too(with_zones: Campaign) -> None:
+    """That a column has a meaning of its own keeps no text from naming it."""
+    found = list(iterate_audience(with_zones, frozenset({"tz", "source"}), Problems(), AudienceTally()))
+    assert [r.vars for r in found[1:3]] == [{"tz": "America/New_York", "source": "web"}, {"source": "web"}]
+
+
+def test_consent_is_only_read_where_it_is_required(with_zones: Campaign, tmp_path: Path) -> None:
+    """A campaign that does not ask for consent doesn't mind an unreadable date of it."""
+    (tmp_path / "people.csv").write_text(ZONES_CSV.replace("2026-03-01", "1.3.26"), encoding="utf-8")
+    lax, problems = replace(with_zones, policy=Policy()), Problems()
+    found = list(iterate_audience(lax, frozenset(), problems, AudienceTally()))
+    assert not any(r.has_consent for r in found)
+    assert list(problems) == []
+
+
+def test_rows_with_wrong_zones_and_dates_are_yielded_without_them(
+    with_zones: Campaign, tmp_path: Path
+) -> None:
+    """They are reported row by row, and their texts are checked all the same."""
+    rows = ["+14155550106,EST,web,2026-03-01", "+14155550107,Asia/Tokyo,web,3/1/2026", "12,EST,,"]
+    (tmp_path / "people.csv").write_text(ZONES_CSV + "\n".join(rows), encoding="utf-8")
+    problems = Problems()
+    found = list(iterate_audience(with_zones, frozenset(), problems, AudienceTally()))
+    assert [(r.timezone, r.has_consent) for r in found[-2:]] == [(None, True), ("Asia/Tokyo", False)]
+    assert [(d.code, d.line) for d in problems] == [
+        ("recipient-timezone-unknown", 6),
+        ("recipient-consent-date", 7),
+        ("recipient-phone-invalid", 8),
+        ("recipient-timezone-unknown", 8),
+    ]
+
+
+def test_what_may_be_a_phone_is_masked(with_zones: Campaign, tmp_path: Path) -> None:
+    """A column that was mistaken for zones or dates puts nobody's phone into a log."""
+    (tmp_path / "people.csv").write_text(
+        "phone,tz,source,agreed_on\n+14155550106,+14155550106,web,+14155550106\n", encoding="utf-8"
+    )
+    problems = Problems()
+    list(iterate_audience(with_zones, frozenset(), problems, AudienceTally()))
+    assert [d.message for d in problems] == [
+        "the date of consent '+14•••••••06' is not an ISO 8601 date",
+        "the time zone '+14•••••••06' is refused: there is no such time zone",
+    ]

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.campaign.payload import MessageRenderer, digest_definition, question_as_asked
+from runner.campaign.draft import Draft
+from runner.campaign.outgoing import question_as_asked
+from runner.campaign.payload import MessageRenderer
 from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from tests.canonical import digest_definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +43,11 @@ def test_equal_digests_are_equal_definitions(data: st.DataObject, one: dict[str,
     reordered = dict(data.draw(st.permutations(list(one.items()))))
     changed = {**one, "tag": data.draw(TEXTS)}
     other = data.draw(DEFINITIONS)
-    assert digest_definition(one) == digest_definition(reordered)
+    digest = Draft(one).digest(())
+    assert digest == Draft(reordered).digest(()) == digest_definition(one)
     for second in (changed, other):
-        assert (digest_definition(one) == digest_definition(second)) is (one == second)
-    assert len(digest_definition(one)) == 32
+        assert (digest == Draft(second).digest(())) is (one == second)
+    assert len(digest) == 32
 
 
 SURVEY = """\
@@ -108,6 +112,26 @@ def test_segments_are_those_that_leave_at_once(renderers: list[MessageRenderer])
     assert (plain.segments, plain.costly) == (2, None)
     assert (costly.segments, costly.costly) == (2, "ğ")
     assert call.render({"name": "Ağa"}).segments == 0
+
+
+def test_the_whole_conversation_is_counted_too(renderers: list[MessageRenderer]) -> None:
+    """Later questions and the conclusion count for what a conversation can take, and for its largest text."""
+    ask, call = renderers
+    plain = ask.render({"name": "Ada", "topic": "it"})
+    costly = ask.render({"name": "Ada", "topic": "ı" * 200})
+    assert (plain.segments_max, plain.largest, plain.segments_plain) == (5, 1, 5)
+    assert (costly.segments, costly.segments_max, costly.largest) == (2, 8, 4)
+    assert (costly.costly, costly.segments_plain) == ("ı", 6)
+    assert call.render({"name": "Ağa"})[2:] == (0, None, 0, 0, 0)
+
+
+def test_payloads_are_the_same_when_they_are_no_longer_kept(renderers: list[MessageRenderer]) -> None:
+    """After many people who share no text, each still gets their own, and the digest of it."""
+    for number in range(3000):
+        payload = renderers[0].render({"name": f"N{number}", "topic": number % 2})
+        assert payload.definition["introduction"] == f"Hi N{number}"
+        assert payload.digest == digest_definition(payload.definition)
+    assert renderers[0].render({"name": "N7", "topic": 1}).definition["introduction"] == "Hi N7"
 
 
 def test_renders_are_counted_as_the_service_charges(renderers: list[MessageRenderer]) -> None:

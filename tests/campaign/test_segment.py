@@ -123,6 +123,19 @@ def test_names_the_first_character_that_costs(text: str) -> None:
         ("ё" * 66 + "👍" + "ё" * 66, "UCS-2", 134, 3),
         ("ё" * 65 + "👍" + "ё" * 67, "UCS-2", 134, 2),
         ("👍" * 67, "UCS-2", 134, 3),
+        # Every character of the basic alphabet is one septet, the Greek capitals and line breaks too.
+        (DEFAULT_ALPHABET.replace("\x1b", ""), "GSM-7", 127, 1),
+        # Every character of the extension table is two.
+        ("".join(EXTENSION_TABLE.values()) * 8, "GSM-7", 160, 1),
+        ("".join(EXTENSION_TABLE.values()) * 8 + "a", "GSM-7", 161, 2),
+        # Capitals that the alphabet lacks beside their small letters, and the other way round.
+        ("àÀ", "UCS-2", 2, 1),
+        ("Çç", "UCS-2", 2, 1),
+        # What word processors write by themselves (Twilio, “smart encoding”): each makes a text UCS-2.
+        *((character, "UCS-2", 1, 1) for character in "“”‘’–—…«»•\u00a0\u200b\t"),
+        # A family joined by zero widths is seven characters and eleven units; a flag four units.
+        ("👨‍👩‍👧‍👦", "UCS-2", 11, 1),
+        ("🇩🇪", "UCS-2", 4, 1),
         # One curly apostrophe makes the whole text UCS-2.
         ("a" * 69 + "’", "UCS-2", 70, 1),
         ("a" * 159 + "’", "UCS-2", 160, 3),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.campaign.encoding import BytePlace, find_encoding
 from runner.campaign.table import TableProblemError, fold_name, open_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=4, unique=True)
 CELLS = st.text(
-    st.one_of(st.sampled_from([*",;\t|\"\n\r '", "ö", "€", "👍"]), st.characters(codec="utf-8")), max_size=8
+    st.one_of(
+        st.sampled_from([*",;\t|\"\n\r '", "ö", "€", "👍"]),
+        st.characters(codec="utf-8", exclude_characters="\0"),
+    ),
+    max_size=8,
 )
 TABLES = NAMES.flatmap(
     lambda names: st.tuples(
@@ -41,8 +46,8 @@ def write_row(row: list[str], delimiter: str, line_end: str, *, quote_all: bool)
 @given(
     TABLES,
     st.sampled_from(",;\t|"),
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]),
     st.booleans(),
 )
 def test_reads_what_was_written(
@@ -66,7 +71,7 @@ def test_reads_what_was_written(
         line += len(LINE_BREAK.findall(text))
     with open_table(file) as found:
         assert found.header == names
-        assert [(row.line, row.cells) for row in found.rows] == expected[1:]
+        assert list(found.rows) == expected[1:]
     stream = io.StringIO(file.read_bytes().decode(encoding), newline="")
     assert [row for _, row in expected] == [
         row for row in csv.reader(stream, delimiter=delimiter) if "".join(row).strip()
@@ -100,7 +105,15 @@ def test_columns_are_found_as_people_write_them(tmp_path: Path, wanted: str, ind
         (b"\x8d,b\n", "csv-encoding", 1),
         (b"a,b\n" + b"1,2\n" * 5_000 + b"3,\x9d\n", "csv-encoding", 5_002),
         (b"a,b\n" + b"x" * 140_000 + b",1\n", "csv-syntax", 2),
-        ("a,b\n1,2\n".encode("utf-16")[:-1], "csv-encoding", 1),
+        (b"a,b\r1,2\r\r3,\x9d\r", "csv-encoding", 4),
+        (b"a,b\n1,2\n3,\0\n", "csv-nul", 3),
+        ("a,b\n1,2\n3,\0\n".encode("utf-16-be"), "csv-nul", 3),
+        (b"PK\x03\x04whatever", "csv-workbook", 1),
+        (b"+14155550101,Ada\n", "csv-header-missing", 1),
+        (b"\n(415) 555-0101,Ada\n", "csv-header-missing", 2),
+        (b"1.4155E+10,Ada\n", "csv-header-missing", 1),
+        (b"sep=;\na;A\n", "csv-duplicate-column", 2),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], "csv-encoding", 2),
     ],
 )
 def test_unreadable_files_say_where(tmp_path: Path, raw: bytes, code: str, line: int) -> None:
@@ -117,9 +130,65 @@ def test_what_is_not_utf_8_is_read_as_windows_1252(tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_bytes("name;city\nAda;Rome\nZoë;Nîmes\n€;“x”\n".encode("cp1252"))
     with open_table(file) as table:
-        assert [row.cells for row in table.rows] == [["Ada", "Rome"], ["Zoë", "Nîmes"], ["€", "“x”"]]
+        assert [cells for _, cells in table.rows] == [["Ada", "Rome"], ["Zoë", "Nîmes"], ["€", "“x”"]]
         assert table.guess is not None
         assert (table.guess.severity, table.guess.line) == ("warning", 3)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_rows_in_two_encodings_are_refused(tmp_path: Path, end: str) -> None:
+    """No single encoding reads such a file: either somebody's name or somebody else's would be wrong."""
+    file = tmp_path / "table.csv"
+    rows = [row.encode() for row in ("name", "Ada", "Zoë", "Łukasz")] + ["José".encode("cp1252")]
+    file.write_bytes(end.encode().join([*rows, b""]))
+    with pytest.raises(TableProblemError) as caught, open_table(file):
+        pass
+    problem = caught.value.diagnostic
+    assert problem.message == "this file mixes UTF-8 (line 3) and Windows-1252 (line 5)"
+    assert (problem.code, problem.line, problem.column) == ("csv-encoding", 5, 4)
+
+
+def test_a_line_that_is_windows_1252_elsewhere_is_no_mixture(tmp_path: Path) -> None:
+    """Two bytes that would be a character of UTF-8 are none where the rest of the line is not UTF-8."""
+    file = tmp_path / "table.csv"
+    file.write_bytes("name\n„Spaß“\n«\xa0café\xa0»\n".encode("cp1252"))
+    with open_table(file) as table:
+        assert [cells for _, cells in table.rows] == [["„Spaß“"], ["«\xa0café\xa0»"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "rows"),
+    [
+        ("sep=;\na;b\n1,5;2\n", ["a", "b"], [(3, ["1,5", "2"])]),
+        ('"sep=|"\r\na|b\r\n1|2\r\n', ["a", "b"], [(3, ["1", "2"])]),
+        ("\n\na;b\n\n1;2\n;\n3;4\n", ["a", "b"], [(5, ["1", "2"]), (7, ["3", "4"])]),
+        ("a,b\n1,2,,\n3,4\n", ["a", "b"], [(2, ["1", "2"]), (3, ["3", "4"])]),
+        ("a,b,,\n1,2\n3,4,,\n", ["a", "b", "", ""], [(2, ["1", "2", "", ""]), (3, ["3", "4", "", ""])]),
+        ("a,b\n1\n1,2,3\n", ["a", "b"], [(2, ["1"]), (3, ["1", "2", "3"])]),
+        ('"a\n,,,";b;c\n1;2;3\n', ["a\n,,,", "b", "c"], [(3, ["1", "2", "3"])]),
+        ("\u200bphone\ufeff,2026-11-21\n1,2\n", ["phone", "2026-11-21"], [(2, ["1", "2"])]),
+    ],
+)
+def test_what_spreadsheets_add_is_left_out(
+    tmp_path: Path, text: str, header: list[str], rows: list[tuple[int, list[str]]]
+) -> None:
+    """A `sep=` line, blank lines and trailing delimiters change nothing; ragged rows stay as they are."""
+    file = tmp_path / "table.csv"
+    file.write_bytes(text.encode())
+    with open_table(file) as table:
+        assert (table.header, list(table.rows)) == (header, rows)
+
+
+@given(st.text(st.sampled_from(["a", "é", "\r", "\n"]), max_size=40), st.integers(0, 40))
+def test_the_byte_that_is_not_utf_8_is_found(tmp_path: Path, text: str, offset: int) -> None:
+    """Line and column of a wrong byte are those that a search from the start would count."""
+    before = text.encode("ascii", "ignore")[:offset]
+    file = tmp_path / "table.csv"
+    file.write_bytes(before + b"\xeb" + text.encode("cp1252"))
+    lines = re.split(rb"\r\n|\r|\n", before)
+    found = find_encoding(file)
+    assert found.not_utf8 == BytePlace(len(lines), len(lines[-1]) + 1, 0xEB)
+    assert found.name == "cp1252"
 
 
 def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
@@ -137,4 +206,21 @@ def test_any_bytes_are_a_table_or_a_problem(tmp_path: Path, raw: bytes) -> None:
     with contextlib.suppress(TableProblemError), open_table(file) as table:
         names = [name for name in table.header if name]
         assert len({fold_name(name) for name in names}) == len(names)
-        assert all(row.line >= 1 for row in table.rows)
+        assert all(line >= 1 for line, _ in table.rows)
+
+
+WINDOWS_1252 = bytes(range(0x80, 0x100)).decode("cp1252", errors="ignore")
+
+
+@given(st.lists(st.text(st.sampled_from('abc ;"\n' + WINDOWS_1252), max_size=12), min_size=1, max_size=5))
+def test_windows_1252_comes_back_as_it_was_written(tmp_path: Path, cells: list[str]) -> None:
+    """Whatever Windows-1252 can write is read again, unless a line happens to be UTF-8 as well."""
+    file = tmp_path / "people.csv"
+    with file.open("w", encoding="cp1252", newline="") as stream:
+        writer = csv.writer(stream, delimiter=";", quoting=csv.QUOTE_ALL)
+        # `ÿ` is 0xFF, which no UTF-8 has.
+        notes = [cell.replace("\n", "ÿ\n") + "ÿ" for cell in cells]
+        writer.writerows([["phone", "note"], *(["+14155550101", note] for note in notes)])
+    with open_table(file) as table:
+        assert table.guess is not None
+        assert [row for _, row in table.rows] == [["+14155550101", note] for note in notes]

@@ -14,7 +14,7 @@ from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
 FILES = st.sampled_from([Path("a.csv"), Path("b.csv")])
 DIAGNOSTICS = st.builds(
     Diagnostic,
-    severity=st.sampled_from(["error", "warning"]),
+    severity=st.sampled_from(["error", "warning", "note"]),
     code=st.sampled_from(["phone", "width"]),
     message=st.just("wrong"),
     file=FILES,
@@ -31,7 +31,7 @@ def test_every_problem_is_shown_or_counted(given_problems: list[Diagnostic]) -> 
     shown = list(problems)
     omitted = problems.omitted()
     assert len(shown) + sum(count for _, _, count in omitted) == len(given_problems)
-    assert problems.error_count + problems.warning_count == len(given_problems)
+    assert problems.error_count + problems.warning_count + problems.note_count == len(given_problems)
     for code in ("phone", "width"):
         for file in (Path("a.csv"), Path("b.csv")):
             assert sum((d.code, d.file) == (code, file) for d in shown) <= SHOWN_OF_A_KIND

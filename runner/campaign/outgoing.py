@@ -1,0 +1,132 @@
+"""The texts of a rendered message as they go out, and what they take over the air."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.campaign.draft import Slot
+from runner.campaign.segment import count_segments
+from runner.campaign.substitute import write_plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.campaign.draft import Definition
+
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_RANGE_FROM = 3
+_MEMO_SIZE = 4096
+
+
+class Airtime(NamedTuple):
+    """What a conversation takes over the air.
+
+    Attributes:
+        segments: SMS segments that leave at once: the text, or the introduction and the first question.
+        costly: the first character of the whole conversation that is outside GSM-7, if any.
+        segments_max: segments of all texts, if the whole conversation takes place.
+        largest: segments of the largest single text.
+        segments_plain: segments of all texts, if each was written plainly (`write_plainly`).
+    """
+
+    segments: int = 0
+    costly: str | None = None
+    segments_max: int = 0
+    largest: int = 0
+    segments_plain: int = 0
+
+
+def question_as_asked(text: str, responses: list[str]) -> str:
+    """Return a question with its choices, as it appears on a phone.
+
+    The reference doesn't show how choices are listed. This is how the sandbox lists them; segments
+    are counted by it, nothing else depends on it.
+    """
+    if not responses:
+        return text
+    if len(responses) >= _RANGE_FROM and all(_INTEGER.fullmatch(response) for response in responses):
+        numbers = [int(response) for response in responses]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            return f"{text}\nReply {responses[0]}-{responses[-1]}"
+    return text + "".join(f"\n{number}. {response}" for number, response in enumerate(responses, start=1))
+
+
+class OutgoingTexts:
+    """Counts the segments of a message's texts; of those that are the same for everyone once.
+
+    Args:
+        shape: the definition, with a `Slot` in the place of each personal text.
+    """
+
+    def __init__(self, shape: Definition) -> None:
+        is_sms = shape.get("method", "SMS") == "SMS"
+        self._texts = list(_iterate_texts(shape)) if is_sms else []
+        self._at_once = ("text" in shape or "introduction" in shape) + ("questions" in shape)
+        writers = [text for text in self._texts if not isinstance(text, Airtime)]
+        self._single = writers[0] if writers and len(self._texts) == 1 else None
+        self._fixed = None if writers else self._add_up(())
+
+    def count(self, texts: Sequence[str]) -> Airtime:
+        """Return what a conversation takes, given the personal texts in the order of their slots."""
+        if self._single is not None:
+            return _measure(self._single(texts))
+        return self._fixed or self._add_up(texts)
+
+    def _add_up(self, texts: Sequence[str]) -> Airtime:
+        each = [text if isinstance(text, Airtime) else _measure(text(texts)) for text in self._texts]
+        return Airtime(
+            sum(one.segments for one in each[: self._at_once]),
+            next((one.costly for one in each if one.costly is not None), None),
+            sum(one.segments for one in each),
+            max((one.segments for one in each), default=0),
+            sum(one.segments_plain for one in each),
+        )
+
+
+def _measure(text: str) -> Airtime:
+    """Return what a single text takes."""
+    count = count_segments(text)
+    if count.costly is None:
+        return _take_plain(count.segments)
+    return Airtime(count.segments, count.costly, count.segments, count.segments, _count_plainly(text))
+
+
+@cache
+def _take_plain(segments: int) -> Airtime:
+    return Airtime(segments, None, segments, segments, segments)
+
+
+@lru_cache(maxsize=_MEMO_SIZE)
+def _count_plainly(text: str) -> int:
+    return count_segments(write_plainly(text)).segments
+
+
+def _iterate_texts(shape: Definition) -> Iterator[Airtime | Callable[[Sequence[str]], str]]:
+    """Yield what texts take that are the same for everyone and what writes the others, as they go out."""
+    for name in ("text", "introduction"):
+        if name in shape:
+            yield _read_text(shape[name], [])
+    for question in shape.get("questions", ()):
+        yield _read_text(question["text"], question.get("responses", []))
+    if "conclusion" in shape:
+        yield _read_text(shape["conclusion"], [])
+
+
+def _read_text(text: str | Slot, responses: list[str | Slot]) -> Airtime | Callable[[Sequence[str]], str]:
+    same = [response for response in responses if isinstance(response, str)]
+    if len(same) < len(responses):
+        return lambda texts: question_as_asked(
+            _look_up(text, texts), [_look_up(response, texts) for response in responses]
+        )
+    choices = question_as_asked("", same)
+    if isinstance(text, str):
+        return _measure(text + choices)
+    read = itemgetter(text.index)
+    return (lambda texts: read(texts) + choices) if choices else read
+
+
+def _look_up(text: str | Slot, texts: Sequence[str]) -> str:
+    return texts[text.index] if isinstance(text, Slot) else text

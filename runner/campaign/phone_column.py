@@ -1,0 +1,91 @@
+"""One source's phones, read one after the other: the wrong ones reported, the mended ones noted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.campaign.allocation import expand_national, is_allocated
+from runner.campaign.phone import PhoneProblem, mask_written, parse_mended
+from runner.campaign.spreadsheet import DAMAGE_WORDS, Damage, mend
+from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
+
+
+@dataclass(slots=True)
+class _Repairs:
+    """How often a damage was repaired, and in which lines first."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        self.count += 1
+        if self.count <= SHOWN_OF_A_KIND:
+            self.lines.append(line)
+
+    def describe(self, damage: Damage) -> str:
+        if self.count == 1:
+            return f"a phone has {DAMAGE_WORDS[damage].format('it')}: it is repaired"
+        words = DAMAGE_WORDS[damage].format("them")
+        return f"{self.count:,} phones have {words}: repaired in {_list_lines(self)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneColumn:
+    """Reads the phones of one source.
+
+    Attributes:
+        file: where they stand.
+        column: at which column, from 1; 1 in a CSV file.
+        region: ISO 3166-1 alpha-2 code of the country of numbers in national form.
+        code: of the problems that are found.
+        problems: receives them.
+    """
+
+    file: Path
+    column: int
+    region: str | None
+    code: str
+    problems: Problems
+    _repairs: dict[Damage, _Repairs] = field(default_factory=dict)
+
+    def read(self, written: str, line: int) -> str | None:
+        """Return a phone in E.164 form; None if it is refused, which is reported."""
+        if is_allocated(written):
+            return written
+        if self.region is not None and (national := expand_national(written, self.region)):
+            return national
+        mended = mend(written)
+        phone = parse_mended(mended.text, self.region)
+        if isinstance(phone, PhoneProblem):
+            self.problems.add(self._refuse(written, line, phone))
+            return None
+        for damage in mended.damage:
+            self._repairs.setdefault(damage, _Repairs()).add(line)
+        return phone
+
+    def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
+        is_blank = not mend(written).text
+        words = f"the phone {mask_written(written.strip())!r} is refused: {problem.reason}"
+        message = "the phone is blank" if is_blank else words
+        reason, hint = problem.reason, problem.hint
+        return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
+
+    def note_repairs(self) -> None:
+        """Note what was repaired, each kind of damage once, at its first line; for the source's end."""
+        for damage, repairs in self._repairs.items():
+            code, message, line = f"phone-{damage}", repairs.describe(damage), repairs.lines[0]
+            self.problems.add(Diagnostic("note", code, message, self.file, line, self.column, _REPAIR_HINT))
+
+
+def _list_lines(repairs: _Repairs) -> str:
+    lines = [f"{line:,}" for line in repairs.lines]
+    more = repairs.count - len(lines)
+    if more:
+        lines.append(f"{more:,} more")
+    return f"lines {', '.join(lines[:-1])} and {lines[-1]}"

@@ -1,0 +1,218 @@
+"""The reference page of a file format, in Markdown, from its JSON Schema.
+
+What the page says stands in the schema, where editors find it too. A sentence `Default: …` of a description
+becomes the cell of that name; `x-pattern-words` and `x-choice-hint` are the words that the errors use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.source.yaml_flow import write_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEFAULT = re.compile(r" Default: (.+?)\.(?= |$)")
+_KINDS = "Kinds of values"
+_INTRODUCTION = """\
+Every key of a {name} file, in YAML. Anything else is an error that says where it stands and what was
+probably meant. Editors with a YAML language server complete and explain the keys as soon as the file
+starts with `# yaml-language-server: $schema=` and the path of `{name}.schema.json`."""
+_HEAD = "| Key | Value | Default | Meaning | Example |\n| --- | --- | --- | --- | --- |"
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A mapping of the format, at the first place where it may stand.
+
+    Attributes:
+        schema: the mapping's.
+        place: its key, from the top of the file, as in `messages[].after`; empty for the file itself.
+        examples: values of the key, for the mapping or the list that it is in.
+    """
+
+    schema: Schema
+    place: str
+    examples: list[Any]
+
+
+def render_reference(name: str, schema: Schema) -> str:
+    """Return the reference page of a format; it ends in a line break.
+
+    Args:
+        name: the schema's name, such as `campaign`.
+        schema: objects and repeated kinds of values stand in `$defs`, each with title and description.
+    """
+    page = _Page(schema)
+    sections = list(page.find_sections(Section(schema, "", schema["examples"])))
+    kinds = page.find_kinds(sections)
+    contents = [f"- {_link(section.schema['title'])}: {_list_keys(section.schema)}" for section in sections]
+    contents.append(f"- {_link(_KINDS)}: {', '.join(_link(kind['title']) for kind in kinds)}")
+    parts = [
+        f"# The {name} file",
+        f"<!-- Generated: runner schema {name} --format markdown > schemas/{name}.md -->",
+        _INTRODUCTION.format(name=name),
+        "\n".join(contents),
+        *(page.render_section(section) for section in sections),
+        f"## {_KINDS}",
+        *(_render_kind(kind) for kind in kinds),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+class _Page:
+    def __init__(self, schema: Schema) -> None:
+        self._defs: dict[str, Schema] = schema["$defs"]
+
+    def find_sections(self, top: Section) -> Iterator[Section]:
+        """Yield a section and those below it, in the order of their keys, each once."""
+        seen: set[str] = set()
+        waiting = [top]
+        while waiting:
+            section = waiting.pop()
+            if section.schema["title"] not in seen:
+                seen.add(section.schema["title"])
+                yield section
+                waiting.extend(reversed(list(self._find_below(section))))
+
+    def find_kinds(self, sections: list[Section]) -> list[Schema]:
+        """Return the kinds of values that the sections' tables link to, in the schema's order."""
+        tables = "\n".join(self.render_section(section) for section in sections)
+        return [
+            kind
+            for kind in self._defs.values()
+            if "properties" not in kind and _link(kind["title"].lower()) in tables
+        ]
+
+    def render_section(self, section: Section) -> str:
+        """Return a section: what it is, its rules, a table of its keys and an example."""
+        schema = section.schema
+        place = f" Stands at `{section.place}`." if section.place else ""
+        rows = "\n".join(self._render_row(key, raw, schema) for key, raw in schema["properties"].items())
+        key = section.place.rpartition(".")[2].removesuffix("[]")
+        examples = "# or\n".join(_write_block(key, example) for example in section.examples)
+        rules = [" ".join(_list_rules(schema))]
+        parts = [f"## {schema['title']}", schema["description"] + place, *filter(None, rules)]
+        return "\n\n".join([*parts, f"{_HEAD}\n{rows}", f"```yaml\n{examples}```"])
+
+    def _find_below(self, section: Section) -> Iterator[Section]:
+        for key, raw in section.schema["properties"].items():
+            place = f"{section.place}.{key}" if section.place else key
+            for value in _forms_of(key, raw, section.schema):
+                repeated = value.get("items", {})
+                found = self._defs.get(_target(value) or _target(repeated), {})
+                if "properties" in found:
+                    examples = value.get("examples", raw.get("examples", []))
+                    yield Section(found, f"{place}[]" if repeated else place, examples)
+
+    def _render_row(self, key: str, raw: Schema, parent: Schema) -> str:
+        value = {**self._defs.get(_target(raw), {}), **raw}
+        description = value["description"]
+        default = f"`{write_flow(value['default'])}`" if "default" in value else ""
+        if said := _DEFAULT.search(description):
+            default = said[1]
+            description = description.replace(said[0], "")
+        if key in parent.get("required", []):
+            default = "*required*"
+        # A kind of value explains its own pattern.
+        if words := (raw if "description" in raw else value).get("x-pattern-words"):
+            description += f" {_sentence(words)}"
+        forms = list(_forms_of(key, raw, parent))
+        kinds = " or ".join(self._name_kind(form) for form in forms)
+        has_section = any(self._is_section(form) or self._is_section(form.get("items", {})) for form in forms)
+        example = "" if has_section else f"`{write_flow(value['examples'][0])}`"
+        cells = [f"`{key}`", kinds, default, description, example]
+        return f"| {' | '.join(_escape_bars(cell) for cell in cells)} |"
+
+    def _is_section(self, value: Schema) -> bool:
+        return "properties" in self._defs.get(_target(value), {})
+
+    def _name_kind(self, value: Schema, *, repeated: bool = False) -> str:
+        target = self._defs.get(_target(value))
+        # A key that takes its meaning, too, from `$defs` is no more than that.
+        if target and ("description" in value or repeated or "properties" in target):
+            return _link(target["title"].lower())
+        value = {**(target or {}), **value}
+        if "const" in value:
+            return f"`{write_flow(value['const'])}`"
+        if "enum" in value:
+            return ", ".join(f"`{item}`" for item in value["enum"])
+        if value["type"] == "array":
+            return _count_entries(value) + self._name_kind(value["items"], repeated=True)
+        return _name_type(value)
+
+
+def _name_type(value: Schema) -> str:
+    words = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "`true`, `false`",
+        "object": "mapping",
+    }[value["type"]]
+    bounds = {"minimum": "at least", "maximum": "at most", "exclusiveMaximum": "below"}
+    return ", ".join([words, *(f"{text} {value[name]}" for name, text in bounds.items() if name in value)])
+
+
+def _count_entries(value: Schema) -> str:
+    least, most = value.get("minItems", 0), value.get("maxItems")
+    if least == most:
+        return f"list of {least}: "
+    return f"list of at least {least}: " if least > 1 else "list: "
+
+
+def _forms_of(key: str, raw: Schema, parent: Schema) -> Iterator[Schema]:
+    """Yield what a key may hold: what it says itself, or what follows from the keys beside it."""
+    branches = [parent.get(branch, {}).get("properties", {}).get(key) for branch in ("else", "then")]
+    found = [branch for branch in branches if branch is not None]
+    yield from found or [raw]
+
+
+def _link(title: str) -> str:
+    return f"[{title}](#{title.lower().replace(' ', '-')})"
+
+
+def _target(value: Schema) -> str:
+    return str(value.get("$ref", "")).rpartition("/")[2]
+
+
+def _list_keys(schema: Schema) -> str:
+    return ", ".join(f"`{key}`" for key in schema["properties"])
+
+
+def _list_rules(schema: Schema) -> Iterator[str]:
+    if "x-choice-hint" in schema:
+        yield _sentence(schema["x-choice-hint"])
+    for key, needed in schema.get("dependentRequired", {}).items():
+        yield f"`{key}` needs {' and '.join(f'`{name}`' for name in needed)} beside it."
+
+
+def _render_kind(kind: Schema) -> str:
+    examples = ", ".join(f"`{write_flow(example)}`" for example in kind["examples"])
+    return f"### {kind['title']}\n\n{kind['description']} As in {examples}."
+
+
+def _write_block(key: str, value: Any) -> str:
+    if not key:
+        return "".join(f"{name}: {write_flow(item)}\n" for name, item in value.items())
+    if isinstance(value, dict):
+        return f"{key}:\n" + "".join(f"  {name}: {write_flow(item)}\n" for name, item in value.items())
+    return f"{key}:\n" + "".join(_write_entry(item) for item in value)
+
+
+def _write_entry(entry: Schema) -> str:
+    lines = [f"{name}: {write_flow(item)}" for name, item in entry.items()]
+    return "  - " + "\n    ".join(lines) + "\n"
+
+
+def _escape_bars(cell: str) -> str:
+    return cell.replace("|", "\\|")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."

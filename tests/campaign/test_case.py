@@ -1,0 +1,185 @@
+"""The worst conversations of an audience, and how conversations go on."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.campaign.audience import AudienceTally, Recipient, iterate_audience
+from runner.campaign.branch import BranchTracer
+from runner.campaign.case import CaseFinder
+from runner.campaign.conversation import iterate_bubbles, iterate_turns
+from runner.campaign.include import include_folder
+from runner.campaign.payload import MessageRenderer
+from runner.campaign.segment import count_segments
+from runner.campaign.substitute import write_plainly
+from runner.campaign.template import TextCompiler
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+
+YAML = """\
+version: 1
+recipients:
+  - csv: people.csv
+messages:
+  - id: ask
+    method: {method}
+    introduction: 'Hi {{{{ name | default("you") }}}}{{% if vip is defined %}}, dear friend{{% endif %}}'
+    questions:
+      - {{tag: how, text: How?, responses: [Good, Bad], conclude_on: Bad}}
+      - {{tag: why, text: Why?}}
+    conclusion: Bye
+"""
+
+
+def find(
+    load: Callable[[str], Campaign], folder: Path, rows: Iterable[str], *, method: str = "SMS"
+) -> CaseFinder:
+    """Show rows of `name,vip` to a finder."""
+    table = "phone,name,vip\n" + "".join(f"+1415555{n:04},{row}\n" for n, row in enumerate(rows))
+    (folder / "people.csv").write_text(table, encoding="utf-8")
+    campaign = load(YAML.format(method=method))
+    compiler = TextCompiler(include_folder(campaign))
+    message = campaign.messages[0]
+    renderer = MessageRenderer(message, compiler)
+    finder = CaseFinder(renderer, BranchTracer(message, include_folder(campaign)))
+    for recipient in iterate_audience(campaign, renderer.names, Problems(), AudienceTally()):
+        finder.take(recipient)
+    return finder
+
+
+def test_the_worst_conversations_come_first(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """Most segments, then the longest text, then the rarest branches; a recipient is shown once."""
+    rows = ["Ada,", "Bo,", f"{'Cy ' * 60},", f"{'Ж' * 140},", ",", ",", "Di,1"]
+    cases = find(campaign, tmp_path, rows).list_cases(9)
+    assert [case.recipient.line for case in cases] == [5, 4, 8, 6, 2]
+    shown = [[(r.kind, r.count, r.branch and r.branch.words) for r in case.reasons] for case in cases]
+    assert shown == [
+        [("most_segments", 6, None)],
+        [("longest_text", 182, None)],
+        [("rarest_branch", 1, "if vip is defined")],
+        [("default_used", 2, "default of name")],
+        [("rarest_branch", 6, "else of if vip is defined")],
+    ]
+
+
+def test_the_number_of_cases_is_bounded(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """At most so many conversations; one that is shown anyway keeps all its reasons."""
+    finder = find(campaign, tmp_path, ["A long name,1", "Bo,"])
+    (case,) = finder.list_cases(1)
+    assert [reason.kind for reason in case.reasons] == ["most_segments", "longest_text", "rarest_branch"]
+
+
+def test_branches_that_nobody_gets_are_told(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """A text that no recipient will ever show is worth knowing of."""
+    finder = find(campaign, tmp_path, ["Ada,", "Bo,"])
+    assert [branch.words for branch in finder.list_untaken()] == ["default of name", "if vip is defined"]
+
+
+def test_costly_characters_are_counted_over_the_conversation(
+    campaign: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """The first character outside GSM-7 of each conversation, with what it would cost without."""
+    finder = find(campaign, tmp_path, ["Ada,", f"{'á' * 80},", "Ián,", "O’Neil,"])
+    assert {c: (x.recipients, x.segments, x.segments_without) for c, x in finder.costs.items()} == {
+        "á": (2, 9, 8),
+        "’": (1, 4, 4),
+    }
+
+
+def test_a_call_has_no_segments(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """What is read aloud costs no SMS segments, whatever its characters."""
+    finder = find(campaign, tmp_path, ["Ж,", "Bo Bo,"], method="VOICE")
+    assert not finder.costs
+    (case,) = finder.list_cases(1)
+    assert case.segments == 0
+    assert [reason.kind for reason in case.reasons] == ["longest_text"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "Ada", "Ж" * 80, "Bo " * 70]), st.booleans()), max_size=12))
+def test_the_worst_are_the_worst(
+    campaign: Callable[[str], Campaign], tmp_path: Path, people: list[tuple[str, bool]]
+) -> None:
+    """Whatever the audience, nobody has more segments or a longer text than the cases that say so."""
+    finder = find(campaign, tmp_path, [f"{name},{'1' if vip else ''}" for name, vip in people])
+    every = [
+        list(iterate_bubbles(finder.renderer.render(variables).definition))
+        for variables in ({k: v for k, v in (("name", n.strip()), ("vip", "1" * p)) if v} for n, p in people)
+    ]
+    counts = {r.kind: r.count for case in finder.list_cases(99) for r in case.reasons if r.branch is None}
+    if people:
+        assert counts == {
+            "most_segments": max(sum(b.segments.segments for b in bubbles) for bubbles in every),
+            "longest_text": max(len(b.text) for bubbles in every for b in bubbles),
+        }
+    else:
+        assert counts == {}
+
+
+def turns_of(definition: dict[str, object]) -> list[list[tuple[str, tuple[str, ...], str | None, int]]]:
+    bubbles = list(iterate_bubbles(definition))
+    return [
+        [
+            (t.kind, t.answers, (t.then.question_tag or t.then.part) if t.then else None, t.skipped)
+            for t in iterate_turns(bubbles, n)
+        ]
+        for n in range(len(bubbles))
+    ]
+
+
+def test_a_conversation_goes_on_by_the_answer() -> None:
+    """A valid answer leads on, `conclude_on` skips to the conclusion, anything else asks again."""
+    how = {"text": "How?", "tag": "how", "responses": ["Good", "Bad"], "conclude_on": "bad "}
+    why = {"text": "Why?", "tag": "why"}
+    assert turns_of({"introduction": "Hi", "questions": [how, why], "conclusion": "Bye"}) == [
+        [],
+        [
+            ("valid", ("Good",), "why", 0),
+            ("conclude_on", ("bad ",), "conclusion", 1),
+            ("invalid", (), "how", 0),
+        ],
+        [("valid", (), "conclusion", 0)],
+        [],
+    ]
+
+
+def test_a_conversation_ends() -> None:
+    """Without a conclusion nothing follows the last answer; a freeform question can conclude, too."""
+    only = {"text": "Why?", "tag": "why", "conclude_on": "skip"}
+    assert turns_of({"questions": [only]}) == [[("valid", (), None, 0), ("conclude_on", ("skip",), None, 0)]]
+
+
+def test_a_finder_keeps_no_more_than_its_cases(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """However many people pass by, only those of the cases are kept."""
+    finder = find(campaign, tmp_path, [f"Name {n}," for n in range(3000)])
+    assert len(finder.list_cases(99)) == 1
+    held = [thing for thing in gc.get_objects() if isinstance(thing, Recipient)]
+    assert len(held) <= 4
+
+
+@given(
+    st.lists(
+        st.sampled_from(["Ada", "…" * 40, "a’中" + "x" * 66, "“" * 80, "Ж" * 80]), min_size=1, max_size=4
+    )
+)
+def test_the_plan_and_the_preview_count_alike(
+    campaign: Callable[[str], Campaign], tmp_path: Path, names: list[str]
+) -> None:
+    """What would be saved is what the texts written plainly would take, in both."""
+    finder = find(campaign, tmp_path, [f"{name}," for name in names])
+    payloads = [finder.renderer.render({"name": name}) for name in names]
+    plain = [
+        sum(count_segments(write_plainly(bubble.text)).segments for bubble in iterate_bubbles(one.definition))
+        for one in payloads
+    ]
+    assert [one.segments_plain for one in payloads] == plain
+    costly = [number for number, one in zip(plain, payloads, strict=True) if one.costly]
+    assert sum(cost.segments_without for cost in finder.costs.values()) == sum(costly)

@@ -1,0 +1,208 @@
+"""The campaign's schema as editors and readers meet it: explained, shown in examples, in step with its page."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import MAXYEAR, UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from markdown_it import MarkdownIt
+
+from runner.cli.main import run as run_command
+from runner.source.duration import parse_duration
+from runner.source.schema import load_validator, schema_names, schema_text
+from runner.source.yaml import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markdown_it.token import Token
+
+REPOSITORY = Path(__file__).parent.parent
+SCHEMA: dict[str, Any] = json.loads(schema_text("campaign"))
+PAGE = REPOSITORY / "schemas" / "campaign.md"
+EXAMPLES = sorted((REPOSITORY / "campaigns").rglob("*.yaml"))
+SECTION_TABLE = re.compile(r"^## (.+?)$.*?^\| Key (.+?)\n\n", re.DOTALL | re.MULTILINE)
+SECTION_EXAMPLES = re.compile(r"^## (.+?)$(?:(?!^## ).)*?^```yaml\n(.*?)```$", re.DOTALL | re.MULTILINE)
+LANGUAGE_SERVER = re.compile(r"# yaml-language-server: \$schema=(\S+)")
+
+
+def resolve(rules: dict[str, Any]) -> dict[str, Any]:
+    """Return rules with what their `$ref` says; their own words win, as they do in editors."""
+    name = rules.get("$ref", "").rpartition("/")[2]
+    return {**resolve(SCHEMA["$defs"][name]), **rules} if name else rules
+
+
+def iterate_mappings() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every mapping of the format by its name: the file, and those of `$defs`."""
+    yield "campaign", SCHEMA
+    for name, rules in SCHEMA["$defs"].items():
+        if "properties" in rules:
+            yield name, rules
+
+
+def iterate_keys() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every key of every mapping, as in `message.id`, with its rules."""
+    for name, mapping in iterate_mappings():
+        for key, rules in mapping["properties"].items():
+            yield f"{name}.{key}", rules
+
+
+KEYS = list(iterate_keys())
+KEY_NAMES = [key for key, _ in KEYS]
+
+
+def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield all rules that have examples, wherever they stand, with their place."""
+    if isinstance(rules, dict):
+        if isinstance(rules.get("examples"), list):
+            yield place, rules
+        for key, inner in rules.items():
+            yield from iterate_rules(inner, f"{place}/{key}")
+
+
+SHOWN = list(iterate_rules(SCHEMA))
+
+
+def find_errors(rules: dict[str, Any], value: Any) -> list[str]:
+    """Return what some rules of the schema do not allow in a value."""
+    validator = load_validator("campaign").evolve(schema={**rules, "$defs": SCHEMA["$defs"]})
+    return [error.message for error in validator.iter_errors(value)]
+
+
+def iterate_used(rules: dict[str, Any], value: Any, name: str = "campaign") -> Iterator[str]:
+    """Yield the keys that a value uses, named as `iterate_keys` names them."""
+    rules, target = resolve(rules), rules.get("$ref", "").rpartition("/")[2]
+    name = target or name
+    if isinstance(value, list):
+        for item in value:
+            yield from iterate_used(rules.get("items", {}), item, name)
+    elif isinstance(value, dict) and "properties" in rules:
+        branch = rules.get("then" if "csv" in value else "else", {}).get("properties", {})
+        for key, item in value.items():
+            yield f"{name}.{key}"
+            yield from iterate_used(branch.get(key, rules["properties"][key]), item, name)
+
+
+@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
+def test_editors_can_explain_every_key(key: str, rules: dict[str, Any]) -> None:
+    """Every key has a title, a description in a sentence, and an example."""
+    explained = resolve(rules)
+    assert explained["title"], key
+    assert explained["description"].endswith("."), key
+    assert explained["examples"], key
+
+
+@pytest.mark.parametrize(("name", "rules"), list(SCHEMA["$defs"].items()), ids=list(SCHEMA["$defs"]))
+def test_editors_can_explain_every_kind_of_value(name: str, rules: dict[str, Any]) -> None:
+    """What keys share is explained, too."""
+    assert rules["title"], name
+    assert rules["description"].endswith("."), name
+
+
+@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
+def test_a_description_names_all_values_that_are_allowed(key: str, rules: dict[str, Any]) -> None:
+    """Plain JSON Schema has no words for a single value, so the key's description has them."""
+    explained = resolve(rules)
+    allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
+    assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
+
+
+@pytest.mark.parametrize(("place", "rules"), SHOWN, ids=[place for place, _ in SHOWN])
+def test_examples_and_defaults_are_right(place: str, rules: dict[str, Any]) -> None:
+    """Each example fits the rules that it stands in, and so does the default."""
+    for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
+        assert find_errors(rules, example) == [], place
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_schemas_are_json_schema(name: str) -> None:
+    """Each schema is one of the draft that it names: any editor reads it."""
+    Draft202012Validator.check_schema(json.loads(schema_text(name)))
+
+
+@given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())
+def test_a_duration_that_the_schema_allows_is_read(units: list[str], data: st.DataObject) -> None:
+    """What fits the schema is read, and is over before the calendar is."""
+    counts = {unit: data.draw(st.integers(0, 99_999)) for unit in sorted(units, key="wdhms".index)}
+    written = "".join(f"{count}{unit}" for unit, count in counts.items())
+    assert find_errors(SCHEMA["$defs"]["duration"], written) == []
+    assert (datetime(2100, 1, 1, tzinfo=UTC) + parse_duration(written)).year < MAXYEAR
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_editors_find_the_schema_of_an_example(file: Path) -> None:
+    """The first line of each example names the schema's file."""
+    first_line = file.read_text(encoding="utf-8").partition("\n")[0]
+    named = LANGUAGE_SERVER.fullmatch(first_line)
+    assert named is not None
+    assert (file.parent / named[1]).resolve() == REPOSITORY / "schemas" / "campaign.schema.json"
+
+
+def test_the_examples_use_every_key() -> None:
+    """Who wonders how a key is used finds it in `campaigns/`."""
+    used = {
+        key
+        for file in EXAMPLES
+        for key in iterate_used(SCHEMA, read_yaml(file.read_text(encoding="utf-8"), file).data)
+    }
+    assert {key for key, _ in iterate_keys()} - used == set()
+
+
+def test_the_page_says_what_the_schema_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """`schemas/campaign.md` is what `runner schema campaign --format markdown` writes, byte for byte."""
+    assert run_command(["schema", "campaign", "--format", "markdown"]) == 0
+    written = capsys.readouterr().out.encode()
+    assert PAGE.read_bytes() == written, "runner schema campaign --format markdown > schemas/campaign.md"
+
+
+def test_the_page_names_every_key_in_a_row() -> None:
+    """Each mapping has a section with a table, and each key a row of five cells."""
+    tables = SECTION_TABLE.findall(PAGE.read_text(encoding="utf-8"))
+    rows = {title: [row.split(" | ") for row in table.splitlines()[2:]] for title, table in tables}
+    for _, mapping in iterate_mappings():
+        section = rows.pop(mapping["title"])
+        assert [cells[0] for cells in section] == [f"| `{key}`" for key in mapping["properties"]]
+        assert {len(cells) for cells in section} == {5}
+    assert rows == {}
+
+
+def test_links_of_the_page_lead_to_its_headings() -> None:
+    """Every link is to a heading, each of which there is once."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(PAGE.read_text(encoding="utf-8"))
+    headings = [
+        after.content.lower().replace(" ", "-")
+        for token, after in pairwise(tokens)
+        if token.type == "heading_open"
+    ]
+    children: list[Token] = [child for token in tokens for child in token.children or []]
+    links = {str(child.attrs["href"]) for child in children if child.type == "link_open"}
+    assert len(headings) == len(set(headings))
+    assert links <= {f"#{heading}" for heading in headings}
+    assert len(links) > len(list(iterate_mappings()))
+
+
+def test_the_page_s_examples_are_valid() -> None:
+    """What a section shows in YAML are mappings that its rules allow, alone or in a list."""
+    mappings = {mapping["title"]: mapping for _, mapping in iterate_mappings()}
+    found = SECTION_EXAMPLES.findall(PAGE.read_text(encoding="utf-8"))
+    assert [title for title, _ in found] == list(mappings)
+    for title, text in found:
+        for example in text.split("# or\n"):
+            value = read_yaml(example, PAGE).data
+            (inner,) = (value,) if title == SCHEMA["title"] else value.values()
+            for mapping in inner if isinstance(inner, list) else [inner]:
+                assert find_errors(mappings[title], mapping) == [], title
+
+
+def test_other_schemas_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """To ask for another page is a mistake on the command line."""
+    assert run_command(["schema", "plan", "--format", "markdown"]) == 64
+    assert "there is a reference page of campaign alone, not of plan" in capsys.readouterr().err
