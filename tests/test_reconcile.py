@@ -6,20 +6,25 @@ import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.errors import ServiceError
+from runner.errors import LedgerError, ServiceError
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import enter_campaign, record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.forget import forget_person
+from runner.ledger.forgotten import let_in
 from runner.ledger.model import Intent, Outcome
+from runner.ledger.opt_outs import iterate_opt_outs, read_suppressions
 from runner.ledger.reconciled import count_answered, iterate_results, read_totals
-from runner.reconcile import ReconcileSummary, reconcile_campaign
+from runner.ledger.target_key import KeySource, TargetSecret
+from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 
 AT = "2026-11-20T12:00:00.000000Z"
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+PEOPLE = KeySource("sandbox", None, "fedcba9876543210" * 2)
 PHONES = [f"+1{area}555{number:04}" for area in (212, 415) for number in range(100, 200)]
 DEFINITION = {
     "tag": "pulse-2026",
@@ -76,12 +82,12 @@ class Survey:
         with ledger.writing() as opened:
             self.campaign_id = enter_campaign(opened, "sandbox", "pulse", KEY)
 
-    def launch(self, *phones: str) -> str:
+    def launch(self, *phones: str, message: str = "ask") -> str:
         """Send the survey, and record it as sent."""
         reply = self._client.send(json.dumps(DEFINITION), list(phones))
         assert reply.project_launch_guid is not None
         recipients = tuple(sorted(KEY.fingerprint("pulse", phone) for phone in phones))
-        intent = Intent("ask", f"key-{len(self.guids)}", "pulse-2026", "d1g35t", "{}", recipients)
+        intent = Intent(message, f"key-{len(self.guids)}", "pulse-2026", "d1g35t", "{}", recipients)
         with self.ledger.writing() as opened:
             (number,) = add_intents(opened, self.campaign_id, [intent], AT)
             record_outcomes(opened, [Outcome(number, "sent", AT, reply.project_launch_guid)])
@@ -104,6 +110,7 @@ class Survey:
             campaign_id=self.campaign_id,
             campaign="pulse",
             key=KEY,
+            people=PEOPLE,
             now=lambda: AT,
             observe_progress=lambda _steps: None,
         )
@@ -139,6 +146,9 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
         results=3,
         new_results=3,
         expected_results=3,
+        forgotten_results=0,
+        opted_out=0,
+        doubtful=0,
     )
     ada, bo = (KEY.fingerprint("pulse", phone) for phone in PHONES[:2])
     assert sorted(survey.list_results()) == sorted([(ada, "10"), (ada, "I like it"), (bo, "5")])
@@ -295,6 +305,210 @@ def test_what_was_read_before_a_failure_is_kept(survey: Survey) -> None:
     assert (summary.results, summary.new_results) == (200, 100)
 
 
+def rewrite_replies(**words: str) -> Callable[[str, Answer], Answer]:
+    """Have the service report other words than were texted: services differ in what they take for commands."""
+
+    def change(path: str, answer: Answer) -> Answer:
+        page: dict[str, Any] = json.loads(answer.body)
+        for item in page["objects"] if path == "/api/results" else ():
+            item["result_response"] = words.get(item["result_response"], item["result_response"])
+        return Answer(answer.status, answer.headers, json.dumps(page).encode())
+
+    return change
+
+
+def find_suppressed(survey: Survey, *phones: str) -> list[str | None]:
+    with survey.ledger.reading() as opened:
+        found = read_suppressions(opened, PEOPLE.read(opened))
+    return [found.find(phone) for phone in phones]
+
+
+def forget(survey: Survey, phone: str) -> None:
+    forget_person(
+        survey.ledger,
+        phone,
+        targets=["sandbox"],
+        find_secret=lambda _: TargetSecret("RUNNER_STATE_KEY", None, is_certain=True),
+        new_salt=PEOPLE.new_salt,
+        at=AT,
+    )
+
+
+def test_replies_that_opt_out_are_kept(survey: Survey, tmp_path: Path) -> None:
+    """An exact word suppresses at once, a doubtful text waits for a decision, other answers do neither."""
+    survey.launch(*PHONES[:3])
+    survey.answer(*PHONES[:3])
+    survey.answer(PHONES[0], text="halt")
+    survey.answer(PHONES[1], text="Please stop texting me")
+    survey.answer(PHONES[2], text="It never stops to amaze me")
+    survey.connection.change = rewrite_replies(halt="STOP!")
+    summary = survey.reconcile()
+    assert (summary.results, summary.opted_out, summary.doubtful) == (6, 1, 1)
+    assert find_suppressed(survey, *PHONES[:3]) == ["confirmed", "doubtful", None]
+    again = survey.reconcile()
+    assert (again.opted_out, again.doubtful) == (0, 1)
+    content = b"".join(file.read_bytes() for file in tmp_path.glob("ledger.sqlite*"))
+    assert not any(phone[1:].encode() in content for phone in PHONES[:3])
+
+
+def test_a_stop_that_the_service_obeys_itself_is_seen(survey: Survey) -> None:
+    """STOP is no result; the session says that it was stopped, and so does a later one that was blocked."""
+    survey.launch(*PHONES[:3])
+    survey.answer(PHONES[0], text="STOP")
+    summary = survey.reconcile()
+    assert (summary.results, summary.opted_out) == (0, 1)
+    assert find_suppressed(survey, *PHONES[:3]) == ["confirmed", None, None]
+    survey.answer(PHONES[1], text="unsubscribe")
+    survey.launch(PHONES[1], message="nudge")
+    assert survey.reconcile().opted_out == 2
+    assert survey.reconcile().opted_out == 0
+
+
+def test_a_stop_stays_decided(survey: Survey) -> None:
+    """Whoever was let in again stays so until they stop another launch; of the forgotten nothing is entered."""
+    survey.launch(*PHONES[:2])
+    survey.answer(*PHONES[:2], text="STOP")
+    survey.reconcile()
+    forget(survey, PHONES[1])
+    with survey.ledger.writing() as opened:
+        let_in(opened, PEOPLE, PHONES[0], AT)
+    assert survey.reconcile().opted_out == 0
+    assert find_suppressed(survey, PHONES[0]) == [None]
+    survey.launch(PHONES[0], message="nudge")
+    assert survey.reconcile().opted_out == 1
+    with survey.ledger.reading() as opened:
+        rows = [(item.source, item.state) for item in iterate_opt_outs(opened, "sandbox")]
+    assert sorted(rows) == [("forgotten", "confirmed"), ("reply", "confirmed"), ("reply", "dismissed")]
+
+
+def test_what_the_question_offers_is_an_answer(survey: Survey) -> None:
+    """A response that is an opt-out word elsewhere answers its own question, be it known here or there."""
+    offer = {"questions": [{"text": "How likely?", "tag": "nps", "responses": ["Keep", "Cancel"]}]}
+    survey.launch(PHONES[0])
+    survey.launch(PHONES[1])
+    survey.launch(PHONES[2])
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql("UPDATE launches SET definition = ? WHERE id = 1", (json.dumps(offer),))
+        opened.exec_driver_sql("UPDATE launches SET definition = NULL WHERE id = 2")
+    survey.answer(*PHONES[:3])
+    in_words = rewrite_replies(**{"10": "Cancel"})
+
+    def change(path: str, answer: Answer) -> Answer:
+        page: dict[str, Any] = json.loads(in_words(path, answer).body)
+        for item in page["objects"]:
+            if item["project_launch_guid"] == survey.guids[1] and "project_definition" in item:
+                item["project_definition"] = offer
+        return Answer(answer.status, answer.headers, json.dumps(page).encode())
+
+    survey.connection.change = change
+    assert survey.reconcile().opted_out == 1
+    assert find_suppressed(survey, *PHONES[:3]) == [None, None, "confirmed"]
+
+
+def test_opt_outs_from_before_they_were_kept_are_found(survey: Survey) -> None:
+    """Of an older ledger's launches those with such replies are read once more, the others not."""
+    for phone in PHONES[:3]:
+        survey.launch(phone)
+    survey.answer(*PHONES[:3])
+    survey.answer(PHONES[1], text="stop texting me")
+    survey.reconcile()
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql("DELETE FROM opt_outs")
+        opened.exec_driver_sql("DELETE FROM target_keys")
+        opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'opt_outs_screened_%'")
+    asked = []
+    survey.connection.before_page = lambda path, query: asked.append((path, query["offset"], dict(query)))
+    summary = survey.reconcile()
+    assert (summary.new_results, summary.doubtful) == (0, 1)
+    assert [query.get("project_launch_guid") for path, _, query in asked if path == "/api/results"] == [
+        survey.guids[1]
+    ]
+    assert find_suppressed(survey, *PHONES[:3]) == [None, "doubtful", None]
+    survey.reconcile()
+    assert survey.connection.requests == {"/api/stats/": 1}
+
+
+def test_opt_outs_of_launches_that_are_not_listed_are_looked_for_again(survey: Survey) -> None:
+    """A launch that the service leaves out today may be listed tomorrow: until then it isn't done with."""
+    survey.launch(PHONES[0])
+    survey.answer(PHONES[0])
+    survey.answer(PHONES[0], text="stop texting me")
+    survey.reconcile()
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql("DELETE FROM opt_outs")
+        opened.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'opt_outs_screened_%'")
+        opened.exec_driver_sql("UPDATE launches SET project_launch_guid = 'gone'")
+    assert survey.reconcile().missing_launches == ["gone"]
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql("UPDATE launches SET project_launch_guid = ?", (survey.guids[0],))
+    assert survey.reconcile().doubtful == 1
+
+
+def test_the_answers_of_the_forgotten_are_not_stored_again(survey: Survey) -> None:
+    """What a forgotten person answered is counted and not kept: no difference, and nothing read in vain."""
+    survey.launch(*PHONES[:3])
+    survey.answer(*PHONES[:2])
+    survey.reconcile()
+    forget(survey, PHONES[0])
+    survey.answer(PHONES[0], text="stop texting me")
+    survey.answer(PHONES[2])
+    summary = survey.reconcile()
+    assert (summary.results, summary.new_results, summary.forgotten_results) == (2, 1, 2)
+    assert summary.is_complete
+    assert summary.doubtful == 0
+    assert KEY.fingerprint("pulse", PHONES[0]) not in {who for who, _ in survey.list_results()}
+    assert find_suppressed(survey, PHONES[0]) == ["confirmed"]
+    assert survey.reconcile() == replace(summary, new_results=0)
+    assert survey.connection.requests == {"/api/stats/": 1}
+
+
+def test_whoever_is_let_in_again_is_heard_again(survey: Survey) -> None:
+    """The answers of a forgotten person who came back are kept from then on, the old ones too."""
+    survey.launch(*PHONES[:2])
+    survey.answer(*PHONES[:2])
+    forget(survey, PHONES[0])
+    assert survey.reconcile().forgotten_results == 1
+    with survey.ledger.writing() as opened:
+        let_in(opened, PEOPLE, PHONES[0], AT)
+    survey.answer(PHONES[0], text="because")
+    summary = survey.reconcile()
+    assert (summary.results, summary.forgotten_results, summary.is_complete) == (3, 0, True)
+
+
+def test_a_person_is_forgotten_while_results_are_read(survey: Survey) -> None:
+    """What was read before and comes after is not kept either; the next time makes the counts whole."""
+    survey.launch(*PHONES)
+    survey.answer(*PHONES)
+    listed = iter([None])
+
+    def forget_meanwhile(path: str, query: dict[str, str | int]) -> None:
+        if path == "/api/results" and query["offset"] and next(listed, "done") is None:
+            for phone in (PHONES[0], PHONES[-1]):
+                forget(survey, phone)
+
+    survey.connection.before_page = forget_meanwhile
+    survey.reconcile()
+    gone = {KEY.fingerprint("pulse", phone) for phone in (PHONES[0], PHONES[-1])}
+    assert gone.isdisjoint(who for who, _ in survey.list_results())
+    survey.connection.before_page = lambda _path, _query: None
+    summary = survey.reconcile()
+    assert (summary.results, summary.forgotten_results, summary.is_complete) == (198, 2, True)
+
+
+def test_opt_outs_under_another_key_stop_the_reading(survey: Survey) -> None:
+    """Without the target's key the forgotten could not be told from the others."""
+    survey.launch(PHONES[0])
+    survey.answer(PHONES[0])
+    with survey.ledger.writing() as opened:
+        KeySource("sandbox", "secret", "").enter(opened)
+    with pytest.raises(LedgerError) as caught:
+        survey.reconcile()
+    assert caught.value.message == (
+        "the opt-outs of the target sandbox were written with a RUNNER_STATE_KEY, and none is set"
+    )
+    assert survey.list_results() == []
+
+
 @pytest.fixture
 def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
     """A repository whose campaign was sent to the embedded sandbox."""
@@ -352,5 +566,25 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
             "results": 1,
             "new_results": 0,
             "expected_results": 0,
+            "forgotten_results": 0,
+            "opted_out": 0,
+            "doubtful": 0,
         }
     ]
+
+
+def test_the_command_tells_of_opt_outs(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was found is told, and with what to decide what is in doubt."""
+    with closing(open_store(sent / ".runner" / "sandbox" / "service.sqlite")) as store:
+        service = Service(store)
+        for phone, text in ((PHONES[0], "Ştop"), (PHONES[1], "please stop texting me"), (PHONES[2], "Fine")):
+            service.receive(phone, text, datetime.now(UTC))
+    assert run_command(["reconcile"]) == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        "pulse: 1 launch; sessions: 0 queued, 0 active, 3 complete; 3 results, 3 of them new; 1 opt-out found.\n"
+    )
+    assert err == (
+        "Warning: 1 reply sounds like an opt-out on sandbox, and nobody who wrote so is texted until you "
+        "decide: run `runner optouts list --show-replies`\n"
+    )

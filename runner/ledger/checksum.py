@@ -12,7 +12,7 @@ from runner.errors import LockfileError
 from runner.ledger.fingerprint import launch_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from runner.ledger.model import LaunchRecord
@@ -40,6 +40,20 @@ def rename_message(record: LaunchRecord, message: str, name: str) -> LaunchRecor
         name: the campaign's first name.
     """
     return record if record.message == message else renew_key(replace(record, message=message), name)
+
+
+def leave_out(record: LaunchRecord, people: Collection[str], name: str) -> LaunchRecord:
+    """Return a launch without some of its recipients, with a key that fits the others.
+
+    Args:
+        record: the launch.
+        people: their fingerprints.
+        name: the campaign's first name.
+    """
+    kept = tuple(one for one in record.recipients if one not in people)
+    return (
+        record if len(kept) == len(record.recipients) else renew_key(replace(record, recipients=kept), name)
+    )
 
 
 def require_unedited(file: Path, records: Sequence[LaunchRecord], names: Sequence[str]) -> None:

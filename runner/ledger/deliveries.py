@@ -13,7 +13,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.checksum import renew_key
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, Known, LaunchRecord, Outcome
-from runner.ledger.tables import campaigns, deliveries, launches
+from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,8 +160,10 @@ def iterate_held(
             launches.c.payload_digest,
             launches.c.project_launch_guid,
             launches.c.outcome_at,
+            launch_arms.c.arm,
             deliveries.c.fingerprint,
         )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
             deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
         )
@@ -182,6 +184,7 @@ def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
         row.project_launch_guid,
         row.outcome_at,
         recipients,
+        row.arm,
     )
 
 

@@ -26,7 +26,7 @@ from runner.ledger.database import insert_into
 from runner.ledger.deliveries import read_guids
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.renaming import find_first_name
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, launch_arms, launches
 from runner.ledger.unsettled import OPEN, adopt_launch
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
     [column.name for column in launches.c if column is not launches.c.detail],
 )
+_ADD_ARMS = BulkStatement(lambda connection: insert_into(connection, launch_arms), ["launch_id", "arm"])
 _CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c])
 """Takes deliveries that nobody has, or that are released; leaves the others untouched."""
 _ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
@@ -118,6 +119,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
             for launch_id, intent in zip(ids, intents, strict=True)
         ],
     )
+    _add_arms(connection, ids, intents)
     rows = _list_all_deliveries(campaign_id, ids, intents)
     # A row that is not released belongs to someone: leaving it untouched shows in the count.
     if _CLAIM.run(connection, rows) != len(rows):
@@ -226,7 +228,18 @@ def _add_accepted(
             for launch_id, record in zip(ids, records, strict=True)
         ],
     )
+    _add_arms(connection, ids, records)
     return _list_all_deliveries(campaign_id, ids, records)
+
+
+def _add_arms(connection: Connection, ids: Iterable[int], items: Iterable[Intent | LaunchRecord]) -> None:
+    rows = [
+        {"launch_id": launch_id, "arm": item.arm}
+        for launch_id, item in zip(ids, items, strict=True)
+        if item.arm is not None
+    ]
+    if rows:
+        _ADD_ARMS.run(connection, rows)
 
 
 def _describe(launch_id: int, campaign_id: int, item: Intent | LaunchRecord) -> dict[str, Any]:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import json
 import os
 import re
-import tempfile
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
 from runner.ledger.checksum import RESTORE_HINT, rename_message, require_unedited
+from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
 from runner.ledger.merge import agree_on_head, dump_line, read_merged, unite_launches
 from runner.ledger.model import LaunchRecord
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from runner.ledger.fingerprint import FingerprintKey
 
 _FIELDS = {"key", "message", "tag", "payload_digest", "project_launch_guid", "sent_at", "recipients"}
+_ARM = "arm"
+"""A field of launches of a message with several arms alone."""
 _PROBE_SIZE = 4096
-_DRAFT = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Lockfile:
         salt: the key itself; None if it is the user's secret.
         first_name: the name under which the fingerprints are made, of a campaign that was renamed since.
         launches: those that the service accepted.
+        forgotten: the fingerprints of people who asked to be forgotten.
         is_merged: whether git put it together from two branches' files, so that it has to be written anew.
     """
 
@@ -49,6 +48,7 @@ class Lockfile:
     salt: str | None
     first_name: str | None
     launches: tuple[LaunchRecord, ...]
+    forgotten: frozenset[str] = frozenset()
     is_merged: bool = False
 
 
@@ -91,6 +91,7 @@ def read_lockfile(
         data.get("salt"),
         data.get("first_name"),
         _read_launches(file, data, names, message_ids or {}),
+        frozenset(data.get("forgotten", ())),
         is_merged,
     )
 
@@ -159,14 +160,19 @@ def _require_valid(file: Path, data: Any) -> None:
 def _is_plain_launch(item: Any) -> bool:
     return (
         isinstance(item, dict)
-        and item.keys() == _FIELDS
+        and item.keys() - {_ARM} == _FIELDS
         and all(isinstance(value, list if name == "recipients" else str) for name, value in item.items())
         and all(isinstance(recipient, str) for recipient in item["recipients"])
     )
 
 
 def write_lockfile(
-    file: Path, campaign: str, target: str, key: FingerprintKey, launches: Iterable[LaunchRecord]
+    file: Path,
+    campaign: str,
+    target: str,
+    key: FingerprintKey,
+    launches: Iterable[LaunchRecord],
+    forgotten: Collection[str] = (),
 ) -> bool:
     """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
@@ -176,6 +182,7 @@ def write_lockfile(
         target: the target's name.
         key: under which the fingerprints were made.
         launches: sorted by message and key; streamed.
+        forgotten: the fingerprints of people who asked to be forgotten.
 
     Returns:
         Whether it differs from what was there.
@@ -184,16 +191,18 @@ def write_lockfile(
         LockfileError: it cannot be written. What was there is untouched.
     """
     try:
-        _remove_leftovers(file)
-        with _drafting(file) as (stream, draft):
-            _write(stream, campaign, target, key, launches)
+        remove_leftovers(file)
+        with drafting(file) as (stream, draft):
+            _write_head(stream, campaign, key, forgotten)
+            _write_launches(stream, launches)
+            _write_end(stream, target, key)
             stream.flush()
             os.fsync(stream.fileno())
-            changed = not _same_content(file, draft)
+            changed = not same_content(file, draft)
             if changed:
                 draft.chmod(0o644)
                 draft.replace(file)
-                _sync_folder(file.parent)
+                sync_folder(file.parent)
     except OSError as error:
         raise LockfileError(
             f"the lockfile {file} cannot be written: {error.strerror}",
@@ -209,7 +218,7 @@ def require_writable(file: Path) -> None:
         LockfileError: its folder cannot be written to, or there is no room.
     """
     try:
-        with _drafting(file) as (stream, _):
+        with drafting(file) as (stream, _):
             stream.write(" " * _PROBE_SIZE)
             stream.flush()
             os.fsync(stream.fileno())
@@ -220,59 +229,30 @@ def require_writable(file: Path) -> None:
         ) from None
 
 
-@contextmanager
-def _drafting(file: Path) -> Iterator[tuple[IO[str], Path]]:
-    """Yield a new file beside `file`. It is gone when the block ends, unless it has got another name."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", suffix=_DRAFT, delete=False
-    ) as stream:
-        draft = Path(stream.name)
-        try:
-            # Tells others that it is no leftover. Where files cannot be locked, leftovers stay.
-            with suppress(OSError):
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield stream, draft
-        finally:
-            draft.unlink(missing_ok=True)
-
-
-def _remove_leftovers(file: Path) -> None:
-    """Remove the drafts of runs that were killed: their death has freed the locks on them."""
-    for draft in file.parent.glob(f".{glob.escape(file.name)}.*{_DRAFT}"):
-        with suppress(OSError), draft.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            draft.unlink()
-
-
-def _write(
-    stream: IO[str], campaign: str, target: str, key: FingerprintKey, launches: Iterable[LaunchRecord]
-) -> None:
+def _write_head(stream: IO[str], campaign: str, key: FingerprintKey, forgotten: Collection[str]) -> None:
     stream.write(f'{{\n  "campaign": {dump_line(campaign)},\n')
     if key.first_name is not None:
         stream.write(f'  "first_name": {dump_line(key.first_name)},\n')
-    stream.write(f'  "key_fingerprint": {dump_line(key.name)},\n  "launches": [')
+    if forgotten:
+        stream.write(f'  "forgotten": {dump_line(sorted(forgotten))},\n')
+    stream.write(f'  "key_fingerprint": {dump_line(key.name)},\n')
+
+
+def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
+    stream.write('  "launches": [')
     separator = "\n"
     for launch in launches:
         item = {name: getattr(launch, name) for name in _FIELDS}
+        if launch.arm is not None:
+            item[_ARM] = launch.arm
         stream.write(f"{separator}    {dump_line(item)}")
         separator = ",\n"
     end = "]" if separator == "\n" else "\n  ]"
-    stream.write(f'{end},\n  "lockfile_version": 1,\n')
+    stream.write(f"{end},\n")
+
+
+def _write_end(stream: IO[str], target: str, key: FingerprintKey) -> None:
+    stream.write('  "lockfile_version": 1,\n')
     if key.salt is not None:
         stream.write(f'  "salt": {dump_line(key.salt)},\n')
     stream.write(f'  "target": {dump_line(target)}\n}}\n')
-
-
-def _same_content(first: Path, second: Path) -> bool:
-    try:
-        return first.stat().st_size == second.stat().st_size and first.read_bytes() == second.read_bytes()
-    except FileNotFoundError:
-        return False
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown"]
@@ -102,6 +102,7 @@ class Intent:
         payload_digest: of the definition.
         definition: the send body less `phone`, as JSON.
         recipients: fingerprints, sorted.
+        arm: the experiment's arm, of a message that has several.
     """
 
     message: str
@@ -110,6 +111,7 @@ class Intent:
     payload_digest: str
     definition: str
     recipients: tuple[str, ...]
+    arm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """A launch as the lockfile holds it: one that the service accepted."""
+    """A launch as the lockfile holds it: one that the service accepted.
+
+    `arm` is the experiment's, of a message that has several.
+    """
 
     message: str
     key: str
@@ -142,6 +147,7 @@ class LaunchRecord:
     project_launch_guid: str
     sent_at: str
     recipients: tuple[str, ...]
+    arm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +206,12 @@ class Known:
     Attributes:
         sent: those that the service accepted.
         unresolved: those whose outcome is not known: never sent again on the strength of time alone.
+        forgotten: those who asked to be forgotten, whatever they got: by no message id.
     """
 
     sent: dict[str, set[str]]
     unresolved: dict[str, set[str]]
+    forgotten: set[str] = field(default_factory=set)
 
     @property
     def messages(self) -> set[str]:
@@ -212,8 +220,8 @@ class Known:
         return {message for shelf in shelves for message, people in shelf.items() if people}
 
     def is_empty(self) -> bool:
-        """Return whether nobody has been texted, as far as is known."""
-        return not any(self.sent.values()) and not any(self.unresolved.values())
+        """Return whether nobody has been texted, or was forgotten, as far as is known."""
+        return not (any(self.sent.values()) or any(self.unresolved.values()) or self.forgotten)
 
 
 @dataclass(frozen=True, slots=True)

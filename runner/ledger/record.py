@@ -6,23 +6,37 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from runner.errors import LockfileError
+from runner.ledger.checksum import leave_out
 from runner.ledger.database import exclude_others
-from runner.ledger.deliveries import enter_campaign, find_campaign, iterate_accepted, read_known
+from runner.ledger.deliveries import (
+    enter_campaign,
+    find_campaign,
+    read_guids,
+    read_known,
+)
+from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.entry import absorb_launches
+from runner.ledger.forgotten import absorb_forgotten, iterate_remembered, read_forgotten
 from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
-from runner.ledger.lockfile import Lockfile, read_lockfile, write_lockfile
+from runner.ledger.lockfile import write_lockfile
+from runner.ledger.lockfiles import (
+    Stamps,
+    all_forgotten,
+    all_launches,
+    list_merged,
+    read_lockfiles,
+    stamp_lockfiles,
+)
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.model import Known
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -31,9 +45,6 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
-
-
-Stamps = dict["Path", tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +89,67 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
         LockfileError: the lockfile cannot be read, belongs to another campaign, or has another key.
         LedgerError: the ledger cannot be read.
     """
-    lockfiles = _read_lockfiles(identity)
+    lockfiles = read_lockfiles(identity)
     entry = None
-    known = Known({}, {})
+    known, told = Known({}, {}), all_forgotten(lockfiles)
     if ledger is not None:
         with ledger.reading() as connection:
             entry = _find_entry(connection, identity)
             if entry is not None:
                 require_current_ids(connection, entry.row.id, identity.message_ids)
                 known = read_known(connection, entry.row.id, identity.message_ids)
+                told = read_forgotten(connection, entry.row.id, told)
     key = choose_key(identity, lockfiles, entry)
-    for launch in _all_launches(lockfiles):
+    for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)
+    known.forgotten.update(told)
     campaign_id = entry.row.id if entry else None
-    return Record(campaign_id, key, known, keeps_salt(identity, key), _merged(lockfiles))
+    return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles))
+
+
+def read_earlier_messages(
+    ledger: Ledger | None, identity: Identity, wanted: Collection[str]
+) -> dict[str, EarlierMessage]:
+    """Return what ledger and lockfile know of messages that others come after.
+
+    Args:
+        ledger: open; None if there is none yet.
+        identity: the campaign on its target.
+        wanted: ids of messages.
+
+    Raises:
+        LockfileError: the lockfile cannot be read.
+        LedgerError: the ledger cannot be read.
+    """
+    found = {message: EarlierMessage() for message in wanted}
+    if ledger is not None:
+        with ledger.reading() as connection:
+            entry = _find_entry(connection, identity)
+            if entry is not None:
+                found = read_earlier(connection, entry.row.id, identity.message_ids, wanted)
+    add_recorded(found, all_launches(read_lockfiles(identity)))
+    return found
+
+
+def list_unentered(ledger: Ledger | None, identity: Identity) -> list[LaunchRecord]:
+    """Return the launches that lockfiles know of and the ledger doesn't.
+
+    Args:
+        ledger: open; None if there is none yet.
+        identity: the campaign on its target.
+
+    Raises:
+        LockfileError: a lockfile cannot be read.
+        LedgerError: the ledger cannot be read.
+    """
+    entered: set[str] = set()
+    if ledger is not None:
+        with ledger.reading() as connection:
+            entry = _find_entry(connection, identity)
+            entered = read_guids(connection, entry.row.id) if entry is not None else set()
+    launches = all_launches(read_lockfiles(identity))
+    return [launch for launch in launches if launch.project_launch_guid not in entered]
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
@@ -119,8 +176,8 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         LockfileError: as for `read_record`.
         LedgerError: the ledger cannot be written.
     """
-    stamps = _stamp_lockfiles(identity)
-    lockfiles = _read_lockfiles(identity)
+    stamps = stamp_lockfiles(identity)
+    lockfiles = read_lockfiles(identity)
     with ledger.writing() as connection:
         exclude_others(connection)
         entry = _find_entry(connection, identity)
@@ -131,14 +188,16 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         require_current_ids(connection, campaign_id, identity.message_ids)
         first_name = key.lasting_name(identity.name)
         rename_messages(connection, campaign_id, first_name, identity.message_ids)
-        absorb_launches(connection, campaign_id, _all_launches(lockfiles))
-        known = read_known(connection, campaign_id)
-    return Record(campaign_id, key, known, keeps_salt(identity, key), _merged(lockfiles), stamps)
+        forgotten = absorb_forgotten(connection, campaign_id, first_name, all_forgotten(lockfiles))
+        remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
+        absorb_launches(connection, campaign_id, remembered)
+        known = replace(read_known(connection, campaign_id), forgotten=forgotten)
+    return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles), stamps)
 
 
 def is_overtaken(record: Record, identity: Identity) -> bool:
     """Return whether lockfiles have been changed since the record was entered: by git, or by hand."""
-    return record.stamps != _stamp_lockfiles(identity)
+    return record.stamps != stamp_lockfiles(identity)
 
 
 def _enter(connection: Connection, identity: Identity, entry: Entry | None, key: FingerprintKey) -> int:
@@ -165,12 +224,17 @@ def refresh_lockfile(connection: Connection, identity: Identity, record: Record)
     if record.campaign_id is None or record.key is None:
         return False
     first_name = record.key.lasting_name(identity.name)
-    launches = iterate_accepted(connection, record.campaign_id, first_name)
+    launches = iterate_remembered(connection, record.campaign_id, first_name)
     first = next(launches, None)
     if first is None:
         return False
     return write_lockfile(
-        identity.lockfile, identity.name, identity.target, record.key, chain([first], launches)
+        identity.lockfile,
+        identity.name,
+        identity.target,
+        record.key,
+        chain([first], launches),
+        read_forgotten(connection, record.campaign_id),
     )
 
 
@@ -183,52 +247,3 @@ def _find_entry(connection: Connection, identity: Identity) -> Entry | None:
         return None if row is None else Entry(identity.name, row, identity.name)
     ((name, row),) = found.items()
     return Entry(name, row, find_first_name(connection, row.id) or name)
-
-
-def _read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
-    """Return the campaign's lockfile, and those of its old names that stand beside it."""
-    lockfiles = {}
-    for file in _lockfile_places(identity):
-        lockfile = read_lockfile(file, identity.names, identity.message_ids)
-        # A campaign file may have had an old name whose campaign never had it.
-        if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
-            _require_own(identity, file, lockfile)
-            lockfiles[file] = lockfile
-    return lockfiles
-
-
-def _lockfile_places(identity: Identity) -> list[Path]:
-    own = identity.lockfile
-    old = [own.with_name(f"{name}.{identity.target}.lock.json") for name in identity.names[1:]]
-    return list(dict.fromkeys([own, *old]))
-
-
-def _stamp_lockfiles(identity: Identity) -> Stamps:
-    stamps = {}
-    for file in _lockfile_places(identity):
-        with suppress(FileNotFoundError):
-            status = file.stat()
-            stamps[file] = (status.st_ino, status.st_size, status.st_mtime_ns)
-    return stamps
-
-
-def _require_own(identity: Identity, file: Path, lockfile: Lockfile) -> None:
-    if lockfile.campaign not in identity.names:
-        raise LockfileError(
-            f"the lockfile {file} is of the campaign {lockfile.campaign!r}, not {identity.name!r}",
-            hint="with a new name everyone would be texted again: put the old one back, or, if the campaign "
-            f"was renamed, add `renamed_from: [{lockfile.campaign}]` to it",
-        )
-    if lockfile.target != identity.target:
-        raise LockfileError(
-            f"the lockfile {file} is of the target {lockfile.target!r}, not {identity.target!r}",
-            hint="targets' names are for good, with a new one everyone would be texted again: put it back",
-        )
-
-
-def _all_launches(lockfiles: dict[Path, Lockfile]) -> Iterator[LaunchRecord]:
-    return chain.from_iterable(lockfile.launches for lockfile in lockfiles.values())
-
-
-def _merged(lockfiles: dict[Path, Lockfile]) -> tuple[Path, ...]:
-    return tuple(file for file, lockfile in lockfiles.items() if lockfile.is_merged)

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
 _String = String().with_variant(String(collation="C"), "postgresql")
@@ -135,5 +135,56 @@ message_names = Table(
     Column("message", _String, nullable=False),
 )
 
-TABLES_SINCE = {2: (locks, first_names, message_names)}
+# Under which key the people of a target are known, whatever the campaign.
+target_keys = Table(
+    "target_keys",
+    metadata,
+    Column("target", _String, primary_key=True),
+    Column("salt", _String),
+    Column("key_fingerprint", _String, nullable=False),
+)
+
+# One row for each thing that says that a person opted out: each is confirmed or dismissed on its own, so
+# that a dismissed reply stays dismissed and the next one counts again.
+opt_outs = Table(
+    "opt_outs",
+    metadata,
+    Column("target", _String, ForeignKey("target_keys.target"), primary_key=True),
+    Column("fingerprint", _String, primary_key=True),
+    Column("evidence", _String, primary_key=True),  # a reply's result_guid; else the source's own name
+    Column("source", _String, nullable=False),
+    Column("state", _String, nullable=False),
+    Column("at", _String, nullable=False),
+)
+
+# Results that the service counts and that are not kept: their participants were forgotten.
+forgotten_results = Table(
+    "forgotten_results",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("results", Integer, nullable=False),
+)
+
+# Of campaigns that had something of people who were forgotten: the fingerprints by which the campaign, and
+# whoever has its lockfile, goes on leaving them alone. `released` frees those who were let in again.
+forgotten_people = Table(
+    "forgotten_people",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("fingerprint", _String, primary_key=True),
+    Column("released", Boolean, nullable=False, default=False),
+)
+
+# Of launches of a message with several arms: which one they were.
+launch_arms = Table(
+    "launch_arms",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("arm", _String, nullable=False),
+)
+
+TABLES_SINCE = {
+    2: (locks, first_names, message_names),
+    3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
+}
 """The tables that a version of the schema has added."""

@@ -10,6 +10,9 @@ Guid: TypeAlias = str
 Phone: TypeAlias = str
 """A phone number with its leading `+`, and nothing else between its digits."""
 
+Stopped: TypeAlias = tuple[Phone, ...]
+"""The phones of those whose sessions an opt-out has ended, or kept from beginning."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
@@ -42,6 +45,7 @@ class StatRecord:
     Attributes:
         project_definition: the send body less the phones, as the service keeps it.
         recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
+        stopped: those of them who opted out, as far as `sessions[].sub_status` says.
     """
 
     kind: ClassVar[str] = "stat"
@@ -58,6 +62,7 @@ class StatRecord:
     project_tag: str
     project_definition: dict[str, Any] = field(repr=False)
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
+    stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SANDBOX = "sandbox"
 LIVE = "live"
+STATE_KEY = "RUNNER_STATE_KEY"
+"""The environment variable with the key of targets that name none of their own."""
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
@@ -154,7 +156,21 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
         raise ConfigurationError(
             f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}"
         )
-    return environment.get(variable or "RUNNER_STATE_KEY") or None
+    return environment.get(variable or STATE_KEY) or None
+
+
+def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Return which environment variable has the key of a target's fingerprints, and if it must be set.
+
+    Args:
+        name: the target's name.
+        targets: what `read_targets` returned; with None for the variable if it does not know the target.
+    """
+    settings = targets.get("targets", {}).get(name)
+    if settings is None:
+        return None, False
+    own = settings.get("state_key_env")
+    return own or STATE_KEY, own is not None
 
 
 def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:

@@ -17,6 +17,9 @@ _E164 = re.compile(r"\+[1-9][0-9]{1,14}")
 """ITU-T E.164: at most 15 digits."""
 _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """What people put between a number's digits: blanks, dots, brackets and dashes."""
+_STOPPED = frozenset({"OPTED_OUT", "BLOCKED"})
+"""A `sub_status` that says that its participant opted out, then or before: the reference shows no value but
+null, these are the sandbox's (README, "Decisions")."""
 _INTEGERS = range(-(2**31), 2**31)
 """What an integer of a ledger can be."""
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
@@ -87,6 +90,12 @@ def _read_recipients(sessions: Any) -> tuple[str, ...]:
     return phones
 
 
+def _read_stopped(sessions: Any) -> tuple[str, ...]:
+    return tuple(
+        _read_phone(session["to"]) for session in sessions or () if str(session.get("sub_status")) in _STOPPED
+    )
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "str": _read_text,
@@ -94,5 +103,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Phone": _read_phone,
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
+    "Stopped": _read_stopped,
 }
 """How a field is read from its wire form, by its type."""

@@ -181,8 +181,9 @@ def test_an_older_ledger_is_brought_up_to_date(
     """A ledger of the first version gets the tables that it lacks, and keeps what it holds."""
     deliver(make_record("a", 101))
     with ledger.writing() as connection:
-        for table in TABLES_SINCE[2]:
-            table.drop(connection)
+        for version in sorted(TABLES_SINCE, reverse=True):
+            for table in reversed(TABLES_SINCE[version]):
+                table.drop(connection)
         connection.exec_driver_sql("UPDATE ledger_info SET value = '1'")
     ledger.check_version()
     ledger.prepare()

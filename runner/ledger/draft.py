@@ -1,0 +1,61 @@
+"""Files that are written whole or not at all: as drafts beside them, which take their names in the end."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DRAFT = ".tmp"
+
+
+@contextmanager
+def drafting(file: Path) -> Iterator[tuple[IO[str], Path]]:
+    """Yield a new file beside `file`. It is gone when the block ends, unless it has got another name."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", suffix=_DRAFT, delete=False
+    ) as stream:
+        draft = Path(stream.name)
+        try:
+            # Tells others that it is no leftover. Where files cannot be locked, leftovers stay.
+            with suppress(OSError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield stream, draft
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def remove_leftovers(file: Path) -> None:
+    """Remove the drafts of runs that were killed: their death has freed the locks on them.
+
+    Args:
+        file: whose drafts they are.
+    """
+    for draft in file.parent.glob(f".{glob.escape(file.name)}.*{_DRAFT}"):
+        with suppress(OSError), draft.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
+
+
+def same_content(first: Path, second: Path) -> bool:
+    """Return whether two files hold the same; a file that is missing holds nothing that another does."""
+    try:
+        return first.stat().st_size == second.stat().st_size and first.read_bytes() == second.read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def sync_folder(folder: Path) -> None:
+    """See that the names in a folder survive a crash."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,81 @@
+"""The lockfiles of one campaign on one target: its own, and those of the names that it had before."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from runner.errors import LockfileError
+from runner.ledger.lockfile import Lockfile, read_lockfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.ledger.identity import Identity
+    from runner.ledger.model import LaunchRecord
+
+Stamps = dict["Path", tuple[int, int, int]]
+"""What tells files from others that take their places: inode, size, time of the last change."""
+
+
+def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
+    """Return the campaign's lockfile, and those of its old names that stand beside it.
+
+    Raises:
+        LockfileError: one cannot be read, or is of another campaign or target.
+    """
+    lockfiles = {}
+    for file in _lockfile_places(identity):
+        lockfile = read_lockfile(file, identity.names, identity.message_ids)
+        # A campaign file may have had an old name whose campaign never had it.
+        if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
+            _require_own(identity, file, lockfile)
+            lockfiles[file] = lockfile
+    return lockfiles
+
+
+def _lockfile_places(identity: Identity) -> list[Path]:
+    own = identity.lockfile
+    old = [own.with_name(f"{name}.{identity.target}.lock.json") for name in identity.names[1:]]
+    return list(dict.fromkeys([own, *old]))
+
+
+def stamp_lockfiles(identity: Identity) -> Stamps:
+    """Return what tells the lockfiles that stand there now from others in their places."""
+    stamps = {}
+    for file in _lockfile_places(identity):
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            stamps[file] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps
+
+
+def _require_own(identity: Identity, file: Path, lockfile: Lockfile) -> None:
+    if lockfile.campaign not in identity.names:
+        raise LockfileError(
+            f"the lockfile {file} is of the campaign {lockfile.campaign!r}, not {identity.name!r}",
+            hint="with a new name everyone would be texted again: put the old one back, or, if the campaign "
+            f"was renamed, add `renamed_from: [{lockfile.campaign}]` to it",
+        )
+    if lockfile.target != identity.target:
+        raise LockfileError(
+            f"the lockfile {file} is of the target {lockfile.target!r}, not {identity.target!r}",
+            hint="targets' names are for good, with a new one everyone would be texted again: put it back",
+        )
+
+
+def all_launches(lockfiles: dict[Path, Lockfile]) -> Iterator[LaunchRecord]:
+    """Yield the launches of all lockfiles; one that several have comes several times."""
+    return chain.from_iterable(lockfile.launches for lockfile in lockfiles.values())
+
+
+def all_forgotten(lockfiles: dict[Path, Lockfile]) -> set[str]:
+    """Return the fingerprints of those whom any lockfile names as forgotten."""
+    return {one for lockfile in lockfiles.values() for one in lockfile.forgotten}
+
+
+def list_merged(lockfiles: dict[Path, Lockfile]) -> tuple[Path, ...]:
+    """Return the lockfiles that git has put together from two branches'."""
+    return tuple(file for file, lockfile in lockfiles.items() if lockfile.is_merged)

@@ -1,0 +1,160 @@
+"""Opt-outs as a file: what a ledger knows of them and no lockfile does, to be kept or taken elsewhere.
+
+JSON Lines: a head that says whose they are and under which key, then one opt-out a line, sorted. Without
+`RUNNER_STATE_KEY` the head holds the salt: then phones can be guessed from the file, as from a lockfile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from runner.errors import LedgerError
+from runner.ledger.database import exclude_others
+from runner.ledger.opt_outs import OptOut, Source, State, add_replies, iterate_opt_outs
+from runner.ledger.target_key import TargetKey, read_target_key, record_target_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sqlalchemy import Connection
+
+MAX_LINE = 1000
+"""Characters: what is written here is shorter."""
+_VERSION = 1
+_HEAD_FORMS = {
+    "target": re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}"),
+    "key_fingerprint": re.compile(r"[0-9a-f]{16}"),
+    "salt": re.compile(r"[0-9a-f]{32}"),
+}
+_FORMS = {
+    "fingerprint": re.compile(r"[0-9a-f]{32}"),
+    # As guids of the service are: what any database holds, and any terminal shows.
+    "evidence": re.compile(r"[!-~]{1,200}"),
+    "source": re.compile("|".join(get_args(Source))),
+    "state": re.compile("|".join(get_args(State))),
+    "at": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"),
+}
+
+
+def export_opt_outs(connection: Connection, key: TargetKey) -> Iterator[str]:
+    """Yield the lines of a file with everything on record, each with its end.
+
+    Args:
+        connection: reads one state of the ledger.
+        key: on record.
+    """
+    head = {"opt_outs_version": _VERSION, "target": key.target, "key_fingerprint": key.name}
+    yield _dump(head if key.salt is None else {**head, "salt": key.salt})
+    for item in iterate_opt_outs(connection, key.target):
+        yield _dump(asdict(item))
+
+
+def import_opt_outs(connection: Connection, lines: Iterable[str], target: str, state_key: str | None) -> int:
+    """Enter what a file of `export_opt_outs` says; what was decided here stays as it was decided.
+
+    Args:
+        connection: commits after this.
+        lines: of the file.
+        target: the target that they must be of.
+        state_key: the user's secret; None if there is none.
+
+    Returns:
+        How many opt-outs are new, or have become certain.
+
+    Raises:
+        LedgerError: it is no such file, is of another target, or was written with another key. Nothing of it
+            is kept if the transaction ends with the error.
+    """
+    waiting = iter(lines)
+    head = _read_head(next(waiting, ""))
+    if head["target"] != target:
+        raise LedgerError(
+            f"the opt-outs are of the target {head['target']}, not {target}",
+            hint="name that target with --target; on another one give the phones themselves as a CSV",
+        )
+    exclude_others(connection)
+    own = read_target_key(connection, target, state_key)
+    theirs = _open_key(head, target, state_key)
+    if own is None:
+        record_target_key(connection, theirs)
+    elif own.name != theirs.name:
+        raise LedgerError(
+            "the opt-outs were written with another key than the ledger's: nobody can tell whose they are",
+            hint="import them into a new ledger first, or give the phones themselves as a CSV",
+        )
+    return add_replies(connection, target, _read_items(waiting))
+
+
+def _open_key(head: dict[str, Any], target: str, state_key: str | None) -> TargetKey:
+    salt = head.get("salt")
+    if salt is None and not state_key:
+        raise LedgerError(
+            "the opt-outs were written with a RUNNER_STATE_KEY, and none is set",
+            hint="set RUNNER_STATE_KEY to the key they were written with",
+        )
+    key = TargetKey.from_salt(target, salt) if salt else TargetKey.from_secret(target, state_key or "")
+    if key.name != head["key_fingerprint"]:
+        raise LedgerError(
+            "the opt-outs were written with another RUNNER_STATE_KEY, or were edited",
+            hint="set RUNNER_STATE_KEY to the key they were written with",
+        )
+    return key
+
+
+def _read_head(line: str) -> dict[str, Any]:
+    head = _parse(line)
+    needed = _HEAD_FORMS.keys() - ({"salt"} if head and "salt" not in head else set())
+    if head is None or not all(_fits(_HEAD_FORMS[name], head.get(name)) for name in needed):
+        raise LedgerError(
+            "line 1 is not the head of exported opt-outs",
+            hint="give a file that `runner optouts export` has written; a list of phones needs a CSV header",
+        )
+    if head.get("opt_outs_version") != _VERSION:
+        raise LedgerError("the opt-outs were exported by a newer version of runner", hint="update runner")
+    return head
+
+
+def _read_items(lines: Iterable[str]) -> Iterator[OptOut]:
+    for number, line in enumerate(lines, start=2):
+        data = _parse(line)
+        if data is None or data.keys() != _FORMS.keys():
+            raise _refuse(f"line {number} is not an exported opt-out")
+        wrong = [name for name, form in _FORMS.items() if not _fits(form, data[name])]
+        if not wrong and not _is_moment(data["at"]):
+            wrong = ["at"]
+        if wrong:
+            # Their values are not shown: they may be anything.
+            raise _refuse(f"line {number} is not an exported opt-out: it has no usable {', '.join(wrong)}")
+        yield OptOut(**data)
+
+
+def _refuse(message: str) -> LedgerError:
+    return LedgerError(message, hint="export them again: nothing was entered")
+
+
+def _fits(form: re.Pattern[str], value: Any) -> bool:
+    return isinstance(value, str) and form.fullmatch(value) is not None
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _dump(data: dict[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True) + "\n"

@@ -1,0 +1,1 @@
+"""What people write who want no more texts: pure, no ledger and no service."""

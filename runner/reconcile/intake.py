@@ -1,0 +1,196 @@
+"""Puts results into the ledger, with the opt-outs among them, and without those of forgotten people.
+
+A service that obeys STOP itself reports no result for it. Where it says of a session that its participant
+opted out, that counts as their reply.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from runner.ledger.database import exclude_others
+from runner.ledger.forgotten import read_forgotten
+from runner.ledger.model import StoredResult
+from runner.ledger.opt_outs import OptOut, add_replies
+from runner.ledger.reconciled import store_results
+from runner.ledger.removal import note_forgotten_results
+from runner.ledger.screening import find_forgotten, mark_screened, read_definition
+from runner.optout.offered import find_offered
+from runner.optout.reply import Reading, classify
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import OpenLaunch
+    from runner.ledger.opt_outs import State
+    from runner.ledger.target_key import KeySource, LedgerConnection
+    from runner.optout.reply import Kind
+    from runner.service.model import ResultRecord, StatRecord
+
+_GROUP = 500
+_STATES: Mapping[Kind, State] = {"exact": "confirmed", "doubtful": "doubtful"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A launch whose results are read.
+
+    Attributes:
+        launch: as the ledger knows it.
+        stat: as the service does.
+    """
+
+    launch: OpenLaunch
+    stat: StatRecord
+
+
+@dataclass(slots=True)
+class Intake:
+    """Takes the results of some launches of one campaign.
+
+    Attributes:
+        ledger: where they go.
+        sources: those launches, by `project_launch_guid`.
+        campaign_id: the ledger's number of the campaign.
+        campaign: the campaign's name.
+        key: makes the fingerprints of its participants.
+        people: makes those of the target's people.
+        opted_out: replies that opt out and were not known to.
+    """
+
+    ledger: Ledger
+    sources: Mapping[str, Source]
+    campaign_id: int
+    campaign: str
+    key: FingerprintKey
+    people: KeySource
+    opted_out: int = field(default=0, init=False)
+    _left_out: dict[int, set[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing left out."""
+        self._left_out = {source.launch.id: set() for source in self.sources.values()}
+
+    def store(self, page: Sequence[ResultRecord], at: str) -> None:
+        """Put some results into the ledger.
+
+        Args:
+            page: each `result_guid` once.
+            at: UTC, ISO 8601.
+
+        Raises:
+            LedgerError: it cannot be written, or the target's key is not at hand.
+        """
+        with self.ledger.writing() as connection:
+            # Who is being forgotten at this moment is either seen here, or finds what is stored here.
+            exclude_others(connection)
+            kept = self._leave_out_forgotten(connection, page)
+            store_results(connection, [self._result_of(record) for record in kept])
+            self._enter_opt_outs(connection, kept, at)
+
+    def store_stopped(self, stats: Iterable[StatRecord], at: str) -> None:
+        """Enter the people of whom the service itself says that they opted out.
+
+        Args:
+            stats: all launches of the campaign.
+            at: UTC, ISO 8601.
+
+        Raises:
+            LedgerError: it cannot be written, or the target's key is not at hand.
+        """
+        waiting = ((phone, stat.project_launch_guid) for stat in stats for phone in stat.stopped)
+        while group := list(islice(waiting, _GROUP)):
+            with self.ledger.writing() as connection:
+                exclude_others(connection)
+                key = self.people.enter(connection)
+                found = [(key.fingerprint(phone), guid) for phone, guid in group]
+                forgotten = find_forgotten(connection, key.target, {person for person, _ in found})
+                replies = [
+                    OptOut(person, guid, "reply", "confirmed", at)
+                    for person, guid in found
+                    if person not in forgotten
+                ]
+                self.opted_out += add_replies(connection, key.target, replies)
+
+    def close(self, forgotten: Mapping[int, int], *, is_screened: bool) -> None:
+        """Take note of what was left out, after all results of the launches were stored.
+
+        Args:
+            forgotten: what is noted by now, by the ledger's number of the launch.
+            is_screened: whether every result in the ledger has been looked at for opt-outs.
+        """
+        counts = {number: len(guids) for number, guids in self._left_out.items()}
+        changed = {number: n for number, n in counts.items() if n != forgotten.get(number, 0)}
+        with self.ledger.writing() as connection:
+            note_forgotten_results(connection, changed)
+            if is_screened:
+                mark_screened(connection, self.campaign_id)
+
+    def _leave_out_forgotten(
+        self, connection: LedgerConnection, page: Sequence[ResultRecord]
+    ) -> Sequence[ResultRecord]:
+        forgotten = self._find_forgotten(connection, {record.participant_phone_number for record in page})
+        for record in page:
+            if record.participant_phone_number in forgotten:
+                launch = self.sources[record.project_launch_guid].launch
+                self._left_out[launch.id].add(record.result_guid)
+        return [record for record in page if record.participant_phone_number not in forgotten]
+
+    def _find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
+        """Return the phones of those whom the target, or by a lockfile the campaign alone, is to forget."""
+        by_campaign = read_forgotten(connection, self.campaign_id)
+        found = {
+            phone
+            for phone in phones
+            if by_campaign and self.key.fingerprint(self.campaign, phone) in by_campaign
+        }
+        key = self.people.read(connection)
+        if key is not None:
+            people = {key.fingerprint(phone): phone for phone in phones}
+            found.update(people[one] for one in find_forgotten(connection, key.target, people.keys()))
+        return found
+
+    def _enter_opt_outs(self, connection: LedgerConnection, page: Sequence[ResultRecord], at: str) -> None:
+        read = [(record, self._read_reply(connection, record).kind) for record in page]
+        found = [(record, _STATES[kind]) for record, kind in read if kind in _STATES]
+        if not found:
+            return
+        key = self.people.enter(connection)
+        replies = [
+            OptOut(key.fingerprint(record.participant_phone_number), record.result_guid, "reply", state, at)
+            for record, state in found
+        ]
+        certain = [reply for reply in replies if reply.state == "confirmed"]
+        self.opted_out += add_replies(connection, key.target, certain)
+        add_replies(connection, key.target, [reply for reply in replies if reply.state == "doubtful"])
+
+    def _read_reply(self, connection: LedgerConnection, record: ResultRecord) -> Reading:
+        reading = classify(record.result_response)
+        if reading.kind == "none":
+            return reading
+        # What was offered is looked up for the few that may opt out, and only takes away from these.
+        source = self.sources[record.project_launch_guid]
+        written = read_definition(connection, source.launch.id)
+        definition = json.loads(written) if written else source.stat.project_definition
+        offered = find_offered(definition, record.question_tag, record.question_text)
+        return classify(record.result_response, offered=offered)
+
+    def _result_of(self, record: ResultRecord) -> StoredResult:
+        return StoredResult(
+            launch_id=self.sources[record.project_launch_guid].launch.id,
+            result_guid=record.result_guid,
+            participant=self.key.fingerprint(self.campaign, record.participant_phone_number),
+            question_guid=record.question_guid,
+            question_tag=record.question_tag,
+            question_text=record.question_text,
+            question_display_order=record.question_display_order,
+            result_answer=record.result_answer,
+            result_response=record.result_response,
+            created=record.created,
+            updated=record.updated,
+        )

@@ -1,0 +1,172 @@
+"""What bringing in results looks at, and what is listed for a person to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.forget import forget_person
+from runner.ledger.model import StoredResult
+from runner.ledger.opt_outs import (
+    OptOut,
+    add_opt_outs,
+    add_replies,
+    count_opt_outs,
+    decide_reply,
+    remove_opt_out,
+)
+from runner.ledger.reconciled import store_results
+from runner.ledger.removal import note_forgotten_results
+from runner.ledger.screening import (
+    HeldAnswer,
+    ReplyText,
+    WaitingReply,
+    count_forgotten_results,
+    count_people,
+    find_forgotten,
+    is_screened,
+    iterate_answers,
+    list_recorded_campaigns,
+    list_waiting,
+    mark_screened,
+    read_definition,
+    read_reply_texts,
+)
+from runner.ledger.tables import TABLES_SINCE
+from runner.ledger.target_key import KeySource, TargetSecret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord
+    from runner.ledger.opt_outs import State
+
+    MakeRecord = Callable[..., LaunchRecord]
+    Deliver = Callable[..., list[int]]
+
+SALT = "0123456789abcdef" * 2
+KEY = FingerprintKey.from_salt(SALT)
+PEOPLE = KeySource("live", None, SALT)
+ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550103"
+AT, LATER = "2026-11-20T12:00:00.000000Z", "2026-11-21T12:00:00.000000Z"
+
+
+def enter_replies(ledger: Ledger, *replies: tuple[str, str, State, str]) -> None:
+    """Enter replies: phone, result_guid, state, when."""
+    with ledger.writing() as connection:
+        key = PEOPLE.enter(connection)
+        found = [
+            OptOut(key.fingerprint(phone), guid, "reply", state, at) for phone, guid, state, at in replies
+        ]
+        add_replies(connection, "live", found)
+
+
+def store_answer(ledger: Ledger, launch_id: int, guid: str, phone: str, text: str) -> None:
+    participant = KEY.fingerprint("pulse", phone)
+    with ledger.writing() as connection:
+        store_results(
+            connection,
+            [StoredResult(launch_id, guid, participant, "q", "why", "Why?", 1, text, text, AT, AT)],
+        )
+
+
+def test_doubtful_replies_wait_unless_their_author_is_on_record(ledger: Ledger) -> None:
+    """The oldest comes first; nothing is to be decided of somebody who has opted out for certain."""
+    enter_replies(
+        ledger,
+        (ADA, "g2", "doubtful", LATER),
+        (BOB, "g1", "doubtful", AT),
+        (EVE, "g3", "doubtful", AT),
+        (EVE, "g4", "confirmed", AT),
+    )
+    with ledger.writing() as connection:
+        assert list_waiting(connection, "live") == [WaitingReply("g1", AT), WaitingReply("g2", LATER)]
+        assert list_waiting(connection, "test") == []
+        decide_reply(connection, "live", "g4", "dismissed", LATER)
+        assert [one.result_guid for one in list_waiting(connection, "live")] == ["g1", "g3", "g2"]
+
+
+def test_people_count_once(ledger: Ledger) -> None:
+    """Somebody who opted out in two ways is one person."""
+    enter_replies(
+        ledger, (ADA, "g1", "confirmed", AT), (ADA, "g2", "confirmed", AT), (BOB, "g3", "doubtful", AT)
+    )
+    with ledger.writing() as connection:
+        add_opt_outs(connection, PEOPLE.enter(connection), [ADA, EVE], "import", AT)
+        assert count_people(connection, "live") == 2
+        assert count_people(connection, "test") == 0
+
+
+def test_what_a_doubtful_reply_says(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
+    """Its text and question are found among the results; what only an import told of has none."""
+    (launch_id,) = deliver(make_record("a", 101, 102))
+    store_answer(ledger, launch_id, "g1", ADA, "stop texting me")
+    store_answer(ledger, launch_id, "g2", BOB, "fine")
+    enter_replies(ledger, (ADA, "g1", "doubtful", AT), (EVE, "g9", "doubtful", AT))
+    with ledger.reading() as connection:
+        assert read_reply_texts(connection, "live") == {
+            "g1": ReplyText("pulse", "ask", "Why?", "stop texting me")
+        }
+        assert read_reply_texts(connection, "test") == {}
+
+
+def test_answers_and_what_was_sent_are_read(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """An answer comes with its question, a launch with its definition."""
+    (launch_id,) = deliver(make_record("a", 101))
+    store_answer(ledger, launch_id, "g1", ADA, "fine")
+    with ledger.reading() as connection:
+        assert list(iterate_answers(connection, 1)) == [HeldAnswer(launch_id, "why", "Why?", "fine")]
+        assert list(iterate_answers(connection, 2)) == []
+        assert read_definition(connection, launch_id) == '{"text": "Hello"}'
+        assert read_definition(connection, launch_id + 1) is None
+        assert list_recorded_campaigns(connection) == [("live", "pulse")]
+
+
+def test_the_forgotten_are_known_until_they_are_let_in(ledger: Ledger) -> None:
+    """Whoever only opted out is not taken for forgotten, and whoever came back isn't any more."""
+    secret = TargetSecret("RUNNER_STATE_KEY", None, is_certain=True)
+    forget_person(ledger, ADA, targets=["live"], find_secret=lambda _: secret, new_salt=SALT, at=AT)
+    with ledger.writing() as connection:
+        key = PEOPLE.enter(connection)
+        add_opt_outs(connection, key, [BOB], "person", AT)
+        ada, bob = key.fingerprint(ADA), key.fingerprint(BOB)
+        assert find_forgotten(connection, "live", {ada, bob}) == {ada}
+        assert find_forgotten(connection, "test", {ada}) == frozenset()
+        remove_opt_out(connection, key, ADA, LATER)
+        assert find_forgotten(connection, "live", {ada, bob}) == frozenset()
+
+
+def test_counts_of_what_is_not_kept(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
+    """They are those of the campaign's own launches; a later count takes the place of the earlier one."""
+    (launch_id,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        note_forgotten_results(connection, {launch_id: 3})
+        note_forgotten_results(connection, {launch_id: 2})
+        assert count_forgotten_results(connection, 1) == {launch_id: 2}
+        assert count_forgotten_results(connection, 2) == {}
+
+
+def test_screening_is_remembered_for_each_campaign(ledger: Ledger) -> None:
+    """The mark says by which rules; to set it twice is no error."""
+    with ledger.writing() as connection:
+        assert not is_screened(connection, 1)
+        mark_screened(connection, 1)
+        mark_screened(connection, 1)
+        assert is_screened(connection, 1)
+        assert not is_screened(connection, 11)
+        connection.exec_driver_sql("UPDATE ledger_info SET value = '0' WHERE name = 'opt_outs_screened_1'")
+        assert not is_screened(connection, 1)
+
+
+def test_an_older_ledger_has_no_opt_outs(ledger: Ledger) -> None:
+    """A ledger that was opened to be read alone may lack the tables: nobody has opted out in it."""
+    with ledger.writing() as connection:
+        for table in reversed(TABLES_SINCE[3]):
+            table.drop(connection)
+        assert list_waiting(connection, "live") == []
+        assert count_people(connection, "live") == 0
+        assert count_opt_outs(connection, "live") == {}
+        assert PEOPLE.read(connection) is None

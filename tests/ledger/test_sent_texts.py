@@ -1,0 +1,57 @@
+"""What recipients got, as the ledger has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import update
+
+from runner.ledger.deliveries import find_campaign
+from runner.ledger.sent_texts import SentTexts, read_definitions, read_sent_texts
+from runner.ledger.tables import launches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord
+
+    Make = Callable[..., LaunchRecord]
+    Deliver = Callable[..., list[int]]
+
+
+def read(ledger: Ledger, message_ids: dict[str, str]) -> SentTexts:
+    with ledger.reading() as connection:
+        campaign = find_campaign(connection, "live", "pulse")
+        assert campaign is not None
+        return read_sent_texts(connection, campaign.id, message_ids)
+
+
+def test_each_delivery_has_its_launch(ledger: Ledger, make_record: Make, deliver: Deliver) -> None:
+    """Recipients are found by message and fingerprint, under the ids that messages have now."""
+    ask, nudge = make_record("one", 1, 2), make_record("two", 1, message="old-nudge")
+    first, second = deliver(ask, nudge)
+    sent = read(ledger, {"ask": "ask", "old-nudge": "nudge", "nudge": "nudge"})
+    assert sent.launches == {
+        "ask": dict.fromkeys(ask.recipients, first),
+        "nudge": dict.fromkeys(nudge.recipients, second),
+    }
+    assert sent.digests == {first: "d1g35t-one", second: "d1g35t-two"}
+
+
+def test_what_was_not_sent_is_nobody_s_text(ledger: Ledger, make_record: Make, deliver: Deliver) -> None:
+    """Launches that were refused, or whose outcome is not known, gave nobody a text that is known."""
+    deliver(make_record("one", 1), state="rejected")
+    deliver(make_record("two", 2), state="unknown")
+    assert read(ledger, {"ask": "ask"}).launches == {}
+
+
+def test_definitions_are_read_where_there_are_any(
+    ledger: Ledger, make_record: Make, deliver: Deliver
+) -> None:
+    """What only a lockfile told of has no definition, and neither has a launch that is not there."""
+    first, second = deliver(make_record("one", 1), make_record("two", 2))
+    with ledger.writing() as connection:
+        connection.execute(update(launches).where(launches.c.id == second).values(definition=None))
+    with ledger.reading() as connection:
+        assert read_definitions(connection, {first, second, 999}) == {first: {"text": "Hello"}}
