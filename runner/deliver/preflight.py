@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime, timedelta
 
-    from runner.campaign.model import Message
-    from runner.campaign.payload import Payload
     from runner.deliver.subject import Subject
+    from runner.plan.model import Offer
     from runner.plan.planner import Planner
     from runner.service.model import StatRecord
 
@@ -73,7 +72,7 @@ class Preflight:
 
         Args:
             planner: has planned the campaign; says what its recipients would get.
-            tags: the project tags of the messages that are to be sent.
+            tags: the project tags of the campaign.
 
         Raises:
             ServiceError: the service cannot be asked. Nothing may be sent then.
@@ -92,9 +91,8 @@ class Preflight:
                     foreign.append(stat)
                     continue
                 adopted.append(stat)
-                message, payload = found
-                reached |= {(message.id, phone) for phone in stat.recipients}
-                record = self._record(stat, message, payload)
+                reached |= {(found.message.id, phone) for phone in stat.recipients}
+                record = self._record(stat, found)
                 enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
         return _sum_up(adopted, foreign, planned)
 
@@ -109,21 +107,23 @@ class Preflight:
             claimed = list_claimed(connection, target)
         return [stat for stat in list_launches(client, tag) if stat.project_launch_guid not in claimed]
 
-    def _record(self, stat: StatRecord, message: Message, payload: Payload) -> LaunchRecord:
+    def _record(self, stat: StatRecord, found: Offer) -> LaunchRecord:
         fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))
+        message, digest = found.message, found.payload.digest
         return LaunchRecord(
             message=message.id,
-            key=self._subject.name_launch(message.id, payload.digest, fingerprints),
+            key=self._subject.name_launch(message.id, digest, fingerprints),
             tag=message.tag,
-            payload_digest=payload.digest,
+            payload_digest=digest,
             project_launch_guid=stat.project_launch_guid,
             sent_at=write_moment(stat.project_launch_start, self._subject.now()),
             recipients=fingerprints,
+            arm=found.arm,
         )
 
 
 def _sum_up(
-    adopted: list[StatRecord], foreign: list[StatRecord], planned: dict[str, list[tuple[Message, Payload]]]
+    adopted: list[StatRecord], foreign: list[StatRecord], planned: dict[str, list[Offer]]
 ) -> PreflightSummary:
     blank = [stat for stat in foreign if not stat.recipients]
     starts = [parse_moment(stat.project_launch_start) for stat in (*adopted, *blank)]
@@ -137,19 +137,19 @@ def _sum_up(
 
 
 def _find_message(
-    stat: StatRecord, planned: dict[str, list[tuple[Message, Payload]]], reached: set[tuple[str, str]]
-) -> tuple[Message, Payload] | None:
+    stat: StatRecord, planned: dict[str, list[Offer]], reached: set[tuple[str, str]]
+) -> Offer | None:
     """Return the message that a launch was: one that a recipient of it would get now, word for word.
 
     Two messages can have the same text: each launch stands for one that its recipients lack.
     """
     for phone in stat.recipients:
-        for message, payload in planned.get(phone, ()):
-            is_theirs = message.tag == stat.project_tag and is_same_definition(
-                payload.definition, stat.project_definition
+        for offer in planned.get(phone, ()):
+            is_theirs = offer.message.tag == stat.project_tag and is_same_definition(
+                offer.payload.definition, stat.project_definition
             )
-            if is_theirs and (message.id, phone) not in reached:
-                return message, payload
+            if is_theirs and (offer.message.id, phone) not in reached:
+                return offer
     return None
 
 

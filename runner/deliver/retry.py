@@ -75,12 +75,17 @@ class Retrier:
         self._is_over = is_over
         self._guard = guard
 
-    def send(self, definition: str, phones: list[str]) -> SendReply | None:
-        """Return the answer of the last try; None if the run ended before the first.
+    def send(
+        self, definition: str, phones: list[str], is_too_late: Callable[[], bool] = lambda: False
+    ) -> SendReply | None:
+        """Return the answer of the last try; None if the run ended before the first, or it became too late.
+
+        What was refused before it became too late has not been accepted either.
 
         Args:
             definition: the send body less `phone`, as a JSON object.
             phones: E.164, at least one.
+            is_too_late: whether it is no longer the time to text these people; asked before each try.
 
         Raises:
             RunnerError: the guard's; the launch has certainly not been accepted.
@@ -91,6 +96,8 @@ class Retrier:
             self._pace.wait(self._is_over)
             if self._is_over():
                 break
+            if is_too_late():
+                return None
             self._guard()
             reply = self._send(definition, phones)
             if not reply.may_retry or failures == self._policy.tries:

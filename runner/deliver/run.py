@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
+from runner.deliver.gate import Admission, Gate
 from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send
-from runner.deliver.summary import Delivered, DeliverySummary
+from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
 from runner.errors import RunnerError
 from runner.ledger.deliveries import record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.model import Intent, LaunchState, Outcome
+from runner.ledger.moment import format_moment
 from runner.ledger.run_lock import RunLock, Unlocked
 from runner.ledger.unsettled import dispute_launches, list_claimed
 from runner.service.model import SendReply
@@ -30,6 +32,7 @@ from runner.service.model import SendReply
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
@@ -65,12 +68,13 @@ class Delivery:
         key: the key of its fingerprints.
         send: one POST.
         pace: keeps the rate.
+        gate: takes out, at the last moment, whoever may no longer be texted; None to let everybody pass.
         policy: how what may be tried again is.
         random: returns a uniform number from 0 to 1, for the waits between tries.
         breaker: ends the run if everything fails; None for one that fits the concurrency.
         stop: set it to end the run early; what is in flight is waited for and recorded.
         concurrency: sends in flight at once.
-        now: returns UTC, ISO 8601.
+        now: returns the time on the clock that sending hours are read from.
         observer: is told of the outcomes.
         lock: is looked at in each transaction that records intents, and before each request.
         summary: goes on from an earlier round of the same run, if there was one.
@@ -92,10 +96,11 @@ class Delivery:
         pace: Pace,
         stop: threading.Event,
         concurrency: int,
-        now: Callable[[], str],
+        now: Callable[[], datetime],
         observer: DeliveryObserver,
         lock: RunLock | None = None,
         summary: DeliverySummary | None = None,
+        gate: Gate | None = None,
         policy: RetryPolicy = DEFAULT_POLICY,
         random: Callable[[], float] = random.random,
         breaker: Breaker | None = None,
@@ -106,6 +111,7 @@ class Delivery:
         self._campaign = campaign
         self._key = key
         self._lock = lock or Unlocked()
+        self._gate = gate
         self._retrier = Retrier(
             send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=self._lock.require_seen
         )
@@ -139,7 +145,7 @@ class Delivery:
             self._claimed = list_claimed(connection, self._target)
         with self._crew:
             try:
-                self._loop(launches)
+                self._loop(self._leave_out_late(launches))
             except BaseException:
                 self._halted = True
                 self._collect_all()
@@ -148,15 +154,27 @@ class Delivery:
     def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
             room = self._concurrency * _AHEAD - self._crew.in_flight
-            due = () if self._ends() else islice(launches, room)
-            for flight in self._commit([(self._intend(launch), launch) for launch in due]):
+            due = [] if self._ends() else list(islice(launches, room))
+            for flight in self._commit(due):
                 self._crew.send_off(flight)
             self._conclude_recorded()
-            if not self._crew.in_flight:
+            if self._crew.in_flight:
+                self._collect()
+            elif not due:
                 return
-            self._collect()
             if self._failure is not None:
                 raise self._failure
+
+    def _leave_out_late(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+        """Pass on launches, less those whose hours are over: nothing is recorded, a later run sends them."""
+        for launch in launches:
+            if self._is_late(launch):
+                self.summary.deferred += len(launch.phones)
+            else:
+                yield launch
+
+    def _is_late(self, launch: PlannedLaunch) -> bool:
+        return launch.until is not None and self._now() >= launch.until
 
     def _ends(self) -> bool:
         return self._halted or self._stop.is_set() or self.summary.final_reply is not None
@@ -171,29 +189,33 @@ class Delivery:
             payload_digest=payload.digest,
             definition=json.dumps(payload.definition, ensure_ascii=False),
             recipients=tuple(fingerprints),
+            arm=launch.arm,
         )
 
-    def _commit(self, due: list[tuple[Intent, PlannedLaunch]]) -> list[Flight]:
+    def _commit(self, due: list[PlannedLaunch]) -> list[Flight]:
         """Make outcomes and intents durable, together; return what may leave now."""
         recorded, self._unrecorded = self._unrecorded, []
         if not recorded and not due:
             return []
-        at = self._now()
+        now = self._now()
+        at, admission = format_moment(now), Admission(due)
         try:
             with self._ledger.writing() as connection:
                 record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in recorded])
                 dispute_launches(connection, self._campaign_id, self._disputed)
-                intents = [intent for intent, _ in due]
-                if intents:
+                if due:
                     self._lock.require_held(connection)
+                    admission = self._gate.admit(connection, due, now) if self._gate else admission
+                intents = [self._intend(launch) for launch in admission.launches]
                 ids = add_intents(connection, self._campaign_id, intents, at) if intents else []
         except RunnerError:
             self._unrecorded = recorded
             raise
         self._unobserved += recorded
-        return [
-            Flight(launch_id, intent, launch) for launch_id, (intent, launch) in zip(ids, due, strict=True)
-        ]
+        self.summary.opted_out += admission.opted_out
+        self.summary.capped += admission.capped
+        sent = zip(ids, intents, admission.launches, strict=True)
+        return [Flight(launch_id, intent, launch) for launch_id, intent, launch in sent]
 
     def _conclude_recorded(self) -> None:
         # Only after the next launches have gone: an observer that fails must leave no intent behind unsent.
@@ -216,9 +238,12 @@ class Delivery:
 
     def _fly(self, flight: Flight) -> SendReply:
         """Send one launch, in a thread of the crew."""
+        launch = flight.launch
         number = self._breaker.enter()
         try:
-            reply = self._retrier.send(flight.intent.definition, list(flight.launch.phones))
+            reply = self._retrier.send(
+                flight.intent.definition, list(launch.phones), lambda: self._is_late(launch)
+            )
         except RunnerError as error:
             # The lock is lost: nothing more leaves, and what was tried before has not been accepted.
             self._failure = error
@@ -227,7 +252,7 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return SendReply("not_sent", detail=ENDED)
+            return SendReply("not_sent", detail=TOO_LATE if self._is_late(launch) else ENDED)
         self._note_end(number, reply)
         return reply
 

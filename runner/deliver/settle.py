@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.deliver.match import Verdict, judge_launches, make_candidates, parse_moment
+from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import adopt_launch, list_claimed, list_unsettled, release_launch
 from runner.service.listing import list_launches
 
@@ -111,7 +112,7 @@ def write_moment(started: str, otherwise: str) -> str:
         otherwise: what to write if that cannot be read.
     """
     moment = parse_moment(started)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z") if moment else otherwise
+    return format_moment(moment) if moment else otherwise
 
 
 def _held(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from runner.service.model import SendReply
 
 
+TOO_LATE = "the hours in which it may be sent were over before its turn"
+"""The detail of a launch that was not sent because of that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """One launch of a run, with its outcome."""
@@ -30,10 +34,16 @@ class DeliverySummary:
 
     Attributes:
         launches: every launch that has an outcome.
+        deferred: recipients of launches whose hours were over before their turn: a later run sends them.
+        opted_out: recipients who had opted out, or may have, since the plan was made.
+        capped: recipients who had reached the frequency cap since.
         final_reply: the answer that ended the run, if one did: every further send would get it too.
     """
 
     launches: list[Delivered] = field(default_factory=list)
+    deferred: int = 0
+    opted_out: int = 0
+    capped: int = 0
     final_reply: SendReply | None = None
 
     def settle(self, adopted: Mapping[str, str], released: Collection[str]) -> None:
@@ -63,6 +73,19 @@ class DeliverySummary:
     def count(self, outcome: LaunchState) -> int:
         """Return the number of launches with an outcome."""
         return sum(launch.outcome == outcome for launch in self.launches)
+
+    @property
+    def recipients_too_late(self) -> int:
+        """The recipients of launches whose hours ended after their intent was recorded."""
+        return sum(launch.recipients for launch in self.launches if launch.detail == TOO_LATE)
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether launches were refused, or not sent for another reason than the hour."""
+        return any(
+            launch.outcome == "rejected" or (launch.outcome == "not_sent" and launch.detail != TOO_LATE)
+            for launch in self.launches
+        )
 
     @property
     def recipients_sent(self) -> int:

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from runner.campaign.model import Campaign, Message
     from runner.campaign.payload import Payload
+    from runner.timing.histogram import Due
 
-Disposition = Literal["excluded", "already_sent", "unresolved", "over_limit", "to_send"]
-"""Why a recipient gets a message now, or doesn't."""
+Disposition = Literal[
+    "excluded",
+    "already_sent",
+    "unresolved",
+    "opted_out",
+    "opt_out_doubtful",
+    "held_out",
+    "no_consent",
+    "awaiting",
+    "not_qualified",
+    "timezone_unknown",
+    "expired",
+    "deferred",
+    "capped",
+    "over_limit",
+    "to_send",
+]
+"""Why a recipient gets a message now, or doesn't; the first that holds, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +40,30 @@ class PlanOptions:
         only: the one message to send; None for all.
         limit: the most recipients to send to now; None for all.
         recipients_per_send: the target's limit; None if it has none.
+        ignore_time: plan as if it were always the time to send, and every follow-up due: for what is only
+            looked at, or sent to oneself.
+        counts_people: keep how many messages everyone gets, for campaigns that come after.
     """
 
     only: str | None = None
     limit: int | None = None
     recipients_per_send: int | None = None
+    ignore_time: bool = False
+    counts_people: bool = False
+
+
+class CostlyCharacter(NamedTuple):
+    """What a character outside GSM-7 costs.
+
+    Attributes:
+        recipients: those whose texts are UCS-2 because of it.
+        segments: SMS segments of their whole conversations.
+        segments_without: the same, with everything replaced that GSM-7 can say in another way.
+    """
+
+    recipients: int
+    segments: int
+    segments_without: int
 
 
 @dataclass(slots=True)
@@ -35,12 +73,27 @@ class MessagePlan:
     Attributes:
         rows: rows of the audience: `duplicates` + `recipients`.
         recipients: the sum of the dispositions.
+        opt_out_doubtful: recipients of whom a person must say whether they opted out.
+        held_out: the experiment's holdout.
+        no_consent: recipients without the consent on record that the policy requires.
+        awaiting: of a follow-up, those who have not got the message that it comes after, or whose answers
+            were never reconciled.
+        not_qualified: of a follow-up, those whom its `to` does not mean.
+        timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
+        expired: recipients whose next moment to be texted comes after the campaign's `expires`.
+        capped: recipients who have been texted as often as the frequency cap allows.
+        deferred: recipients who are to be texted at another time: `due` says when.
         launches: sends that the recipients `to_send` take.
         segments: SMS segments to send now.
         renders_min: renders if nobody answers.
         renders_max: renders if everybody answers every question validly at once.
-        costly_characters: of the texts that leave now, by character outside GSM-7: recipients whose
-            text is UCS-2 because of it.
+        costly_characters: of the recipients `to_send`, what each character outside GSM-7 costs; where there
+            are several in one conversation, the first.
+        largest: recipients to send to, now or later, by the segments of the largest of their texts: a limit
+            must not stop a follow-up that its first message was sent for.
+        arms: of an experiment's message, the recipients `to_send` by arm.
+        due: the deferred recipients by when they are due.
+        reasons: in words, with how many recipients each holds back, or should make one think about.
     """
 
     id: str
@@ -50,8 +103,16 @@ class MessagePlan:
     recipients: int = 0
     excluded: int = 0
     opted_out: int = 0
+    opt_out_doubtful: int = 0
+    held_out: int = 0
     already_sent: int = 0
     unresolved: int = 0
+    no_consent: int = 0
+    awaiting: int = 0
+    not_qualified: int = 0
+    timezone_unknown: int = 0
+    expired: int = 0
+    capped: int = 0
     deferred: int = 0
     over_limit: int = 0
     to_send: int = 0
@@ -59,7 +120,16 @@ class MessagePlan:
     segments: int = 0
     renders_min: int = 0
     renders_max: int = 0
-    costly_characters: dict[str, int] = field(default_factory=dict)
+    costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
+    largest: dict[int, int] = field(default_factory=dict)
+    arms: dict[str, int] = field(default_factory=dict)
+    due: dict[Due, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the first of the deferred recipients is due, in UTC; None if there are none."""
+        return min((moment for moment, _ in self.due), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +137,26 @@ class PlannedLaunch:
     """One send: a payload and the phones that get exactly it.
 
     Attributes:
-        message: the message.
+        message: the message; an experiment's, as its arm sends it.
         payload: the rendered message.
         phones: E.164, in the order of the audience.
+        arm: the experiment's arm, if the message has several.
+        until: from this moment on, in UTC, it is not the time to send it any more; None if it always is.
     """
 
     message: Message
     payload: Payload
     phones: tuple[str, ...]
+    arm: str | None = None
+    until: datetime | None = None
+
+
+class Offer(NamedTuple):
+    """What a recipient would get of one message."""
+
+    message: Message
+    payload: Payload
+    arm: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +178,9 @@ class CampaignPlan:
     recipients_to_send: int
     digest: str
     refusals: tuple[str, ...]
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the first of the deferred recipients is due, in UTC; None if there are none."""
+        moments = (message.next_due for message in self.messages)
+        return min((moment for moment in moments if moment is not None), default=None)

@@ -9,36 +9,31 @@ its recipients are there: personal texts never wait for the end of the file.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, Recipient, iterate_audience, read_excluded
 from runner.campaign.include import include_folder
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, Campaign, CsvRecipients
-from runner.campaign.payload import MessageRenderer, Payload
 from runner.campaign.row_problems import RowReporter
-from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.campaign.template import TextCompiler
 from runner.errors import PlanChangedError
-from runner.plan.model import CampaignPlan, Disposition, MessagePlan, PlannedLaunch, PlanOptions
+from runner.plan.assigner import Assigner
+from runner.plan.assignment import Assignment, count_planned
+from runner.plan.grouping import LaunchSizes, group_of
+from runner.plan.limits import find_refusals
+from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
+from runner.plan.tally import MessageTally
+from runner.plan.track import Track, compile_tracks
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.campaign.model import Message
+    from runner.campaign.payload import Payload
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
-
-
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """What a recipient gets of one message: `payload` is there if it is to be sent now."""
-
-    message: int
-    disposition: Disposition
-    payload: Payload | None = None
+    from runner.plan.circumstances import Circumstances
 
 
 class Planner:
@@ -50,22 +45,34 @@ class Planner:
         known: what is known of its deliveries.
         key: the key of the known fingerprints; None when nothing is known.
         options: what the user asks for.
+        circumstances: what else there is to know; None to go by the files and the record alone.
+
+    Attributes:
+        planned: the messages that the plan sends now, by phone as a number; only counted where a later
+            campaign of the same run has to know.
     """
 
     def __init__(
-        self, campaign: Campaign, target: str, known: Known, key: FingerprintKey | None, options: PlanOptions
+        self,
+        campaign: Campaign,
+        target: str,
+        known: Known,
+        key: FingerprintKey | None,
+        options: PlanOptions,
+        circumstances: Circumstances | None = None,
     ) -> None:
         self._campaign = campaign
         self._target = target
         self._known = known
         self._key = None if known.is_empty() else key
         self._options = options
-        self._renderers: list[MessageRenderer] = []
-        self._sizes: Counter[tuple[int, int]] = Counter()
-        self._excluded: frozenset[str] = frozenset()
+        self._circumstances = circumstances
+        self._tracks: list[Track] = []
+        self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
         limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
         self._per_send = min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
+        self.planned: dict[int, int] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
         """Pass over the audience and count.
@@ -78,34 +85,36 @@ class Planner:
         """
         before = problems.error_count
         # If some texts are no templates, the audience is checked with the others all the same.
-        self._renderers = list(self._compile(problems))
-        self._excluded = read_excluded(self._campaign, problems)
-        counts = [MessagePlan(renderer.message.id, renderer.message.tag) for renderer in self._renderers]
+        self._tracks = self._compile(problems)
+        self._sizes = [LaunchSizes() for _ in self._tracks]
+        self.planned = {}
+        assigner = self._make_assigner(problems)
+        tallies = [MessageTally(track) for track in self._tracks]
         digest = hashlib.blake2b(digest_size=16)
-        tally = AudienceTally()
+        audience = AudienceTally()
         people = 0
-        for recipient, assignments in self._iterate_assignments(problems, tally):
-            people += any(assignment.payload for assignment in assignments)
+        for recipient, assignments in self._iterate_assignments(assigner, problems, audience):
+            gets_something = False
             for assignment in assignments:
-                _count(counts[assignment.message], assignment)
-                if assignment.payload is not None:
-                    digest.update(
-                        f"{assignment.message} {assignment.payload.digest} {recipient.phone}\n".encode()
-                    )
-                    self._sizes[_group_of(assignment.message, assignment.payload)] += 1
+                index, payload = assignment.message, assignment.payload
+                tallies[index].add(assignment)
+                if payload is not None:
+                    gets_something = True
+                    digest.update(f"{index} {payload.digest} {recipient.phone}\n".encode())
+                    self._sizes[index].add(group_of(payload, assignment.arm, assignment.until))
+            people += gets_something
+            if gets_something and self._options.counts_people:
+                count_planned(self.planned, recipient, assignments)
         if problems.error_count > before:
             return None
-        self._add_up(counts, tally)
-        if not tally.rows:
+        if not audience.rows:
             problems.add(_empty_audience(self._campaign))
-        return CampaignPlan(
-            self._campaign,
-            self._target,
-            tuple(counts),
-            people,
-            digest.hexdigest(),
-            tuple(self._find_refusals(counts, people)),
+        plans = tuple(
+            tally.add_up(audience, sizes.count_launches(self._per_send))
+            for tally, sizes in zip(tallies, self._sizes, strict=True)
         )
+        refusals = tuple(find_refusals(self._campaign.limits, plans, people))
+        return CampaignPlan(self._campaign, self._target, plans, people, digest.hexdigest(), refusals)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
@@ -121,24 +130,26 @@ class Planner:
                 f"the files of {self._campaign.name} have changed while it was planned",
                 hint="run the same command again",
             )
-        waiting: dict[tuple[int, str], tuple[Payload, list[str]]] = {}
-        left = self._sizes.copy()
+        waiting: dict[tuple[int, int, str], tuple[Assignment, Payload, list[str]]] = {}
+        remaining = [sizes.start_taking() for sizes in self._sizes]
         problems = Problems()
-        for recipient, assignments in self._iterate_assignments(problems, AudienceTally()):
+        assigner = self._make_assigner(Problems())
+        for recipient, assignments in self._iterate_assignments(assigner, problems, AudienceTally()):
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None:
                     continue
-                group = _group_of(assignment.message, payload)
-                if problems.error_count or not left[group]:
+                index, group = assignment.message, group_of(payload, assignment.arm, assignment.until)
+                left = remaining[index].take(group)
+                if problems.error_count or left is None:
                     raise self._changed_under_way()
-                left[group] -= 1
-                phones = waiting.setdefault((assignment.message, payload.digest), (payload, []))[1]
+                alike = (index, group, payload.digest)
+                phones = waiting.setdefault(alike, (assignment, payload, []))[2]
                 phones.append(recipient.phone)
-                if len(phones) == self._per_send or not left[group]:
-                    del waiting[assignment.message, payload.digest]
-                    yield self._launch(assignment.message, payload, phones)
-        if problems.error_count or +left:
+                if len(phones) == self._per_send or not left:
+                    del waiting[alike]
+                    yield self._launch(assignment, payload, phones)
+        if problems.error_count or not all(tally.is_empty() for tally in remaining):
             raise self._changed_under_way()
 
     def _changed_under_way(self) -> PlanChangedError:
@@ -147,104 +158,63 @@ class Planner:
             hint="what was sent is recorded; run the same command again to send the rest",
         )
 
-    def find_payloads(self, phones: set[str]) -> dict[str, list[tuple[Message, Payload]]]:
+    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
         """Pass over the audience and return what some recipients lack, by phone.
 
-        `--limit` and `--only` are no matter here: they say what is sent now, not what is sent at all.
+        What is not sent now, for whatever reason, makes no difference: this says what may have been sent.
 
         Args:
             phones: E.164; those that lack nothing are left out.
         """
         whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
-        return whole._collect_payloads(phones)
+        return whole._collect_offers(phones)
 
-    def _collect_payloads(self, phones: set[str]) -> dict[str, list[tuple[Message, Payload]]]:
-        self._renderers = list(self._compile(Problems()))
-        self._excluded = read_excluded(self._campaign, Problems())
-        found: dict[str, list[tuple[Message, Payload]]] = {}
-        for recipient, assignments in self._iterate_assignments(Problems(), AudienceTally()):
-            if recipient.phone in phones:
-                found[recipient.phone] = [
-                    (self._renderers[assignment.message].message, assignment.payload)
-                    for assignment in assignments
-                    if assignment.payload is not None
-                ]
-        return found
+    def _collect_offers(self, phones: set[str]) -> dict[str, list[Offer]]:
+        self._tracks = self._compile(Problems())
+        assigner = self._make_assigner(Problems())
+        names = self._names()
+        return {
+            recipient.phone: [Offer(*offer) for offer in assigner.offer(recipient)]
+            for recipient in iterate_audience(self._campaign, names, Problems(), AudienceTally())
+            if recipient.phone in phones
+        }
 
-    def _launch(self, message: int, payload: Payload, phones: list[str]) -> PlannedLaunch:
-        return PlannedLaunch(self._renderers[message].message, payload, tuple(phones))
+    def _launch(self, assignment: Assignment, payload: Payload, phones: list[str]) -> PlannedLaunch:
+        renderer = self._tracks[assignment.message].renderers[assignment.arm]
+        return PlannedLaunch(renderer.message, payload, tuple(phones), assignment.arm, assignment.until)
 
-    def _compile(self, problems: Problems) -> Iterator[MessageRenderer]:
+    def _compile(self, problems: Problems) -> list[Track]:
         compiler = TextCompiler(include_folder(self._campaign))
-        for message in self._campaign.messages:
-            try:
-                renderer = MessageRenderer(message, compiler)
-            except TemplateProblemError as error:
-                problems.extend(error.diagnostics)
-            else:
-                if self._options.only in (None, message.id):
-                    yield renderer
+        tracks = compile_tracks(self._campaign, compiler, problems)
+        return [track for track in tracks if self._options.only in (None, track.message.id)]
+
+    def _make_assigner(self, problems: Problems) -> Assigner:
+        return Assigner(
+            self._campaign,
+            self._tracks,
+            read_excluded(self._campaign, problems),
+            self._known,
+            self._key,
+            self._circumstances,
+            ignore_time=self._options.ignore_time,
+        )
+
+    def _names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(track.names for track in self._tracks))
 
     def _iterate_assignments(
-        self, problems: Problems, tally: AudienceTally
-    ) -> Iterator[tuple[Recipient, list[_Assignment]]]:
-        names = frozenset[str]().union(*(renderer.names for renderer in self._renderers))
+        self, assigner: Assigner, problems: Problems, tally: AudienceTally
+    ) -> Iterator[tuple[Recipient, list[Assignment]]]:
         reporter = RowReporter(self._campaign, problems)
         people = 0
-        for recipient in iterate_audience(self._campaign, names, problems, tally):
-            if recipient.phone in self._excluded:
-                yield recipient, [_Assignment(index, "excluded") for index in range(len(self._renderers))]
-                continue
-            assignments = [self._assign(index, recipient, reporter) for index in range(len(self._renderers))]
-            if any(assignment.payload for assignment in assignments):
+        for recipient in iterate_audience(self._campaign, self._names(), problems, tally):
+            assignments = assigner.assign(recipient, reporter)
+            if self._options.limit is not None and any(a.counts for a in assignments):
                 if people == self._options.limit:
                     assignments = [_hold_back(assignment) for assignment in assignments]
                 else:
                     people += 1
             yield recipient, assignments
-
-    def _assign(self, index: int, recipient: Recipient, reporter: RowReporter) -> _Assignment:
-        renderer = self._renderers[index]
-        if self._key is not None:
-            fingerprint = self._key.fingerprint(self._campaign.name, recipient.phone)
-            if fingerprint in self._known.sent.get(renderer.message.id, ()):
-                return _Assignment(index, "already_sent")
-            if fingerprint in self._known.unresolved.get(renderer.message.id, ()):
-                return _Assignment(index, "unresolved")
-        try:
-            return _Assignment(index, "to_send", renderer.render(recipient.vars))
-        except MissingVariablesError as error:
-            reporter.report_missing(recipient, renderer.message, error)
-        except TemplateProblemError as error:
-            reporter.report_failure(error, recipient if renderer.names else None)
-        return _Assignment(index, "to_send")
-
-    def _add_up(self, counts: list[MessagePlan], tally: AudienceTally) -> None:
-        for index, (plan, renderer) in enumerate(zip(counts, self._renderers, strict=True)):
-            plan.rows, plan.duplicates = tally.rows, tally.duplicates
-            plan.launches = sum(
-                -(-size // self._per_send) for group, size in self._sizes.items() if group[0] == index
-            )
-            plan.renders_min = plan.to_send * renderer.renders_min
-            plan.renders_max = plan.to_send * renderer.renders_max
-
-    def _find_refusals(self, counts: list[MessagePlan], people: int) -> Iterator[str]:
-        limits = self._campaign.limits
-        if limits.recipients is not None and people > limits.recipients:
-            yield f"it would text {people:,} recipients, and limits.recipients is {limits.recipients:,}"
-        renders = sum(plan.renders_max for plan in counts)
-        if limits.renders is not None and renders > limits.renders:
-            yield f"it could cost {renders:,} renders, and limits.renders is {limits.renders:,}"
-
-
-def _count(plan: MessagePlan, assignment: _Assignment) -> None:
-    plan.recipients += 1
-    setattr(plan, assignment.disposition, getattr(plan, assignment.disposition) + 1)
-    payload = assignment.payload
-    if payload is not None:
-        plan.segments += payload.segments
-        if payload.costly is not None:
-            plan.costly_characters[payload.costly] = plan.costly_characters.get(payload.costly, 0) + 1
 
 
 def _empty_audience(campaign: Campaign) -> Diagnostic:
@@ -253,13 +223,8 @@ def _empty_audience(campaign: Campaign) -> Diagnostic:
     return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
 
 
-def _hold_back(assignment: _Assignment) -> _Assignment:
-    return _Assignment(assignment.message, "over_limit") if assignment.payload else assignment
-
-
-def _group_of(message: int, payload: Payload) -> tuple[int, int]:
-    # 64 bits of the digest: a collision would only let two launches wait for each other.
-    return message, int(payload.digest[:16], 16)
+def _hold_back(assignment: Assignment) -> Assignment:
+    return Assignment(assignment.message, "over_limit") if assignment.counts else assignment
 
 
 def _stamp_files(campaign: Campaign) -> tuple[tuple[int, int] | None, ...]:

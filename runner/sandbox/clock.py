@@ -9,9 +9,11 @@ from uuid import uuid4
 
 from runner.sandbox.durations import format_duration
 from runner.sandbox.errors import SandboxError
+from runner.sandbox.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from runner.sandbox.store import Store
 
@@ -30,6 +32,19 @@ SELECT max(at) FROM (
 def read_clock() -> datetime:
     """Give the present moment of this machine, in UTC."""
     return datetime.now(UTC)
+
+
+def read_offset(path: Path) -> timedelta:
+    """Tell how far the clock of a service's database is ahead of the machine's.
+
+    Raises:
+        SandboxError: the file is none.
+    """
+    store = open_store(path)
+    try:
+        return Clock(store).offset()
+    finally:
+        store.close()
 
 
 class Clock:

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 _LONGEST = timedelta(days=36_525)
+_TOO_MUCH_S = _LONGEST.total_seconds() * 2  # still a length of time that can be written
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|[smhdw])", re.ASCII)
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
@@ -27,7 +28,8 @@ def parse_duration(written: str) -> timedelta:
         raise ValueError(f"{written!r} is no length of time: write it as in 90s, 1h30m, 2d or 1w")
     total = timedelta()
     for number, unit in _PART.findall(text):
-        total += timedelta(**{_UNITS[unit]: float(number)})
+        part = float(number) * timedelta(**{_UNITS[unit]: 1}).total_seconds()
+        total += timedelta(seconds=min(part, _TOO_MUCH_S))
         if total > _LONGEST:
             raise TooLongError(f"{written!r} is longer than 100 years")
     return total

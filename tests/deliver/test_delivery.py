@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import closing
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Deliver = Callable[..., Delivery]
 
 AT = "2026-11-20T12:00:00.000000Z"
+MOMENT = datetime.fromisoformat(AT)
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
 
 
@@ -82,7 +84,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
                 key=KEY,
                 send=send,
                 stop=stop,
-                now=lambda: AT,
+                now=lambda: MOMENT,
                 **settings,
             )
 

@@ -45,7 +45,7 @@ def make_candidate(
     stat = StatRecord(
         project_launch_guid=guid,
         project_launch_start=start,
-        **{f"num_{name}": value for name, value in counts.items()},
+        **{f"num_{name}": value for name, value in counts.items()},  # type: ignore[arg-type]
         project_tag=tag,
         project_definition=TEXT if definition is None else definition,
         recipients=tuple(recipients),

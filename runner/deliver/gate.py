@@ -1,0 +1,101 @@
+"""Takes out of launches, at the last moment, whoever may no longer be texted.
+
+A plan is as old as the run: meanwhile people opt out, and other campaigns text them. This looks again, in the
+transaction that records the intents, so that nothing can come between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from runner.ledger.database import exclude_others
+from runner.ledger.frequency import read_recent
+from runner.ledger.moment import format_moment
+from runner.ledger.recheck import find_suppressed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from runner.campaign.model import FrequencyCap
+    from runner.ledger.target_key import LedgerConnection
+    from runner.plan.model import PlannedLaunch
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Lets launches pass, less those who may no longer be texted.
+
+    Attributes:
+        target: the target's name.
+        state_key: the user's secret; None if there is none.
+        cap: the campaign's frequency cap; None if it has none.
+    """
+
+    target: str
+    state_key: str | None = field(repr=False)
+    cap: FrequencyCap | None
+
+    def admit(
+        self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
+    ) -> Admission:
+        """Return what may be sent of some launches.
+
+        Args:
+            connection: records their intents after this, in the same transaction.
+            launches: the launches.
+            now: any aware time.
+
+        Raises:
+            LedgerError: a key that the ledger was written with is not at hand.
+        """
+        phones = [phone for launch in launches for phone in launch.phones]
+        barred = find_suppressed(connection, self.target, self.state_key, phones)
+        admission = Admission(opted_out=sum(phone in barred for phone in phones))
+        left = self._count_left(connection, phones, now)
+        for launch in launches:
+            kept = []
+            for phone in launch.phones:
+                if phone in barred:
+                    continue
+                if left is not None and left[phone] <= 0:
+                    admission.capped += 1
+                    continue
+                if left is not None:
+                    left[phone] -= 1
+                kept.append(phone)
+            if len(kept) == len(launch.phones):
+                admission.launches.append(launch)
+            elif kept:
+                admission.launches.append(replace(launch, phones=tuple(kept)))
+        return admission
+
+    def _count_left(
+        self, connection: LedgerConnection, phones: Iterable[str], now: datetime
+    ) -> Counter[str] | None:
+        """Return how many messages people may still get; None without a cap."""
+        if self.cap is None:
+            return None
+        # Another run may be counting at this moment: one of the two has to be first.
+        exclude_others(connection)
+        wanted = set(phones)
+        since = format_moment(now - self.cap.within)
+        recent = read_recent(connection, self.target, self.state_key, since, wanted)
+        return Counter({phone: self.cap.messages - recent.count(phone) for phone in wanted})
+
+
+@dataclass(slots=True)
+class Admission:
+    """What may be sent, and who was taken out.
+
+    Attributes:
+        launches: those with somebody left in them.
+        opted_out: recipients who have opted out, or may have, since the plan was made.
+        capped: recipients who have reached the frequency cap since.
+    """
+
+    launches: list[PlannedLaunch] = field(default_factory=list)
+    opted_out: int = 0
+    capped: int = 0

@@ -1,0 +1,291 @@
+"""Decides what each recipient gets of each message: now, later, or not, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from runner.campaign.template import MissingVariablesError, TemplateProblemError
+from runner.campaign.variants import Draw
+from runner.plan.assignment import Assignment
+from runner.timing.decision import Defer, SendNow, Timekeeper
+from runner.timing.zone import find_zones
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from runner.campaign.audience import Recipient
+    from runner.campaign.model import Campaign, FrequencyCap, Message
+    from runner.campaign.payload import MessageRenderer, Payload
+    from runner.campaign.row_problems import RowReporter
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import Known
+    from runner.plan.circumstances import Circumstances
+    from runner.plan.model import Disposition
+    from runner.plan.track import Track
+
+_WAITING = "the `wait` of the follow-up is not over"
+_STALE = "whether they have answered was last read before the `wait` was over: run `runner reconcile` first"
+_UTC = "UTC"
+
+
+class _Ready(NamedTuple):
+    """From when on a recipient may get a message; None: at once. Whether that rests on an old reading."""
+
+    earliest: datetime | None = None
+    is_stale: bool = False
+
+
+_AT_ONCE = _Ready()
+
+
+class Assigner:
+    """Assigns messages to recipients, one recipient after the other.
+
+    Args:
+        campaign: the campaign.
+        tracks: its messages.
+        excluded: E.164 of those who never get anything.
+        known: what is known of its deliveries.
+        key: the key of the known fingerprints; None when nothing is known.
+        circumstances: what else there is to know; None to go by the files and the record alone.
+        ignore_time: take every moment for the right one.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        tracks: list[Track],
+        excluded: frozenset[str],
+        known: Known,
+        key: FingerprintKey | None,
+        circumstances: Circumstances | None,
+        *,
+        ignore_time: bool,
+    ) -> None:
+        self._campaign = campaign
+        self._tracks = tracks
+        self._excluded = excluded
+        self._known = known
+        self._key = key
+        self._circumstances = circumstances
+        self._draw = Draw(campaign.variants) if campaign.variants is not None else None
+        self._must_consent = campaign.policy.consent == "required"
+        self._is_timed = circumstances is not None and not ignore_time
+        self._timekeepers = self._make_timekeepers()
+        self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
+        self._cap: FrequencyCap | None = campaign.policy.frequency_cap if circumstances is not None else None
+        self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
+
+    def _sends_to_all(self) -> bool:
+        """Return whether nothing has to be asked about a person but whether they are excluded."""
+        circumstances = self._circumstances
+        return (
+            self._key is None
+            and self._draw is None
+            and self._cap is None
+            and not self._must_consent
+            and not self._timekeepers
+            and (circumstances is None or circumstances.suppressions is None)
+        )
+
+    def _make_timekeepers(self) -> dict[str, Timekeeper]:
+        campaign, circumstances = self._campaign, self._circumstances
+        if circumstances is None or not self._is_timed:
+            return {}
+        is_free = campaign.schedule.is_always_open() and circumstances.law is None
+        if is_free and not any(message.after for message in campaign.messages):
+            return {}
+        return {
+            renderer.message.method: Timekeeper(
+                campaign.schedule,
+                timezone_unknown=campaign.policy.timezone_unknown,
+                law=circumstances.law,
+                method=renderer.message.method,
+            )
+            for track in self._tracks
+            for renderer in track.renderers.values()
+        }
+
+    def assign(self, recipient: Recipient, reporter: RowReporter) -> list[Assignment]:
+        """Return what a recipient gets of every message, in the order of the messages.
+
+        Args:
+            recipient: one of the audience.
+            reporter: receives what is wrong with the recipient's row.
+        """
+        phone = recipient.phone
+        if phone in self._excluded:
+            return [Assignment(index, "excluded") for index in range(len(self._tracks))]
+        if self._is_plain:
+            return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
+        fingerprint = self._key.fingerprint(self._campaign.name, phone) if self._key is not None else None
+        barred = self._find_bar(recipient)
+        found = [
+            self._find_record(index, track, fingerprint)
+            or (
+                Assignment(index, barred)
+                if barred is not None
+                else self._assign(index, track, recipient, fingerprint, reporter)
+            )
+            for index, track in enumerate(self._tracks)
+        ]
+        return found if self._cap is None else self._keep_cap(found, phone, self._cap)
+
+    def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
+        """Yield what a recipient would get of every message that they are not known to have, with its arm.
+
+        That it may not be the time, or that they may not be texted any more, makes no difference.
+        """
+        fingerprint = (
+            self._key.fingerprint(self._campaign.name, recipient.phone) if self._key is not None else None
+        )
+        for index, track in enumerate(self._tracks):
+            if self._find_record(index, track, fingerprint) is None:
+                arm, renderer = self._choose_renderer(track, recipient.phone)
+                try:
+                    yield renderer.message, renderer.render(recipient.vars), arm
+                except (MissingVariablesError, TemplateProblemError):
+                    continue
+
+    def _find_record(self, index: int, track: Track, fingerprint: str | None) -> Assignment | None:
+        if fingerprint is None:
+            return None
+        if fingerprint in self._known.forgotten:
+            # First: nothing may tell any more that they were texted.
+            return Assignment(index, "opted_out")
+        if fingerprint in self._known.sent.get(track.message.id, ()):
+            return Assignment(index, "already_sent")
+        if fingerprint in self._known.unresolved.get(track.message.id, ()):
+            return Assignment(index, "unresolved")
+        return None
+
+    def _find_bar(self, recipient: Recipient) -> Disposition | None:
+        """Return what keeps a recipient from every message."""
+        if self._circumstances is not None and self._circumstances.suppressions is not None:
+            suppressed = self._circumstances.suppressions.find(recipient.phone)
+            if suppressed is not None:
+                return "opted_out" if suppressed == "confirmed" else "opt_out_doubtful"
+        if self._draw is not None and self._draw.is_held_out(recipient.phone):
+            return "held_out"
+        if self._must_consent and not recipient.has_consent:
+            return "no_consent"
+        return None
+
+    def _assign(
+        self, index: int, track: Track, recipient: Recipient, fingerprint: str | None, reporter: RowReporter
+    ) -> Assignment:
+        ready = self._find_ready(track.message, fingerprint)
+        arm, renderer = self._choose_renderer(track, recipient.phone)
+        # Whoever waits is looked at, too: what is wrong with a follow-up is said before the first message.
+        rendered = self._render(index, arm, renderer, recipient, reporter)
+        largest = rendered.payload.largest if rendered.payload is not None else 0
+        if isinstance(ready, str):
+            return Assignment(index, ready, largest=largest if ready == "awaiting" else 0)
+        timed = self._find_time(index, renderer.message, recipient, ready.earliest)
+        if isinstance(timed, Assignment):
+            return timed._replace(largest=largest if timed.disposition == "deferred" else 0)
+        return rendered._replace(until=timed, reasons=(_STALE,) if ready.is_stale else ())
+
+    def _render(
+        self,
+        index: int,
+        arm: str | None,
+        renderer: MessageRenderer,
+        recipient: Recipient,
+        reporter: RowReporter,
+    ) -> Assignment:
+        try:
+            return Assignment(index, "to_send", renderer.render(recipient.vars), arm)
+        except MissingVariablesError as error:
+            reporter.report_missing(recipient, renderer.message, error)
+        except TemplateProblemError as error:
+            reporter.report_failure(error, recipient if renderer.names else None)
+        return Assignment(index, "to_send")
+
+    def _choose_renderer(self, track: Track, phone: str) -> tuple[str | None, MessageRenderer]:
+        if self._draw is None or not track.has_arms:
+            return None, track.renderers[None]
+        arm = self._draw.choose_arm(phone)
+        if arm is None:
+            raise ValueError("an experiment whose arms have no weight")
+        return arm.id, track.renderers[arm.id]
+
+    def _find_ready(
+        self, message: Message, fingerprint: str | None
+    ) -> _Ready | Literal["awaiting", "not_qualified"]:
+        """Return from when on a recipient may get a message, or why they don't."""
+        if message.after is None or not self._is_timed or self._circumstances is None:
+            return _AT_ONCE
+        earlier = self._circumstances.earlier.get(message.after.message)
+        launch = earlier.launches.get(fingerprint) if earlier and fingerprint else None
+        if earlier is None or launch is None:
+            return "awaiting"
+        earliest = launch.sent_at + message.after.wait
+        if message.to == "everyone":
+            return _Ready(earliest)
+        if launch.reconciled_at is None:
+            return "awaiting"
+        if (fingerprint in earlier.answered) != (message.to == "answered"):
+            return "not_qualified"
+        return _Ready(earliest, is_stale=message.to == "unanswered" and launch.reconciled_at < earliest)
+
+    def _find_time(
+        self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
+    ) -> Assignment | datetime | None:
+        """Return until when a recipient may get a message now, None for ever; or why not now."""
+        timekeeper = self._timekeepers.get(message.method)
+        if timekeeper is None or self._circumstances is None:
+            return None
+        if self._circumstances.planned_at is not None:
+            before = self._decide(index, timekeeper, recipient, earliest, self._circumstances.planned_at)
+            if isinstance(before, Assignment):
+                return before
+            now = self._decide(index, timekeeper, recipient, earliest, self._circumstances.now)
+            return now._replace(was_due=True) if isinstance(now, Assignment) else now
+        return self._decide(index, timekeeper, recipient, earliest, self._circumstances.now)
+
+    def _decide(
+        self,
+        index: int,
+        timekeeper: Timekeeper,
+        recipient: Recipient,
+        earliest: datetime | None,
+        now: datetime,
+    ) -> Assignment | datetime:
+        moment = now if earliest is None else max(now, earliest)
+        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment)
+        waits = (_WAITING,) if moment > now else ()
+        if isinstance(decision, SendNow):
+            if not waits:
+                return decision.until
+            zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
+            due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
+            return Assignment(index, "deferred", due=due, reasons=waits)
+        if isinstance(decision, Defer):
+            reasons = (*waits, *dict.fromkeys(reason.rule for reason in decision.reasons))
+            return Assignment(index, "deferred", due=decision.due, reasons=reasons)
+        disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
+        return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
+
+    def _keep_cap(self, found: list[Assignment], phone: str, cap: FrequencyCap) -> list[Assignment]:
+        """Hold back what would be a message too many; those that come first in the campaign go first."""
+        if not any(assignment.counts for assignment in found):
+            return found
+        count = self._count_recent(phone)
+        kept = []
+        for assignment in found:
+            if not assignment.counts:
+                kept.append(assignment)
+            elif count >= cap.messages:
+                kept.append(Assignment(assignment.message, "capped"))
+            else:
+                kept.append(assignment)
+                count += 1
+        return kept
+
+    def _count_recent(self, phone: str) -> int:
+        if self._circumstances is None:
+            return 0
+        recent, planned = self._circumstances.recent, self._circumstances.planned
+        return (recent.count(phone) if recent is not None else 0) + planned.get(int(phone[1:]), 0)
