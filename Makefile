@@ -28,7 +28,9 @@ fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minut
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
 		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
 
-bench: $(VENV)/.installed-bench ## measure sending and the sandbox, as ratios (wrk and gcc are used where they are installed)
+bench: $(VENV)/.installed-bench ## measure planning, sending and the sandbox, as ratios (wrk and gcc are used where they are installed)
+	@$(BIN)/python -m tests.benchmarks.loading
+	@$(BIN)/python -m tests.benchmarks.audience
 	@$(BIN)/python -m tests.benchmarks.delivery
 	@$(BIN)/python -m tests.benchmarks.cost
 	@$(BIN)/python -m tests.benchmarks.sandbox

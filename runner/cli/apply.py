@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.approval import approve_sending
 from runner.cli.campaign_run import CampaignRun, RunOptions
-from runner.cli.consent import require_consent
+from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import count_words, print_json, warn
 from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
@@ -20,6 +21,7 @@ from runner.cli.signals import interrupt_run
 from runner.cli.trial import send_trial
 from runner.cli.workspace import Workspace
 from runner.deliver.run import ENDED
+from runner.deliver.summary import TOO_LATE
 from runner.errors import LimitError, UsageError
 from runner.plan.model import PlanOptions
 
@@ -104,14 +106,16 @@ def command(
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
     settings = RunOptions(concurrency, settle_window, lock_timeout, scope.quiet, scope.verbose)
     with workspace.open_ledger() as opened, DeliveryRun(workspace, opened, settings) as run:
-        planned = plan_campaigns(workspace, scope, options, run.enter)
+        reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
+        planned = plan_campaigns(workspace, scope, options, run.enter, reader)
         planned = run.check(planned, options)
         if saved:
             saved.require_unchanged(planned)
+            planned = run.bring_forward(planned, options)
         _refuse_beyond_limits(planned)
         if count_to_send(planned):
             question = f"{summary_line(planned)} Send?"
-            require_consent(question, is_approved=auto_approve or saved is not None)
+            approve_sending(question, is_approved=auto_approve or saved is not None)
         runs = run.deliver(planned)
     return _report(runs, format_, is_interrupted=run.stop.is_set())
 
@@ -158,7 +162,7 @@ def _warn_of_failures(run: CampaignRun) -> None:
     elif final is not None:
         warn(f"{name}: the run was ended, every further send would fail too: {final.detail}")
     details = {launch.detail for launch in summary.launches if launch.outcome != "sent"}
-    said = {None, ENDED, final and final.detail}
+    said = {None, ENDED, TOO_LATE, final and final.detail}
     for detail in sorted(filter(None, details - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
@@ -168,7 +172,7 @@ def _exit_code(runs: Sequence[CampaignRun]) -> int:
         return UNKNOWN_OUTCOMES
     if any(run.summary.final_reply for run in runs):
         return 1
-    if any(run.summary.count("rejected") or run.summary.count("not_sent") for run in runs):
+    if any(run.summary.has_failures for run in runs):
         return PARTLY_DONE if any(run.summary.count("sent") for run in runs) else 1
     return 0
 
@@ -184,6 +188,9 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "adopted": run.adopted,
         "unresolved": run.unresolved,
         "not_tried": run.not_tried,
+        "deferred": run.deferred,
+        "opted_out": summary.opted_out,
+        "capped": summary.capped,
         "recipients_sent": summary.recipients_sent,
         "launches": [
             {
@@ -204,6 +211,12 @@ def _sentence(run: CampaignRun) -> str:
     held = f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
     left = count_words(run.not_tried, "recipient")
     untried = [f"{left} not tried"] if run.not_tried else []
+    for count, why in (
+        (run.deferred, "deferred"),
+        (summary.opted_out, "opted out meanwhile"),
+        (summary.capped, "at the frequency cap meanwhile"),
+    ):
+        untried += [f"{count_words(count, 'recipient')} {why}"] if count else []
     if not summary.launches:
         return f"{name}: {', '.join(['nothing sent', *untried])}.{held}"
     texted = count_words(summary.recipients_sent, "recipient")

@@ -53,4 +53,12 @@ class CampaignRun:
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
         planned = sum(message.to_send for message in self.planned.plan.messages)
-        return planned - sum(launch.recipients for launch in self.summary.launches)
+        tried = sum(launch.recipients for launch in self.summary.launches)
+        summary = self.summary
+        return planned - tried - summary.deferred - summary.opted_out - summary.capped
+
+    @property
+    def deferred(self) -> int:
+        """Deliveries that wait for their time: by the plan, and because their hours ended during the run."""
+        by_plan = sum(message.deferred for message in self.planned.plan.messages)
+        return by_plan + self.summary.deferred + self.summary.recipients_too_late

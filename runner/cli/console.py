@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 FORMAT_VERSION = "1.0"
 _WIDE = 200
 _LINE_EVERY_S = 5.0
+_NARROWEST = 20
+"""Characters that a column must keep to be read in one piece."""
+_GAP = "  "
+_UNBOUNDED = 10_000
 
 
 class Progress(Protocol):
@@ -96,7 +100,11 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> None:
-    """Write a table to standard output, numbers to the right, with thousands separators."""
+    """Write a table to standard output, numbers to the right, with thousands separators.
+
+    On a terminal too narrow for it, each row is written as a block of `name: value`. A table of which one
+    column alone is too wide stays one: that column folds.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -106,9 +114,29 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> N
     numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
     for name, is_number in zip(header, numeric, strict=True):
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else _plain(cell) for cell in row))
-    console.print(table)
+    shown = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+    for cells in shown:
+        table.add_row(*map(_plain, cells))
+    excess = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum - console.width
+    widest = max((len(cell) for cells in (header, *shown) for cell in cells), default=0)
+    if sys.stdout.isatty() and excess > 0 and widest - excess < _NARROWEST:
+        for cells in shown:
+            click.echo("\n".join(_write_block(header, cells, console.width)))
+    else:
+        console.print(table)
+
+
+def _write_block(header: Sequence[str], cells: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a row as lines of `name: value`, as many in a line as it holds; all but the first indented."""
+    line = ""
+    for name, cell in zip(header, cells, strict=True):
+        pair = f"{name}: {cell}"
+        if line and len(line) + len(_GAP) + len(pair) > width:
+            yield line
+            line = _GAP + pair
+        else:
+            line += (_GAP if line else "") + pair
+    yield line
 
 
 def _plain(text: str) -> str:

@@ -7,16 +7,18 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
 from runner.cli.campaign_run import CampaignRun, RunOptions
+from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import Progress, count_words, note, show_progress, warn
 from runner.cli.inquiry import Inquiry
 from runner.cli.planning import Planned, plan_campaign
 from runner.cli.signals import interrupt_run, stop_on_signals
-from runner.cli.workspace import utc_now
 from runner.deliver.diagnosis import diagnose_refusal
+from runner.deliver.gate import Gate
 from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery
 from runner.deliver.settle import SettleSummary
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from runner.ledger.lock import CampaignLock
     from runner.ledger.model import LaunchState
     from runner.ledger.record import Record
+    from runner.plan.circumstances import Circumstances
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
     from runner.service.target import Target
@@ -160,7 +163,28 @@ class DeliveryRun:
             has_waited = True
 
     def _plan_again(self, item: Planned, options: PlanOptions) -> Planned:
-        again = plan_campaign(self._workspace, item.campaign, self._enter(item.campaign), options, Problems())
+        planned = item.circumstances.planned
+        reader = CircumstanceReader(self._workspace, self._ledger, item.circumstances.now)
+        reader.note_records([(item.campaign, item.record)])
+        return self._make_plan(item, options, reader.read(item.campaign, planned))
+
+    def bring_forward(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
+        """Return saved plans as of now: what is sent was to be sent then, and may be sent now.
+
+        Raises:
+            PlanChangedError: a campaign's files have changed meanwhile.
+        """
+        now = self._workspace.now()
+        return [
+            self._make_plan(
+                item, options, replace(item.circumstances, now=now, planned_at=item.circumstances.now)
+            )
+            for item in planned
+        ]
+
+    def _make_plan(self, item: Planned, options: PlanOptions, circumstances: Circumstances) -> Planned:
+        record = self._enter(item.campaign)
+        again = plan_campaign(self._workspace, item.campaign, record, options, circumstances, Problems())
         if again is None:
             raise PlanChangedError(
                 f"the files of {item.campaign.name} have changed while it was planned",
@@ -248,10 +272,15 @@ class DeliveryRun:
                 pace=self._pace,
                 stop=self.stop,
                 concurrency=target.concurrency,
-                now=utc_now,
+                now=self._workspace.now,
                 observer=_Observer(progress, verbose=self._options.verbose),
                 lock=self._locks[campaign.name],
                 summary=summary,
+                gate=Gate(
+                    self._workspace.target.name,
+                    self._workspace.target.state_key,
+                    campaign.policy.frequency_cap,
+                ),
             )
             delivery.run(launches)
         return delivery.unclear

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from runner.source.diagnostic import Diagnostic, Problems
 
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+"""GitHub's words for severities in a workflow command."""
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
@@ -48,8 +51,7 @@ def human_lines(problems: Problems) -> list[str]:
     said: tuple[Path, str, str | None] | None = None
     for diagnostic in problems:
         place = f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}"
-        colour = "red" if diagnostic.severity == "error" else "yellow"
-        label = click.style(diagnostic.severity, fg=colour, bold=True)
+        label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
         lines.append(f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]")
         advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
         # One problem in many rows has one remedy, said once.
@@ -65,12 +67,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
+def _count_found(problems: Problems) -> str:
+    counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
+    return ", ".join(counts + ([count_words(problems.note_count, "note")] if problems.note_count else []))
+
+
 def _write_human(problems: Problems, files: int) -> None:
     for line in human_lines(problems):
         click.echo(line)
-    found = f"{count_words(problems.error_count, 'error')}, {count_words(problems.warning_count, 'warning')}"
     verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
-    click.echo(f"{verdict}: {count_words(files, 'campaign')}, {found}.")
+    click.echo(f"{verdict}: {count_words(files, 'campaign')}, {_count_found(problems)}.")
 
 
 def _write_json(problems: Problems, _files: int) -> None:
@@ -79,6 +85,7 @@ def _write_json(problems: Problems, _files: int) -> None:
             "valid": not problems.error_count,
             "error_count": problems.error_count,
             "warning_count": problems.warning_count,
+            "note_count": problems.note_count,
             "diagnostics": [diagnostic_json(diagnostic) for diagnostic in problems],
             "omitted": [
                 {"code": code, "file": show_path(file), "count": count}
@@ -103,8 +110,7 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 def _markdown(problems: Problems, files: int) -> str:
     verdict = "Invalid" if problems.error_count else "Valid"
-    found = f"{count_words(problems.error_count, 'error')}, {count_words(problems.warning_count, 'warning')}"
-    text = f"## {verdict}: {count_words(files, 'campaign')}, {found}\n"
+    text = f"## {verdict}: {count_words(files, 'campaign')}, {_count_found(problems)}\n"
     rows = [
         (
             d.severity,
@@ -141,7 +147,7 @@ def annotation(diagnostic: Diagnostic) -> str:
     }
     written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
     message = diagnostic.message + (f"\n{diagnostic.hint}" if diagnostic.hint else "")
-    return f"::{diagnostic.severity} {written}::{_escape_data(message)}"
+    return f"::{_LEVELS[diagnostic.severity]} {written}::{_escape_data(message)}"
 
 
 def append_summary(markdown: str) -> None:

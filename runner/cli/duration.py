@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.service.target import parse_duration
+from runner.source.duration import parse_duration
 
 if TYPE_CHECKING:
     from click import Context, Parameter
@@ -22,7 +22,7 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return parse_duration(str(value))
+            return parse_duration(str(value)).total_seconds()
         except ValueError:
             self.fail(f"{value!r} is no duration: write for example 500ms, 10s or 2m", param, ctx)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from runner.cli.console import count_words, note, warn
 from runner.cli.signals import interrupt_run, stop_on_signals
-from runner.cli.workspace import utc_now
 from runner.deliver.preflight import Preflight, PreflightSummary, describe_foreign
 from runner.deliver.settle import Settler, SettleSummary
 from runner.deliver.subject import Subject
@@ -83,8 +82,9 @@ class Inquiry:
             ServiceError: the service cannot be asked.
         """
         preflight = Preflight(self._describe(item.campaign, item.record))
-        sending = [message.tag for message in item.plan.messages if message.to_send]
-        found = preflight.check(item.planner, sending)
+        # All of them: what is adopted of one message may make a follow-up due that was sent, too.
+        tags = [tag for message in item.campaign.messages for tag in item.campaign.list_tags(message.id)]
+        found = preflight.check(item.planner, tags)
         if not self._said.issuperset(found.foreign):
             self._said.update(found.foreign)
             warn(describe_foreign(item.campaign.name, found))
@@ -99,7 +99,7 @@ class Inquiry:
         Raises:
             InterruptedRunError: the run was told to stop meanwhile.
         """
-        if not found.is_recent(datetime.now(UTC), timedelta(seconds=self._window_s)):
+        if not found.is_recent(self._workspace.now(), timedelta(seconds=self._window_s)):
             return False
         with stop_on_signals(self._stop):
             is_stopped = self._wait(campaign, self._window_s, "more of what was lost")
@@ -123,7 +123,7 @@ class Inquiry:
             campaign_id=campaign_id,
             campaign=campaign.name,
             key=key,
-            now=utc_now,
+            now=self._workspace.now_text,
         )
 
     def _wait(self, campaign: Campaign, seconds: float, what: str) -> bool:

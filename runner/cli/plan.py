@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import FORMAT_VERSION, count_words, note, print_json, warn
-from runner.cli.planning import WRITERS, Planned, count_to_send, plan_campaigns, plan_json
+from runner.cli.difference import add_differences, find_differences, write_differences
+from runner.cli.plan_json import plan_json
+from runner.cli.plan_text import WRITERS
+from runner.cli.planning import Planned, count_to_send, plan_campaigns
 from runner.cli.scope import Scope, format_option, target_scope
-from runner.cli.workspace import Workspace, utc_now
+from runner.cli.workspace import Workspace
 from runner.errors import LimitError, RunnerError, ServiceError
+from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import count_claimed
 from runner.plan.model import PlanOptions
 
@@ -27,12 +32,13 @@ SOMETHING_TO_SEND = 2
 
 @click.command(
     epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
-    "  runner plan --target live --format json --launches"
+    "  runner plan --target live --format json --launches\n  runner plan --diff"
 )
 @target_scope
 @format_option("human", "json", "markdown", "github")
 @click.option("--only", metavar="MESSAGE", help="Plan this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
+@click.option("--diff", "with_diff", is_flag=True, help="Show what changed against what was sent.")
 @click.option(
     "--launches", "with_launches", is_flag=True, help="With --format json: each launch with its payload."
 )
@@ -51,6 +57,7 @@ def command(
     format_: str,
     only: str | None,
     limit: int | None,
+    with_diff: bool,
     with_launches: bool,
     out: Path | None,
     detailed_exitcode: bool,
@@ -60,18 +67,25 @@ def command(
 
     Exits with 5 if the plan breaks one of the campaign's limits.
     """
-    moment = _parse_moment(now) if now else utc_now()
+    at = parse_moment(now) if now else None
     workspace = Workspace.open(scope)
+    moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as opened:
-        planned = plan_campaigns(workspace, scope, options, lambda c: workspace.read_record(opened, c))
+        reader = CircumstanceReader(workspace, opened, moment)
+        planned = plan_campaigns(
+            workspace, scope, options, lambda c: workspace.read_record(opened, c), reader
+        )
+        differences = find_differences(workspace, opened, planned, only) if with_diff else {}
         warn_of_known_tags(workspace, opened, planned)
     if format_ == "json":
-        print_json(plan_json(planned, with_launches=with_launches, now=moment))
+        document = plan_json(planned, with_launches=with_launches, now=format_moment(moment))
+        print_json(add_differences(document, differences))
     else:
         WRITERS[format_](planned)
+        write_differences(differences, format_)
     if out is not None:
-        _save(planned, out, options, moment, quiet=scope.quiet)
+        _save(planned, out, options, format_moment(moment), quiet=scope.quiet)
     refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
@@ -89,7 +103,8 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
     try:
         with workspace.open_service() as (client, _):
             for item in new:
-                for tag in sorted({message.tag for message in item.plan.messages}):
+                messages = item.plan.messages
+                for tag in sorted({tag for one in messages for tag in item.campaign.list_tags(one.id)}):
                     known = _count_recorded(ledger, workspace.target.name, tag)
                     count = client.count_launches(tag) - known
                     if count > 0:
@@ -113,15 +128,15 @@ def _known_tag_words(name: str, tag: str, count: int) -> str:
     )
 
 
-def _parse_moment(text: str) -> str:
+def parse_moment(text: str) -> datetime:
+    """Return the moment that `--now` names; UTC if it has no offset."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
             "not a time in ISO 8601, as in 2026-12-01T09:00Z", param_hint="--now"
         ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _save(planned: list[Planned], file: Path, options: PlanOptions, now: str, *, quiet: bool) -> None:

@@ -1,53 +1,37 @@
-"""Plans several campaigns at once, and writes plans for people and programs."""
+"""Plans several campaigns at once."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import click
-
-from runner.campaign.phone import mask_phone
-from runner.cli.campaigns import load_campaigns, show_path
-from runner.cli.console import count_words, markdown_table, print_table, warn
-from runner.cli.diagnostics import append_summary, refuse_errors
+from runner.cli.campaigns import load_campaigns
+from runner.cli.console import count_words, warn
+from runner.cli.diagnostics import refuse_errors
 from runner.errors import UsageError
-from runner.plan.model import CampaignPlan, MessagePlan, PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.cli.circumstances import CircumstanceReader
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
     from runner.ledger.record import Record
-
-_COLUMNS = (
-    "rows",
-    "duplicates",
-    "excluded",
-    "already_sent",
-    "unresolved",
-    "over_limit",
-    "to_send",
-    "launches",
-    "segments",
-)
-_SHOWN_CHARACTERS = 6
-_COUNTS = [
-    field.name for field in fields(MessagePlan) if field.name not in ("id", "tag", "costly_characters")
-]
+    from runner.plan.circumstances import Circumstances
+    from runner.plan.model import CampaignPlan, PlanOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A campaign with its record and its plan."""
+    """A campaign with its record, its circumstances and its plan."""
 
     campaign: Campaign
     record: Record
+    circumstances: Circumstances
     planner: Planner
     plan: CampaignPlan
 
@@ -57,6 +41,7 @@ def plan_campaigns(
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
+    reader: CircumstanceReader,
 ) -> list[Planned]:
     """Load and plan campaigns; show what is wrong with them.
 
@@ -65,6 +50,7 @@ def plan_campaigns(
         scope: says which campaigns.
         options: what the user asks of the plan.
         find_record: returns what is on record of a campaign.
+        reader: returns what else there is to know.
 
     Raises:
         InvalidCampaignError: there are errors, which have been shown.
@@ -76,15 +62,53 @@ def plan_campaigns(
         _check_audiences(loaded.campaigns, problems)
         refuse_errors(problems, quiet=scope.quiet)
     _require_message(loaded.campaigns, options.only)
-    planned = [
-        plan_campaign(workspace, campaign, find_record(campaign), options, problems)
-        for campaign in loaded.campaigns
-    ]
+    found = _plan_in_turn(workspace, loaded.campaigns, options, find_record, reader, problems)
     refuse_errors(problems, quiet=scope.quiet)
-    found = [item for item in planned if item is not None]
     for item in found:
         _warn_of_lost_ids(item)
     return found
+
+
+def _plan_in_turn(
+    workspace: Workspace,
+    campaigns: Sequence[Campaign],
+    options: PlanOptions,
+    find_record: Callable[[Campaign], Record],
+    reader: CircumstanceReader,
+    problems: Problems,
+) -> list[Planned]:
+    """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
+    found: list[Planned] = []
+    texted: dict[int, int] = {}
+    # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
+    records = [find_record(campaign) for campaign in campaigns]
+    reader.note_records(list(zip(campaigns, records, strict=True)))
+    for index, (campaign, record) in enumerate(zip(campaigns, records, strict=True)):
+        counts_people = any(later.policy.frequency_cap for later in campaigns[index + 1 :])
+        circumstances = reader.read(campaign, texted)
+        own = replace(options, counts_people=counts_people)
+        item = plan_campaign(workspace, campaign, record, own, circumstances, problems)
+        if item is None:
+            continue
+        found.append(item)
+        texted = add_planned(texted, item)
+    return found
+
+
+def add_planned(texted: dict[int, int], item: Planned) -> dict[int, int]:
+    """Return what a run sends, with one more campaign's plan in it.
+
+    Args:
+        texted: how many messages the campaigns before send, by phone as a number; it stays as it is, since
+            their plans go by what was known when they were made.
+        item: planned with `counts_people`.
+    """
+    if not item.planner.planned:
+        return texted
+    added = dict(texted)
+    for number, count in item.planner.planned.items():
+        added[number] = added.get(number, 0) + count
+    return added
 
 
 def _warn_of_lost_ids(item: Planned) -> None:
@@ -102,7 +126,12 @@ def _warn_of_lost_ids(item: Planned) -> None:
 
 
 def plan_campaign(
-    workspace: Workspace, campaign: Campaign, record: Record, options: PlanOptions, problems: Problems
+    workspace: Workspace,
+    campaign: Campaign,
+    record: Record,
+    options: PlanOptions,
+    circumstances: Circumstances,
+    problems: Problems,
 ) -> Planned | None:
     """Plan one campaign; None if there are errors.
 
@@ -111,11 +140,12 @@ def plan_campaign(
         campaign: what to plan.
         record: what is on record of it.
         options: what the user asks of the plan.
+        circumstances: what else there is to know.
         problems: receives what is wrong.
     """
-    planner = Planner(campaign, workspace.target.name, record.known, record.key, options)
+    planner = Planner(campaign, workspace.target.name, record.known, record.key, options, circumstances)
     plan = planner.make_plan(problems)
-    return None if plan is None else Planned(campaign, record, planner, plan)
+    return None if plan is None else Planned(campaign, record, circumstances, planner, plan)
 
 
 def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
@@ -137,40 +167,6 @@ def count_to_send(planned: Iterable[Planned]) -> int:
     return sum(message.to_send for item in planned for message in item.plan.messages)
 
 
-def plan_json(planned: Iterable[Planned], *, with_launches: bool, now: str) -> dict[str, Any]:
-    """Return plans as the contract's JSON, with the digests that `apply --plan` holds them to."""
-    return {
-        "now": now,
-        "campaigns": [
-            {
-                "name": item.plan.campaign.name,
-                "file": show_path(item.plan.campaign.file),
-                "target": item.plan.target,
-                "digests": digests(item),
-                "refusals": list(item.plan.refusals),
-                "messages": [_message_json(message) for message in item.plan.messages],
-                **({"launches": list(_launches_json(item))} if with_launches else {}),
-            }
-            for item in planned
-        ],
-    }
-
-
-def _message_json(message: MessagePlan) -> dict[str, Any]:
-    counts = {name: getattr(message, name) for name in _COUNTS}
-    return {"id": message.id, "tag": message.tag, **counts}
-
-
-def _launches_json(item: Planned) -> Iterator[dict[str, Any]]:
-    for launch in item.planner.iterate_launches():
-        yield {
-            "message": launch.message.id,
-            "payload_digest": launch.payload.digest,
-            "payload": launch.payload.definition,
-            "phones": [mask_phone(phone) for phone in launch.phones],
-        }
-
-
 def digests(item: Planned) -> dict[str, str]:
     """Return what a saved plan goes by: digests of the campaign file, of who gets what, and of the record."""
     known = item.record.known
@@ -185,54 +181,16 @@ def digests(item: Planned) -> dict[str, str]:
     }
 
 
-def _write_human(planned: Sequence[Planned]) -> None:
-    for item in planned:
-        plan = item.plan
-        click.secho(f"{plan.campaign.name} → {plan.target}", bold=True, nl=False)
-        click.echo(f"  ({show_path(plan.campaign.file)})")
-        print_table(("message", *(_words(c) for c in _COLUMNS)), [_row(message) for message in plan.messages])
-        for line in _remarks(plan):
-            click.echo(f"  {line}")
-        click.echo()
-    click.echo(summary_line(planned))
-
-
-def _row(message: MessagePlan) -> list[str | int]:
-    return [message.id, *(getattr(message, column) for column in _COLUMNS)]
-
-
-def _words(column: str) -> str:
-    return column.replace("_", " ")
-
-
-def _remarks(plan: CampaignPlan) -> Iterator[str]:
-    for message in plan.messages:
-        if message.to_send:
-            yield f"{message.id}: {_span(message.renders_min, message.renders_max)} renders"
-        if message.costly_characters:
-            yield f"{message.id}: {_costly_words(message.costly_characters)}"
-    for refusal in plan.refusals:
-        yield f"{click.style('Stopped', fg='red', bold=True)}: {refusal}"
-
-
-def _costly_words(characters: dict[str, int]) -> str:
-    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-    shown = ", ".join(f"{character!r} ({count:,})" for character, count in ranked[:_SHOWN_CHARACTERS])
-    more = len(ranked) - _SHOWN_CHARACTERS
-    people = count_words(sum(characters.values()), "recipient gets", "recipients get")
-    return f"{people} shorter segments (UCS-2) because of {shown}{f' and {more} more' if more > 0 else ''}"
-
-
-def _span(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
 def summary_line(planned: Sequence[Planned]) -> str:
     """Return in one sentence what plans would do."""
     messages = [message for item in planned for message in item.plan.messages]
     people = sum(item.plan.recipients_to_send for item in planned)
     if not people:
-        return "Nothing to send."
+        waiting = sum(message.deferred for message in messages)
+        due = min((d for item in planned if (d := item.plan.next_due) is not None), default=None)
+        if due is None:
+            return "Nothing to send."
+        return f"Nothing to send now. Deferred: {waiting:,}, the first due at {due:%Y-%m-%d %H:%M} UTC."
     launches = sum(message.launches for message in messages)
     segments = sum(message.segments for message in messages)
     target = planned[0].plan.target
@@ -241,32 +199,3 @@ def summary_line(planned: Sequence[Planned]) -> str:
         f"in {count_words(launches, 'launch', 'launches')}, "
         f"{count_words(segments, 'SMS segment')}."
     )
-
-
-def plan_markdown(planned: Sequence[Planned]) -> str:
-    """Return plans as Markdown for a pull request or a job's summary."""
-    text = f"## Plan\n\n{summary_line(planned)}\n"
-    for item in planned:
-        plan = item.plan
-        text += f"\n### {plan.campaign.name} → {plan.target}\n\n"
-        text += markdown_table(
-            ("message", *map(_words, _COLUMNS)), [_row(message) for message in plan.messages]
-        )
-        text += "".join(f"\n- {click.unstyle(line)}" for line in _remarks(plan)) + "\n"
-    return text
-
-
-def _write_markdown(planned: Sequence[Planned]) -> None:
-    click.echo(plan_markdown(planned), nl=False)
-
-
-def _write_github(planned: Sequence[Planned]) -> None:
-    _write_human(planned)
-    append_summary(plan_markdown(planned))
-
-
-WRITERS: dict[str, Callable[[Sequence[Planned]], None]] = {
-    "human": _write_human,
-    "markdown": _write_markdown,
-    "github": _write_github,
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ import click
 
 from runner.cli.console import count_words, note, print_json, show_progress, warn
 from runner.cli.scope import Scope, format_option, target_scope
-from runner.cli.workspace import Workspace, utc_now
+from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
-from runner.reconcile import ReconcileSummary, reconcile_campaign
+from runner.ledger.target_key import KeySource
+from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,9 @@ def command(scope: Scope, format_: str) -> int:
     """Bring stats and results of every launch into the ledger.
 
     Only launches with something new are read. What was stored is checked against the service's own counts.
+
+    Replies that opt out are kept: their authors are not texted again by any campaign on the target. A reply
+    that only sounds like it waits for your decision, and its author with it: see `runner optouts`.
     """
     workspace = Workspace.open(scope)
     campaigns = scope.load_valid_campaigns()
@@ -58,6 +63,7 @@ def reconcile_campaigns(
         What was found, by campaign name.
     """
     summaries: dict[str, ReconcileSummary] = {}
+    target = workspace.target
     with workspace.open_service() as (client, _):
         for campaign in campaigns:
             record = workspace.enter_record(ledger, campaign)
@@ -69,12 +75,14 @@ def reconcile_campaigns(
                     campaign_id=campaign_id,
                     campaign=campaign.name,
                     key=key,
-                    now=utc_now,
+                    people=KeySource(target.name, target.state_key, secrets.token_hex(16)),
+                    now=workspace.now_text,
                     observe_progress=progress.advance,
                 )
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
             summaries[campaign.name] = summary
             _warn_of_differences(campaign.name, summary)
+    _warn_of_doubtful(summaries, target.name)
     return summaries
 
 
@@ -95,11 +103,23 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
     if missing:
         launches = count_words(len(missing), "recorded launch is", "recorded launches are")
         warn(f"{name}: {launches} not listed by the service, first: {', '.join(missing[:3])}")
-    if summary.results != summary.expected_results:
+    if not summary.is_complete:
+        read = summary.results + summary.forgotten_results
         warn(
-            f"{name}: the ledger holds {count_words(summary.results, 'result')}, "
+            f"{name}: the ledger holds {count_words(read, 'result')}, "
             f"the service counts {summary.expected_results:,}; "
             "run `runner reconcile` again, results may have come in meanwhile"
+        )
+
+
+def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:
+    # Counted on the target, so the last campaign's count has them all.
+    waiting = max((summary.doubtful for summary in summaries.values()), default=0)
+    if waiting:
+        replies = count_words(waiting, "reply sounds", "replies sound")
+        warn(
+            f"{replies} like an opt-out on {target}, and nobody who wrote so is texted until you decide: "
+            "run `runner optouts list --show-replies`"
         )
 
 
@@ -107,5 +127,6 @@ def _sentence(name: str, summary: ReconcileSummary) -> str:
     sessions = ", ".join(f"{count:,} {state}" for state, count in summary.sessions.items())
     return (
         f"{name}: {count_words(summary.launches, 'launch', 'launches')}; sessions: {sessions}; "
-        f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new."
+        f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new"
+        + (f"; {count_words(summary.opted_out, 'opt-out')} found." if summary.opted_out else ".")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _CHANGES = {
     "campaign": "the campaign file has changed",
     "record": "something has been sent, or recorded, in the meantime",
-    "deliveries": "the audience, a template or an option has changed: who gets what is not the same",
+    "deliveries": "audience, template, option or who may be texted changed: who gets what is not the same",
 }
 
 
@@ -31,12 +32,14 @@ class SavedPlan:
         campaigns: the plan's campaigns, as JSON.
         only: the option `--only` that it was made with.
         limit: the option `--limit` that it was made with.
+        now: the moment for which it was made.
     """
 
     file: Path
     campaigns: tuple[dict[str, Any], ...]
     only: str | None
     limit: int | None
+    now: datetime
 
     def paths(self) -> list[Path]:
         """Return the campaign files that the plan is about."""
@@ -82,7 +85,13 @@ def read_saved_plan(file: Path) -> SavedPlan:
     problem = next(load_validator("plan").iter_errors(data), None)
     if problem is not None or "options" not in data:
         raise RunnerError(f"{file} is not a saved plan", hint="make one with `runner plan --out FILE`")
-    plan = SavedPlan(file, tuple(data["campaigns"]), data["options"]["only"], data["options"]["limit"])
+    plan = SavedPlan(
+        file,
+        tuple(data["campaigns"]),
+        data["options"]["only"],
+        data["options"]["limit"],
+        _read_moment(file, data["now"]),
+    )
     gone = [str(path) for path in plan.paths() if not path.is_file()]
     if gone:
         raise PlanChangedError(
@@ -90,3 +99,13 @@ def read_saved_plan(file: Path) -> SavedPlan:
             hint="run it from the folder in which the plan was made",
         )
     return plan
+
+
+def _read_moment(file: Path, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise RunnerError(f"{file} is not a saved plan", hint="make one with `runner plan --out FILE`")
+    return moment

@@ -92,6 +92,11 @@ def target_scope(function: Callable[..., int]) -> Callable[..., int]:
     return _give_scope(function, _PATHS, _ALLOWED, _TARGET, _LEDGER, _QUIET, _VERBOSE)
 
 
+def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command about no campaign a `Scope` of the rest: --target, --ledger, --quiet, --verbose."""
+    return _give_scope(function, _TARGET, _LEDGER, _QUIET, _VERBOSE)
+
+
 def _give_scope(function: Callable[..., int], *options: Callable[[Any], Any]) -> Callable[..., int]:
     names = Scope.__dataclass_fields__.keys()
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.campaigns import load_campaigns, show_path
+from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import count_words, markdown_table, note, print_json, print_table, warn
 from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
+from runner.cli.planning import add_planned, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError, LockfileError, RunnerError
 from runner.ledger.model import MessageTotals
+from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.model import MessagePlan, PlanOptions
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def command(scope: Scope, format_: str) -> int:
     with ExitStack() as stack:
         reader = _Reader(workspace, verbose=scope.verbose)
         reader.open_ledger(stack)
-        statuses = [reader.find_status(campaign) for campaign in loaded.campaigns]
+        statuses = reader.find_statuses(loaded.campaigns)
     _WRITERS[format_](statuses)
     return 1 if problems.error_count or reader.has_failed else 0
 
@@ -70,6 +72,9 @@ class _Reader:
         self._verbose = verbose
         self._ledger: Ledger | None = None
         self._is_ledger_readable = True
+        self._texted: dict[int, int] = {}
+        self._records: list[tuple[Campaign, Record]] = []
+        self._has_caps = False
         self.has_failed = False
 
     def open_ledger(self, stack: ExitStack) -> None:
@@ -79,13 +84,23 @@ class _Reader:
         except LedgerError as error:
             self._give_up_ledger(error)
 
-    def find_status(self, campaign: Campaign) -> dict[str, Any]:
-        """Return what is known of a campaign; what isn't is None."""
+    def find_statuses(self, campaigns: Sequence[Campaign]) -> list[dict[str, Any]]:
+        """Return what is known of campaigns; what isn't is None."""
+        found = [(campaign, *self._read_safely(campaign)) for campaign in campaigns]
+        self._records = [(campaign, record) for campaign, record, _ in found if record is not None]
+        self._has_caps = any(campaign.policy.frequency_cap for campaign in campaigns)
+        return [self._find_status(*item) for item in found]
+
+    def _read_safely(self, campaign: Campaign) -> tuple[Record | None, _Counts | None]:
         try:
-            record, counts = self._read(campaign)
+            return self._read(campaign)
         except LedgerError as error:
             self._give_up_ledger(error)
-            record, counts = self._read(campaign)
+            return self._read(campaign)
+
+    def _find_status(
+        self, campaign: Campaign, record: Record | None, counts: _Counts | None
+    ) -> dict[str, Any]:
         planned = None
         lost = _find_lost(campaign, record, counts)
         if record is not None and counts is not None:
@@ -113,13 +128,21 @@ class _Reader:
                 counts = _read_counts(self._ledger, self._workspace.identify(campaign))
         return record, counts
 
-    def _plan(self, campaign: Campaign, record: Record) -> dict[str, int] | None:
+    def _plan(self, campaign: Campaign, record: Record) -> dict[str, MessagePlan] | None:
         problems = Problems()
-        target = self._workspace.target
-        options = PlanOptions(recipients_per_send=target.recipients_per_send)
-        plan = Planner(campaign, target.name, record.known, record.key, options).make_plan(problems)
-        if plan is not None:
-            return {message.id: message.to_send for message in plan.messages}
+        per_send = self._workspace.target.recipients_per_send
+        options = PlanOptions(recipients_per_send=per_send, counts_people=self._has_caps)
+        try:
+            reader = CircumstanceReader(self._workspace, self._ledger, self._workspace.now())
+            reader.note_records(self._records)
+            circumstances = reader.read(campaign, self._texted)
+        except RunnerError as error:
+            self._complain(error)
+            return None
+        item = plan_campaign(self._workspace, campaign, record, options, circumstances, problems)
+        if item is not None:
+            self._texted = add_planned(self._texted, item)
+            return {message.id: message for message in item.plan.messages}
         self.has_failed = True
         errors = count_words(problems.error_count, "error")
         warn(f"{campaign.name} cannot be planned: {errors}, see `runner validate`")
@@ -169,10 +192,11 @@ def _find_lost(campaign: Campaign, record: Record | None, counts: _Counts | None
 def _count(
     message: str,
     tag: str | None,
-    planned: dict[str, int] | None,
+    planned: dict[str, MessagePlan] | None,
     record: Record | None,
     counts: _Counts | None,
 ) -> dict[str, Any]:
+    plan = None if planned is None else planned.get(message, MessagePlan(message, ""))
     totals = None if counts is None else counts.totals.get(message, MessageTotals(message))
     sent, unresolved = totals and totals.sent, totals and totals.unresolved
     if record is not None:
@@ -183,7 +207,9 @@ def _count(
     return {
         "id": message,
         "tag": tag,
-        "planned": None if planned is None else planned.get(message, 0),
+        "planned": None if plan is None else plan.to_send,
+        "deferred": None if plan is None else plan.deferred,
+        "next_due": format_moment(plan.next_due) if plan is not None and plan.next_due else None,
         "sent": sent,
         "queued": totals and totals.queued,
         "active": totals and totals.active,
@@ -195,9 +221,14 @@ def _count(
     }
 
 
-def _rows(statuses: Sequence[dict[str, Any]]) -> list[list[str | int]]:
+def _choose_columns(statuses: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    someone_waits = any(message["deferred"] for status in statuses for message in status["messages"])
+    return ("planned", "deferred", *_COLUMNS[1:]) if someone_waits else _COLUMNS
+
+
+def _rows(statuses: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[list[str | int]]:
     return [
-        [status["name"], message["id"], *("?" if message[c] is None else message[c] for c in _COLUMNS)]
+        [status["name"], message["id"], *("?" if message[c] is None else message[c] for c in columns)]
         for status in statuses
         for message in status["messages"]
     ]
@@ -205,7 +236,13 @@ def _rows(statuses: Sequence[dict[str, Any]]) -> list[list[str | int]]:
 
 def _write_human(statuses: Sequence[dict[str, Any]]) -> None:
     click.secho(f"Target: {statuses[0]['target']}", bold=True)
-    print_table(("campaign", "message", *_COLUMNS), _rows(statuses))
+    columns = _choose_columns(statuses)
+    print_table(("campaign", "message", *columns), _rows(statuses, columns))
+    for status in statuses:
+        for message in status["messages"]:
+            if message["next_due"]:
+                due = f"{message['next_due'][:16].replace('T', ' ')} UTC"
+                click.echo(f"{status['name']}/{message['id']}: the first of those deferred is due at {due}.")
     stale = [
         f"{status['name']}/{message['id']}"
         for status in statuses
@@ -223,7 +260,8 @@ def _write_json(statuses: Sequence[dict[str, Any]]) -> None:
 
 
 def _write_markdown(statuses: Sequence[dict[str, Any]]) -> None:
-    click.echo(markdown_table(("campaign", "message", *_COLUMNS), _rows(statuses)), nl=False)
+    columns = _choose_columns(statuses)
+    click.echo(markdown_table(("campaign", "message", *columns), _rows(statuses, columns)), nl=False)
 
 
 _WRITERS = {"human": _write_human, "json": _write_json, "markdown": _write_markdown}

@@ -6,8 +6,8 @@ import os
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
@@ -18,6 +18,7 @@ from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
+from runner.ledger.moment import format_moment
 from runner.ledger.record import Record, enter_record, is_overtaken, read_record, refresh_lockfile
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
@@ -25,7 +26,7 @@ from runner.service.target import Credentials, Target, TargetsProblemError, choo
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -41,10 +42,13 @@ class Workspace:
     Attributes:
         target: where it sends.
         ledger_url: where it records.
+        targets: what `targets.yaml` says, of other targets as well.
     """
 
     target: Target
     ledger_url: str
+    targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _ahead: list[timedelta] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -64,12 +68,28 @@ class Workspace:
             problems.extend(error.diagnostics)
             refuse_errors(problems, quiet=scope.quiet)
             raise
-        workspace = cls(
-            choose_target(scope.target, targets, os.environ), scope.ledger or default_ledger_url()
-        )
+        target = choose_target(scope.target, targets, os.environ)
+        workspace = cls(target, scope.ledger or default_ledger_url(), targets)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
         return workspace
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC: on the sandbox's own clock if that is the target.
+
+        So a campaign's days can be rehearsed in a minute: `runner sandbox clock advance`.
+
+        Raises:
+            RunnerError: the sandbox's database cannot be read.
+        """
+        if not self._ahead:
+            is_sandbox = self.target.base_url is None and sandbox_database().exists()
+            self._ahead.append(_read_sandbox_offset() if is_sandbox else timedelta())
+        return datetime.now(UTC) + self._ahead[0]
+
+    def now_text(self) -> str:
+        """Return the present moment as the records write it."""
+        return format_moment(self.now())
 
     def identify(self, campaign: Campaign) -> Identity:
         """Return what a campaign's record on this target goes by."""
@@ -226,8 +246,19 @@ def default_ledger_url() -> str:
 
 
 def utc_now() -> str:
-    """Return the time as the records write it: UTC, ISO 8601, microseconds."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    """Return this machine's time as the records write it."""
+    return format_moment(datetime.now(UTC))
+
+
+def _read_sandbox_offset() -> timedelta:
+    # Imported here: only the sandbox's users pay for it.
+    from runner.sandbox.clock import read_offset
+    from runner.sandbox.errors import SandboxError
+
+    try:
+        return read_offset(sandbox_database())
+    except SandboxError as error:
+        raise RunnerError(str(error)) from None
 
 
 def _find_targets_file(paths: Sequence[Path]) -> Path:

@@ -78,7 +78,7 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
     assert refused.stderr == OUT_OF_DATE.format(
-        cause="the audience, a template or an option has changed: who gets what is not the same"
+        cause="audience, template, option or who may be texted changed: who gets what is not the same"
     )
     assert count_sent(run, folder) == 0
 

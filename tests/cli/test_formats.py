@@ -105,18 +105,3 @@ def test_a_report_folder_that_cannot_be_written(run: Run, folder: Path) -> None:
     (folder / "taken").write_text("", encoding="utf-8")
     done = run("report", "--out", "taken", cwd=folder)
     assert done.returncode == 64 or done.stderr.startswith("Error: the report cannot be written to taken")
-
-
-def test_preview_shows_the_conversation(run: Run, folder: Path) -> None:
-    """`preview` shows every text with its segments, for the first recipient or the one that is named."""
-    first = run("preview", "campaigns/pulse.yaml", cwd=folder)
-    assert first.returncode == 0
-    assert "introduction  [1 segment, 26 in GSM-7]\n  │ Hi Ada, a word about Acme?\n" in first.stdout
-    named = run("preview", "campaigns/pulse.yaml", "--phone", "+1 415-555-0102", cwd=folder)
-    assert "Hi Bob, a word" in named.stdout
-    stranger = run("preview", "campaigns/pulse.yaml", "--phone", "+14155550142", cwd=folder)
-    assert stranger.returncode == 1
-    assert (
-        stranger.stderr
-        == "Error: +14•••••••42 is no recipient of pulse\n  --phone takes one of its recipients\n"
-    )

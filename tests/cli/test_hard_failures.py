@@ -30,7 +30,19 @@ messages:
 """
 LOCKFILE = Path("campaigns/news.live.lock.json")
 LEDGER = Path(".runner/ledger.sqlite")
-UNKNOWN = dict.fromkeys(("planned", "queued", "active", "complete", "answered", "unresolved", "rejected"))
+UNKNOWN = dict.fromkeys(
+    (
+        "planned",
+        "deferred",
+        "next_due",
+        "queued",
+        "active",
+        "complete",
+        "answered",
+        "unresolved",
+        "rejected",
+    )
+)
 
 
 def write_campaign(folder: Path, people: int) -> None:

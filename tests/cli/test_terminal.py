@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def run_at_terminal(folder: Path, *arguments: str, keys: str = "") -> tuple[int, str]:
+def run_at_terminal(folder: Path, *arguments: str, keys: str = "", columns: int = 200) -> tuple[int, str]:
     """Run the command at a terminal of its own and type `keys`; return exit code and all that it showed."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "runner", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {
-        "TERM": "xterm"
+        "TERM": "xterm",
+        "COLUMNS": str(columns),
     }
     process = subprocess.Popen(
         command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
@@ -73,3 +74,21 @@ def test_the_state_folder_is_private_and_ignored(folder: Path) -> None:
         ["git", "status", "--porcelain", "-uall"], cwd=folder, check=True, capture_output=True, text=True
     )
     assert ".runner" not in seen.stdout
+
+
+def test_a_table_too_wide_for_the_terminal_becomes_blocks(folder: Path) -> None:
+    """Names of columns never fold inside their words: each row is a block of names and values."""
+    code, shown = run_at_terminal(folder, "plan", columns=60)
+    assert code == 0
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert lines[1:4] == [
+        "message: ask  rows: 6  duplicates: 1  excluded: 1",
+        "  already sent: 0  unresolved: 0  over limit: 0  to send: 4",
+        "  launches: 4  segments: 8",
+    ]
+
+
+def test_a_table_that_fits_stays_one(folder: Path) -> None:
+    """A terminal that is wide enough shows a table."""
+    _, shown = run_at_terminal(folder, "plan", columns=160)
+    assert "already sent" in shown.splitlines()[1]

@@ -1,0 +1,70 @@
+"""Writes plans for programs: the contract's JSON."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from runner.campaign.phone import mask_phone
+from runner.campaign.substitute import find_substitute
+from runner.cli.campaigns import show_path
+from runner.cli.planning import Planned, digests
+from runner.ledger.moment import format_moment
+from runner.plan.model import MessagePlan
+from runner.timing.histogram import count_due
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_COUNTS = [field.name for field in fields(MessagePlan) if field.type == "int"]
+
+
+def plan_json(planned: Iterable[Planned], *, with_launches: bool, now: str) -> dict[str, Any]:
+    """Return plans as the contract's JSON, with the digests that `apply --plan` holds them to."""
+    return {
+        "now": now,
+        "campaigns": [
+            {
+                "name": item.plan.campaign.name,
+                "file": show_path(item.plan.campaign.file),
+                "target": item.plan.target,
+                "digests": digests(item),
+                "refusals": list(item.plan.refusals),
+                "messages": [_message_json(message) for message in item.plan.messages],
+                **({"launches": list(_launches_json(item))} if with_launches else {}),
+            }
+            for item in planned
+        ],
+    }
+
+
+def _message_json(message: MessagePlan) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "tag": message.tag,
+        **{name: getattr(message, name) for name in _COUNTS},
+        "arms": message.arms,
+        "next_due": format_moment(message.next_due) if message.next_due is not None else None,
+        "due": [
+            {"day": f"{hour.day}", "hour": hour.hour, "recipients": hour.recipients}
+            for hour in count_due(message.due)
+        ],
+        "reasons": [
+            {"reason": reason, "recipients": count} for reason, count in sorted(message.reasons.items())
+        ],
+        "costly_characters": [
+            {"character": character, **cost._asdict(), "substitute": find_substitute(character)}
+            for character, cost in sorted(message.costly_characters.items())
+        ],
+    }
+
+
+def _launches_json(item: Planned) -> Iterator[dict[str, Any]]:
+    for launch in item.planner.iterate_launches():
+        yield {
+            "message": launch.message.id,
+            "arm": launch.arm,
+            "payload_digest": launch.payload.digest,
+            "payload": launch.payload.definition,
+            "phones": [mask_phone(phone) for phone in launch.phones],
+        }

@@ -1,0 +1,92 @@
+"""What it costs to load and to validate a campaign of many inline recipients, as ratios.
+
+Loading against PyYAML's `CSafeLoader` on the same file; `runner validate` against check-jsonschema on the same
+file and schema, whole processes both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+from runner.campaign.load import load_campaign
+from runner.source.schema import schema_text
+
+RECIPIENTS = 10_000
+RUNS = 7
+HEAD = """version: 1
+messages:
+  - id: ask
+    text: "Hi {{ first_name }}, your {{ plan }} plan is ready."
+recipients:
+"""
+
+
+def write_campaign(folder: Path) -> Path:
+    """Write a campaign whose recipients stand in the file itself."""
+    file = folder / "campaign.yaml"
+    rows = (
+        f'  - phone: "+1415{2_000_000 + number}"\n    vars: {{first_name: Name{number}, plan: pro}}\n'
+        for number in range(RECIPIENTS)
+    )
+    file.write_text(HEAD + "".join(rows), encoding="utf-8")
+    return file
+
+
+def measure_loading(file: Path) -> tuple[float, float]:
+    """Return CPU seconds of our loader and of CSafeLoader, medians of runs in turn."""
+    ours, theirs = [], []
+    for _ in range(RUNS):
+        start = time.process_time()
+        campaign, problems = load_campaign(file, current=file.parent)
+        ours.append(time.process_time() - start)
+        assert campaign is not None, problems
+        start = time.process_time()
+        yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        theirs.append(time.process_time() - start)
+    return statistics.median(ours), statistics.median(theirs)
+
+
+def measure_process(command: list[str], folder: Path) -> float:
+    """Return the CPU seconds of a command that must succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_validating(file: Path) -> tuple[float, float]:
+    """Return CPU seconds of `runner validate` and of check-jsonschema, medians of runs in turn."""
+    schema = file.with_name("schema.json")
+    schema.write_text(json.dumps(json.loads(schema_text("campaign"))), encoding="utf-8")
+    ours = [sys.executable, "-m", "runner", "validate", str(file)]
+    theirs = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(schema), str(file)]
+    times = [(measure_process(ours, file.parent), measure_process(theirs, file.parent)) for _ in range(RUNS)]
+    return statistics.median(one for one, _ in times), statistics.median(other for _, other in times)
+
+
+def main() -> None:
+    """Run the benchmark of loading."""
+    with tempfile.TemporaryDirectory() as name:
+        file = write_campaign(Path(name))
+        for words, (ours, theirs), of, goal in (
+            ("load", measure_loading(file), "CSafeLoader", 0.35),
+            ("validate", measure_validating(file), "check-jsonschema", 0.45),
+        ):
+            sys.stdout.write(
+                f"{words} {RECIPIENTS:,} inline recipients: {ours / theirs:.2f} × {of} (goal {goal})\n"
+            )
+            sys.stdout.write(f"    {ours:.3f} s; {of} {theirs:.3f} s\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""What `plan --diff` says of campaigns that were sent and then changed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.circumstances import CircumstanceReader
+from runner.cli.difference import add_differences, differences_markdown, find_differences, write_differences
+from runner.cli.plan_json import plan_json
+from runner.cli.planning import plan_campaigns
+from runner.cli.scope import Scope
+from runner.cli.workspace import Workspace
+from runner.plan.model import PlanOptions
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+    from runner.cli.difference import Differences
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+    Compare = Callable[[], tuple[Differences, dict[str, Any]]]
+
+
+@pytest.fixture
+def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+    """A function that plans the folder's campaign and compares it with what was sent."""
+    monkeypatch.chdir(folder)
+
+    def find() -> tuple[Differences, dict[str, Any]]:
+        scope = Scope(quiet=True)
+        workspace = Workspace.open(scope)
+        with workspace.open_ledger_if_present() as ledger:
+            reader = CircumstanceReader(workspace, ledger, workspace.now())
+            planned = plan_campaigns(
+                workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
+            )
+            found = find_differences(workspace, ledger, planned, None)
+        return found, plan_json(planned, with_launches=False, now="2026-11-21T00:00:00Z")
+
+    return find
+
+
+@pytest.fixture
+def sent(folder: Path, run: Run) -> Path:
+    """The campaign's file, after everybody was texted."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    return folder / "campaigns/pulse.yaml"
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_changes_are_grouped_never_one_line_a_person(
+    sent: Path, compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One change of the file is one change, however many names it is sent with; people come and go."""
+    edit(sent, "Hi {{ first_name }}", "Hello {{ first_name }}")
+    edit(sent, "Thank you!", "Thanks.\\nBye")
+    edit(sent.parent / "audience/people.csv", "Dee,4155550104\n", "Fay,4155550106\n")
+    found, _ = compare()
+    write_differences(found, "human")
+    assert (
+        capsys.readouterr().out
+        == """
+pulse: changes since it was sent
+  ask: 0 unchanged, 3 changed, 1 no longer in the audience, 1 new
+    @@ 3 recipients, as for one of them @@
+    -introduction: Hi Ada, a word about Acme?
+    +introduction: Hello Ada, a word about Acme?
+    -conclusion: Thank you!
+    +conclusion: Thanks.
+    +  Bye
+"""
+    )
+
+
+def test_nothing_has_changed(sent: Path, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+    """What would go out again just so is counted; a message that was never sent is new for everyone."""
+    with sent.open("a", encoding="utf-8") as file:
+        file.write("  - {id: later, text: Still there?}\n")
+    write_differences(compare()[0], "human")
+    assert capsys.readouterr().out == (
+        "\npulse: changes since it was sent\n"
+        "  ask: 4 unchanged, 0 changed, 0 no longer in the audience, 0 new\n"
+        "  later: nothing was sent yet; 4 recipients new\n"
+    )
+
+
+def test_a_ledger_that_is_gone(sent: Path, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the lockfile alone it is known who gets something else, and not what it was."""
+    edit(sent, "Hi {{ first_name }}", "Hello {{ first_name }}")
+    for file in (sent.parent.parent / ".runner").glob("ledger*"):
+        file.unlink()
+    write_differences(compare()[0], "human")
+    assert capsys.readouterr().out == (
+        "\npulse: changes since it was sent\n"
+        "  ask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
+        "    4 recipients' texts have changed; the old one is not in this ledger\n"
+    )
+
+
+def test_the_json_document(sent: Path, compare: Compare) -> None:
+    """Each message of the plan has its `diff`."""
+    edit(sent, '{tag: reason, text: "Why?"}', '{tag: reason, text: "How come?"}')
+    found, document = compare()
+    (message,) = add_differences(document, found)["campaigns"][0]["messages"]
+    assert message["diff"] == {
+        "unchanged": 0,
+        "changed": 4,
+        "not_in_ledger": 0,
+        "failing": 0,
+        "gone": 0,
+        "new": 0,
+        "groups": [
+            {
+                "recipients": 4,
+                "is_example": False,
+                "old": [{"part": "question reason", "text": "Why?"}],
+                "new": [{"part": "question reason", "text": "How come?"}],
+            }
+        ],
+        "more_groups": 0,
+        "more_recipients": 0,
+    }
+
+
+def test_no_text_breaks_out_of_the_markdown(sent: Path, compare: Compare) -> None:
+    """Texts stand in a fenced block that nothing in them can close."""
+    edit(sent, "Thank you!", "```\\n# Done")
+    text = differences_markdown(compare()[0])
+    assert text == (
+        "\n### pulse: changes since it was sent\n"
+        "\nask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
+        "\n````diff\n@@ 4 recipients @@\n-conclusion: Thank you!\n+conclusion: ```\n+  # Done\n````\n"
+    )
+
+
+def test_the_job_s_summary_has_the_markdown(
+    sent: Path,
+    compare: Compare,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """In a workflow the differences go to the log, and as Markdown to the summary."""
+    edit(sent, "Thank you!", "Bye")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    found, _ = compare()
+    write_differences(found, "github")
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert summary.rstrip("\n") == differences_markdown(found).rstrip("\n")
+    assert "    +conclusion: Bye\n" in capsys.readouterr().out
+    write_differences(found, "markdown")
+    assert capsys.readouterr().out == differences_markdown(found)
+
+
+def test_many_changes_are_counted(
+    sent: Path, compare: Compare, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the most frequent changes, the others are counted; what cannot be rendered is, too."""
+    monkeypatch.setattr("runner.plan.difference.SHOWN_CHANGES", 1)
+    edit(sent, "first_name: Ada", "first_name: Ida")
+    people = sent.parent / "audience/people.csv"
+    edit(people, "Bob,", "Rob,")
+    edit(people, '"O\'Neil, Cy"', "Sy")
+    write_differences(compare()[0], "human")
+    shown = capsys.readouterr().out
+    assert "  ask: 1 unchanged, 3 changed, 0 no longer in the audience, 0 new\n" in shown
+    assert shown.endswith("    and 2 more changes, for 2 recipients\n")
+    assert len(re.findall(r"@@.*@@", shown)) == 1

@@ -1,0 +1,361 @@
+"""An experiment with a holdout and a reminder, as a user runs it, on the sandbox with its clock moved."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from runner.campaign.load import load_campaign
+from runner.campaign.variants import Draw
+from runner.cli.main import run as run_command
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.lockfile import read_lockfile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+YAML = """\
+version: 1
+tag: ab-2026
+vars: {{company: Acme}}
+recipients:
+  - csv: people.csv
+    timezone_column: tz
+    consent: {{source_column: source}}
+messages:
+  - id: ask
+    introduction: "Hi {{{{ first_name }}}}, a quick word about {{{{ company }}}}?"
+    questions:
+      - tag: nps
+        text: How likely are you to recommend us, from 0 to 10?
+        responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+        scale: nps
+    conclusion: Thanks!
+  - id: nudge
+    {tag}
+    after: {{message: ask, wait: 2d}}
+    to: unanswered
+    text: "Still there, {{{{ first_name }}}}? It is quick."
+variants:
+  seed: s1
+  of: ask
+  arms:
+    - {{id: short, introduction: "{{{{ company }}}}: one quick question."}}
+    - {{id: warm}}
+  holdout: 0.2
+schedule:
+  timezone: America/New_York
+  send_between: ["09:00", "20:00"]
+policy:
+  consent: required
+  quiet_hours: legal
+  frequency_cap: {{messages: 2, within: 7d}}
+"""
+COUNT = 60
+PHONES = [f"+1{('212', '415')[number % 2]}55501{number:02}" for number in range(COUNT)]
+NO_CONSENT = PHONES[7]
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+class Loop:
+    """A repository with the campaign, its sandbox, and what both know of each person."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
+        self.folder = folder
+        self.lockfile = folder / "campaigns/ab.sandbox.lock.json"
+        self.file = folder / "campaigns/ab.yaml"
+        self._capture = capture
+        self._check = check
+
+    def write(self, tag: str = "") -> None:
+        """Write the campaign; `tag` is the reminder's own, as a line of YAML."""
+        self.file.parent.mkdir()
+        self.file.write_text(YAML.format(tag=tag), encoding="utf-8")
+        rows = "".join(
+            # Several people of one name: they share their launches.
+            f"{phone},P{number % 40},America/New_York,{'' if phone == NO_CONSENT else 'web'}\n"
+            for number, phone in enumerate(PHONES)
+        )
+        table = f"phone,first_name,tz,source\n{rows}"
+        (self.file.parent / "people.csv").write_text(table, encoding="utf-8")
+
+    def run(self, *arguments: str) -> str:
+        """Run a command inside this process, which must succeed; return what it wrote."""
+        code = run_command(arguments)
+        out, err = self._capture.readouterr()
+        assert code == 0, err
+        return out
+
+    def move_to_noon(self, days: int = 0) -> None:
+        """Move the sandbox's clock to the next noon in New York, and some days further."""
+        now = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
+        local = now.astimezone(NEW_YORK)
+        noon = local.replace(hour=12, minute=0, second=0, microsecond=0)
+        noon += timedelta(days=days + (noon <= local))
+        seconds = (noon.astimezone(UTC) - now).total_seconds()
+        self.run("sandbox", "clock", f"+{round(seconds)}s")
+
+    def plan(self) -> dict[str, dict[str, Any]]:
+        """Return the counts of the messages, by id."""
+        document = self._check(self.run("plan", "--format", "json"), "plan")
+        return {message["id"]: message for message in document["campaigns"][0]["messages"]}
+
+    def apply(self) -> dict[str, Any]:
+        """Return what a run did."""
+        done = self.run("apply", "--auto-approve", "--format", "json")
+        campaign: dict[str, Any] = self._check(done, "apply")["campaigns"][0]
+        return campaign
+
+    def count_texts(self) -> Counter[tuple[str, str]]:
+        """Return how often the service texted whom, by `ask` or `nudge` and phone."""
+        sessions = self._ask_service(
+            "SELECT CASE WHEN definition LIKE '%Still there%' THEN 'nudge' ELSE 'ask' END, phone FROM session "
+            "JOIN launch ON launch.id = launch_id JOIN participant ON participant.id = participant_id"
+        )
+        return Counter(sessions)
+
+    def list_answered(self) -> set[str]:
+        """Return the phones of those who have answered."""
+        return {phone for (phone,) in self._ask_service(
+            "SELECT DISTINCT phone FROM result "
+            "JOIN participant ON participant.id = participant_id"
+        )}  # fmt: skip
+
+    def _ask_service(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            return connection.execute(query).fetchall()
+
+    def list_arms(self) -> dict[str, str | None]:
+        """Return from the lockfile the arm in which each person got `ask`, by phone."""
+        lockfile = read_lockfile(self.lockfile)
+        assert lockfile is not None
+        assert lockfile.salt is not None
+        key = FingerprintKey.from_salt(lockfile.salt)
+        phones = {key.fingerprint("ab", phone): phone for phone in PHONES}
+        assert all(launch.arm is None for launch in lockfile.launches if launch.message == "nudge")
+        return {
+            phones[person]: launch.arm
+            for launch in lockfile.launches
+            if launch.message == "ask"
+            for person in launch.recipients
+        }
+
+    def draw(self) -> tuple[set[str], dict[str, str]]:
+        """Return who is held out, and the arm of everybody else who may be texted."""
+        campaign, _ = load_campaign(self.file, current=self.folder)
+        assert campaign is not None
+        assert campaign.variants is not None
+        draw = Draw(campaign.variants)
+        held = {phone for phone in PHONES if draw.is_held_out(phone)}
+        texted = [phone for phone in PHONES if phone not in held and phone != NO_CONSENT]
+        arms = {phone: arm.id for phone in texted if (arm := draw.choose_arm(phone)) is not None}
+        return held, arms
+
+    def lose_ledger(self) -> None:
+        """Remove the ledger, as on a new machine."""
+        for file in (self.folder / ".runner").glob("ledger*"):
+            file.unlink()
+
+    def run_through(self) -> None:
+        """Ask everybody, have some answer, and remind the others."""
+        self.move_to_noon()
+        self.apply()
+        self.run("sandbox", "simulate", "--seed", "3", "--response-rate", "0.5")
+        self.move_to_noon(days=2)
+        self.run("reconcile")
+        self.apply()
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Loop:
+    """A repository without a campaign yet; its service lists a launch at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "0s")
+    return Loop(tmp_path, capsys, check_json)
+
+
+@pytest.fixture
+def loop(repository: Loop) -> Loop:
+    """A repository with the campaign, both of whose messages have one tag."""
+    repository.write()
+    return repository
+
+
+def test_an_experiment_with_a_reminder_runs_through(loop: Loop) -> None:
+    """Everybody who may be is asked once, in their arm; who did not answer is reminded once; nobody else is."""
+    loop.move_to_noon()
+    held, arms = loop.draw()
+    before = loop.plan()
+    people = (before["ask"]["held_out"], before["ask"]["no_consent"], before["ask"]["to_send"])
+    assert people == (len(held), 1, len(arms))
+    assert before["ask"]["arms"] == Counter(arms.values())
+    assert before["nudge"]["awaiting"] == len(arms)
+
+    asked = loop.apply()
+    assert (asked["recipients_sent"], asked["not_sent"], asked["unknown"]) == (len(arms), 0, 0)
+    assert loop.count_texts() == Counter(("ask", phone) for phone in arms)
+    assert loop.list_arms() == arms
+    assert loop.plan()["nudge"]["awaiting"] == len(arms)
+    assert loop.apply()["recipients_sent"] == 0
+
+    loop.run("sandbox", "simulate", "--seed", "3", "--response-rate", "0.5")
+    answered = loop.list_answered()
+    assert 5 < len(answered) < len(arms) - 5
+    assert loop.plan()["nudge"]["awaiting"] == len(arms)
+    loop.run("reconcile")
+    waiting = loop.plan()["nudge"]
+    assert (waiting["awaiting"], waiting["not_qualified"]) == (0, len(answered))
+    assert waiting["deferred"] + waiting["to_send"] == len(arms) - len(answered)
+
+    loop.move_to_noon(days=2)
+    loop.run("reconcile")
+    reminded = loop.apply()
+    assert (reminded["recipients_sent"], reminded["deferred"]) == (len(arms) - len(answered), 0)
+    texts = loop.count_texts()
+    assert texts == Counter(
+        [("ask", phone) for phone in arms] + [("nudge", phone) for phone in arms.keys() - answered]
+    )
+    assert not {phone for _, phone in texts} & held
+    assert loop.apply()["recipients_sent"] == 0
+    assert loop.count_texts() == texts
+
+
+def test_a_reminder_waits_until_its_time(loop: Loop) -> None:
+    """Two days have to pass: a run a minute before sends nothing, and says when it is due."""
+    loop.move_to_noon()
+    loop.apply()
+    loop.run("reconcile")
+    loop.run("sandbox", "clock", "+47h")
+    early = loop.plan()["nudge"]
+    assert (early["to_send"], early["deferred"]) == (0, len(loop.draw()[1]))
+    assert {entry["reason"] for entry in early["reasons"]} == {"the `wait` of the follow-up is not over"}
+    assert loop.apply()["recipients_sent"] == 0
+    status = loop.run("status")
+    assert f"ab/nudge: the first of those deferred is due at {early['next_due'][:10]}" in status
+    loop.run("sandbox", "clock", "+70m")
+    assert loop.apply()["recipients_sent"] == len(loop.draw()[1])
+
+
+def test_a_lost_ledger_costs_nobody_a_text(loop: Loop) -> None:
+    """From the lockfile alone everybody is known, and who was not reminded waits for the next reconcile."""
+    loop.run_through()
+    texts, arms, content = loop.count_texts(), loop.list_arms(), loop.lockfile.read_bytes()
+    loop.lose_ledger()
+    plan = loop.plan()
+    reminded = sum(message == "nudge" for message, _ in texts)
+    assert (plan["ask"]["already_sent"], plan["ask"]["to_send"]) == (len(arms), 0)
+    assert (plan["nudge"]["already_sent"], plan["nudge"]["awaiting"]) == (reminded, len(arms) - reminded)
+    for _ in range(2):
+        assert loop.apply()["recipients_sent"] == 0
+        assert (loop.count_texts(), loop.lockfile.read_bytes()) == (texts, content)
+        loop.run("reconcile")
+    after = loop.plan()["nudge"]
+    assert (after["not_qualified"], after["to_send"]) == (len(arms) - reminded, 0)
+
+
+@pytest.mark.parametrize("tag", ["", "tag: ab-2026-nudge"], ids=["one tag", "a tag of its own"])
+def test_without_any_record_everything_is_adopted(repository: Loop, tag: str) -> None:
+    """Without ledger and lockfile the service is asked: each launch is adopted, in its arm; nobody is texted."""
+    loop = repository
+    loop.write(tag)
+    loop.run_through()
+    texts, arms = loop.count_texts(), loop.list_arms()
+    launches = json.loads(loop.lockfile.read_text(encoding="utf-8"))["launches"]
+    loop.lose_ledger()
+    loop.lockfile.unlink()
+    for _ in range(2):
+        assert loop.apply()["recipients_sent"] == 0
+        loop.run("reconcile")
+    assert loop.count_texts() == texts
+    assert loop.list_arms() == arms == loop.draw()[1]
+    adopted = json.loads(loop.lockfile.read_text(encoding="utf-8"))["launches"]
+    guids = {launch["project_launch_guid"]: launch.get("arm") for launch in launches}
+    assert {launch["project_launch_guid"]: launch.get("arm") for launch in adopted} == guids
+
+
+BROKEN = """\
+version: 1
+recipients:
+  - phone: "+14155550101"
+    vars: {{first_name: Ada, nick: A}}
+  - phone: "+14155550102"
+    vars: {{first_name: Bob}}
+messages:
+  - {{id: ask, text: "Hello {{{{ first_name }}}}"}}
+  - id: nudge
+    after: {{message: ask, wait: 2d}}
+    text: "{text}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Still there, {{ nick }}?",
+            "there is no variable `nick` for the recipient in line 5 [template-variable-unknown]\n    known here: first_name\n",
+        ),
+        (
+            "{{ nick | default('') }}",
+            "this text comes out empty [text-empty]\n    first for the recipient in line 5 of pulse.yaml\n",
+        ),
+    ],
+    ids=["variable", "empty"],
+)
+def test_a_broken_follow_up_keeps_back_its_first_message(
+    tmp_path: Path, run: Run, text: str, told: str
+) -> None:
+    """What is wrong with a follow-up for one person is said before anybody gets the message that it follows."""
+    file = tmp_path / "campaigns/pulse.yaml"
+    file.parent.mkdir()
+    file.write_text(BROKEN.format(text=text), encoding="utf-8")
+    refused = run("apply", "--auto-approve", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    told = f"campaigns/pulse.yaml:11:11: error: {told}"
+    assert refused.stderr == f"{told}Error: 1 error: nothing was sent\n"
+    assert list(file.parent.iterdir()) == [file]
+    file.write_text(BROKEN.format(text="Still there?"), encoding="utf-8")
+    assert (
+        run("apply", "--auto-approve", cwd=tmp_path).stdout == "pulse: 2 recipients texted in 2 launches.\n"
+    )
+
+
+def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, run: Run) -> None:
+    """As long as answers could not be read, it is not known who has not answered: all of them wait."""
+    loop.move_to_noon()
+    loop.apply()
+    loop.run("sandbox", "simulate", "--response-rate", "1")
+    loop.move_to_noon(days=2)
+    (tmp_path / "sitecustomize.py").write_text(
+        "from runner.errors import ServiceError\n"
+        "from runner.service.client import ServiceClient\n"
+        "def break_off(self, **_query):\n"
+        "    raise ServiceError('the connection was lost')\n"
+        "    yield\n"
+        "ServiceClient.iterate_results = break_off\n",
+        encoding="utf-8",
+    )
+    broken = run("reconcile", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert broken.returncode == 1, broken.stdout
+    (tmp_path / "sitecustomize.py").unlink()
+    plan = loop.plan()["nudge"]
+    assert (plan["to_send"], plan["awaiting"]) == (0, len(loop.draw()[1]))
+    loop.run("reconcile")
+    assert loop.plan()["nudge"]["not_qualified"] == len(loop.list_answered())

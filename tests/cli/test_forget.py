@@ -1,0 +1,281 @@
+"""`runner forget`: a person's data goes, and they are never texted again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from runner.ledger.database import Ledger
+from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550105"
+LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+ALWAYS_UNREACHED = [
+    (
+        "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones that are "
+        "written anew; the others change only if history is rewritten"
+    ),
+    "the service keeps its own records of whom it texted and what they answered: ask its operator",
+    "reports, exports, audience files and backups of the ledger: they are yours to write anew",
+    (
+        "ledgers of other machines, where only campaigns whose lockfiles name them as forgotten leave them alone: "
+        "run `runner forget` there, too, or at least take the opt-outs there with `runner optouts export` and "
+        "`runner optouts import`"
+    ),
+]
+
+
+def send_and_answer(folder: Path, run: Run) -> None:
+    """Send the campaign, and have Ada answer."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    with closing(open_store(folder / ".runner/sandbox/service.sqlite")) as store:
+        for text in ("10", "My secret reason"):
+            Service(store).receive(ADA, text, datetime.now(UTC))
+    assert run("reconcile", cwd=folder).returncode == 0
+
+
+def add_other_campaign(folder: Path) -> None:
+    """Write a campaign `other` beside the folder of campaigns."""
+    text = (folder / "campaigns/pulse.yaml").read_text(encoding="utf-8").replace("name: pulse", "name: other")
+    (folder / "other.yaml").write_text(
+        text.replace("csv: audience", "csv: campaigns/audience"), encoding="utf-8"
+    )
+
+
+def read_ledger(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in (folder / ".runner").glob("ledger.sqlite*"))
+
+
+def count_launches(folder: Path, phone: str) -> int:
+    """Return how often the service was asked to text a phone."""
+    with closing(sqlite3.connect(folder / ".runner/sandbox/service.sqlite")) as connection:
+        query = (
+            "SELECT count(*) FROM session JOIN participant ON participant.id = participant_id WHERE phone = ?"
+        )
+        return int(connection.execute(query, [phone]).fetchone()[0])
+
+
+def list_recipients(folder: Path) -> list[int]:
+    """Return the number of recipients of each launch in the lockfile, in order."""
+    launches = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]
+    return sorted(len(launch["recipients"]) for launch in launches)
+
+
+def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: CheckJson) -> None:
+    """Ledger and lockfile lose them, the text that was theirs alone too; what is left is said."""
+    send_and_answer(folder, run)
+    assert b"My secret reason" in read_ledger(folder)
+    done = run("forget", "+1 (415) 555-0101", "--auto-approve", "--format", "json", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = check_json(done.stdout, "forget")
+    assert document["phone"] == "+14•••••••01"
+    assert document["targets"] == ["sandbox"]
+    assert document["lockfiles"] == [LOCKFILE]
+    assert document["unreached"] == ALWAYS_UNREACHED
+    assert document["campaigns"] == [
+        {
+            "target": "sandbox", "campaign": "pulse", "deliveries": 1, "results": 2, "texts": 1,
+            "shared_texts": 0, "unresolved": 0,
+        }
+    ]  # fmt: skip
+    content = read_ledger(folder)
+    assert b"My secret reason" not in content
+    assert b"Hi Ada" not in content
+    assert list_recipients(folder) == [0, 1, 1, 1]
+
+
+def test_what_was_removed_is_told_to_people(folder: Path, run: Run) -> None:
+    """Removed, kept, rewritten, out of reach: each on its line, the phone masked."""
+    send_and_answer(folder, run)
+    done = run("forget", ADA, "--auto-approve", cwd=folder)
+    assert done.stdout == (
+        "pulse on sandbox: 1 delivery, 2 answers, 1 text removed.\n"
+        f"{LOCKFILE}: written anew; commit it.\n"
+        "+14•••••••01 is never texted again on sandbox.\n"
+        "Out of reach:\n" + "".join(f"  - {sentence}\n" for sentence in ALWAYS_UNREACHED)
+    )
+    again = run("forget", ADA, "--auto-approve", cwd=folder)
+    assert again.stdout.startswith(
+        "Nothing was on record of +14•••••••01 but, perhaps, opt-outs.\n+14•••••••01 is never texted again"
+    )
+
+
+def test_the_counts_still_agree(folder: Path, run: Run) -> None:
+    """The answers that the service goes on listing make no difference, and are not stored again."""
+    send_and_answer(folder, run)
+    run("forget", ADA, "--auto-approve", cwd=folder)
+    done = run("reconcile", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "pulse: 4 launches; sessions: 0 queued, 3 active, 1 complete; 0 results, 0 of them new.\n"
+    )
+    assert b"My secret reason" not in read_ledger(folder)
+
+
+def test_the_lockfile_of_before_brings_nobody_back(folder: Path, run: Run) -> None:
+    """With the old lockfile checked out again, the next reconcile writes it without the person."""
+    send_and_answer(folder, run)
+    before = (folder / LOCKFILE).read_bytes()
+    run("forget", ADA, "--auto-approve", cwd=folder)
+    after = (folder / LOCKFILE).read_bytes()
+    (folder / LOCKFILE).write_bytes(before)
+    assert run("reconcile", cwd=folder).returncode == 0
+    assert (folder / LOCKFILE).read_bytes() == after
+
+
+def test_a_person_whom_only_the_lockfile_knows_is_forgotten(folder: Path, run: Run) -> None:
+    """A machine without a ledger removes them from the lockfile that it has."""
+    send_and_answer(folder, run)
+    for file in (folder / ".runner").glob("ledger.sqlite*"):
+        file.unlink()
+    done = run("forget", ADA, "--auto-approve", cwd=folder)
+    assert done.stdout.startswith("pulse on sandbox: 1 delivery, 0 answers, 0 texts removed.\n")
+    assert list_recipients(folder) == [0, 1, 1, 1]
+
+
+def test_a_lost_ledger_brings_nobody_back(folder: Path, run: Run) -> None:
+    """With the lockfile alone the campaign goes on leaving them alone, and keeps nothing that they answered."""
+    send_and_answer(folder, run)
+    run("forget", ADA, "--auto-approve", cwd=folder)
+    after = (folder / LOCKFILE).read_bytes()
+    assert b'"forgotten": ["' in after
+    for file in (folder / ".runner").glob("ledger.sqlite*"):
+        file.unlink()
+    before = count_launches(folder, ADA)
+    for command in (("apply", "--auto-approve"), ("reconcile",)):
+        done = run(*command, cwd=folder)
+        assert (done.returncode, done.stderr.count("Error")) == (0, 0)
+        assert (folder / LOCKFILE).read_bytes() == after
+    assert count_launches(folder, ADA) == before
+    assert b"My secret reason" not in read_ledger(folder)
+    assert run("optouts", "remove", ADA, "--auto-approve", cwd=folder).stdout.startswith(
+        "1 entry dismissed. "
+    )
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    assert count_launches(folder, ADA) > before
+    assert b"forgotten" not in (folder / LOCKFILE).read_bytes()
+
+
+def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
+    """Describe services, each with a key and credentials of its own; return the environment for these."""
+    lines: list[str] = []
+    environment: dict[str, str] = {}
+    for name, service in services.items():
+        own = name.upper()
+        lines.append(
+            f'  {name}: {{base_url: "{service["RUNNER_BASE_URL"]}", state_key_env: KEY_{own}, '
+            f"username_env: USER_{own}, api_key_env: API_{own}}}\n"
+        )
+        environment |= {
+            f"USER_{own}": service["RUNNER_USERNAME"],
+            f"API_{own}": service["RUNNER_API_KEY"],
+            f"KEY_{own}": f"{name}'s s3cret",
+        }
+    text = "version: 1\ntargets:\n" + "".join(lines)
+    (folder / "campaigns/targets.yaml").write_text(text, encoding="utf-8")
+    return environment
+
+
+def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_json: CheckJson) -> None:
+    """No target is locked out by another's key; one whose key is not set is named, and the others go on."""
+    with (
+        serve(folder, "--db", str(folder / "one.sqlite")) as one,
+        serve(folder, "--db", str(folder / "two.sqlite")) as two,
+    ):
+        env = write_targets(folder, one=one, two=two)
+        for target in ("one", "two"):
+            assert run("apply", "--auto-approve", "--target", target, cwd=folder, env=env).returncode == 0
+        forget = ("forget", ADA, "--auto-approve", "--target", "one", "--format", "json")
+        done = run(*forget, cwd=folder, env={**env, "KEY_TWO": ""})
+        document = check_json(done.stdout, "forget")
+        assert document["targets"] == ["one"]
+        assert (
+            "the target two, where nothing was changed: its key is in KEY_TWO, which is not set: set it, and "
+            "forget them again with --target two"
+        ) in document["unreached"]
+        document = check_json(run(*forget, cwd=folder, env=env).stdout, "forget")
+        assert document["targets"] == ["one", "two"]
+        for target in ("one", "two"):
+            for command in (("optouts", "add", BOB), ("reconcile",), ("apply", "--auto-approve")):
+                done = run(*command, "--target", target, cwd=folder, env=env)
+                assert (done.returncode, done.stderr.count("Error")) == (0, 0)
+
+
+def test_it_asks_before(folder: Path, run: Run) -> None:
+    """Without a terminal and without approval nothing is removed."""
+    send_and_answer(folder, run)
+    done = run("forget", ADA, cwd=folder)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        "Error: there is no terminal to ask at, and nothing was changed\n"
+        "  go ahead without asking with --auto-approve\n"
+    )
+    assert list_recipients(folder) == [1, 1, 1, 1]
+
+
+def test_a_wrong_phone_is_refused(folder: Path, run: Run) -> None:
+    """A phone that is none would suppress nobody."""
+    done = run("forget", "+1415", "--auto-approve", cwd=folder)
+    assert (done.returncode, done.stderr) == (
+        64,
+        "Error: the phone '+1415' is refused: it has too few digits\n  write it as in +14155550101\n",
+    )
+
+
+def test_a_running_apply_is_not_disturbed(folder: Path, run: Run) -> None:
+    """As long as another run holds a campaign's lock, be it named or not, nothing is removed."""
+    send_and_answer(folder, run)
+    add_other_campaign(folder)
+    holder = LockHolder("ci.example", 42, None, "2026-11-20T12:00:00.000000Z")
+    with (
+        Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger,
+        hold_campaign_lock(ledger, "sandbox", ["pulse"], holder),
+    ):
+        for path in ("campaigns", "other.yaml"):
+            done = run("forget", ADA, path, "--auto-approve", cwd=folder)
+            assert done.returncode == 6
+            assert done.stderr == (
+                "Error: pulse on sandbox is being sent by another run: process 42 on ci.example "
+                "since 2026-11-20T12:00:00.000000Z\n"
+                "  wait until that run has ended, or have this one wait with --lock-timeout\n"
+            )
+    assert list_recipients(folder) == [1, 1, 1, 1]
+
+
+def test_lockfiles_that_were_not_reached_are_named(folder: Path, run: Run, check_json: CheckJson) -> None:
+    """Of campaigns that were not named, and of other targets, somebody must be told."""
+    send_and_answer(folder, run)
+    add_other_campaign(folder)
+    (folder / "other.live.lock.json").write_text("{}", encoding="utf-8")
+    done = run("forget", ADA, "other.yaml", "--auto-approve", "--format", "json", cwd=folder)
+    assert check_json(done.stdout, "forget")["unreached"][len(ALWAYS_UNREACHED) :] == [
+        (
+            "the lockfile of pulse on sandbox, which still has their fingerprint: forget them again with the "
+            "campaign's file as PATH and --target sandbox"
+        ),
+        "the lockfile other.live.lock.json, if they are in it: forget them again with --target live",
+    ]
+
+
+def test_without_campaigns_the_ledger_is_enough(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """Somebody who was never texted can ask to be left alone for good."""
+    done = run("forget", EVE, "--auto-approve", "--format", "json", cwd=tmp_path)
+    document = check_json(done.stdout, "forget")
+    assert (document["campaigns"], document["targets"]) == ([], ["sandbox"])
+    with closing(sqlite3.connect(tmp_path / ".runner/ledger.sqlite")) as connection:
+        assert connection.execute("SELECT source, state FROM opt_outs").fetchall() == [
+            ("forgotten", "confirmed")
+        ]

@@ -1,0 +1,343 @@
+"""`runner optouts`: people who are not to be texted, from the command line."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from tests.cli.test_terminal import run_at_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
+NO_TERMINAL = (
+    "Error: there is no terminal to ask at, and nothing was changed\n"
+    "  go ahead without asking with --auto-approve\n"
+)
+
+
+def say(folder: Path, phone: str, *texts: str) -> None:
+    """Have a participant text the sandbox."""
+    with closing(open_store(folder / ".runner/sandbox/service.sqlite")) as store:
+        for text in texts:
+            Service(store).receive(phone, text, datetime.now(UTC))
+
+
+@pytest.fixture
+def doubtful(folder: Path, run: Run) -> str:
+    """The name of a doubtful reply, Ada's, that reconciling has found."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    say(folder, ADA, "10", "please stop texting me")
+    assert run("reconcile", cwd=folder).returncode == 0
+    (waiting,) = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)["replies"]
+    reply: str = waiting["reply"]
+    return reply
+
+
+def test_nobody_has_opted_out_without_a_ledger(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """The list of a fresh machine is empty; nothing is created."""
+    listed = run("optouts", "list", cwd=tmp_path)
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, NOBODY, "")
+    document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
+    assert (document["opted_out"], document["replies"]) == (0, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_people_are_added_and_let_in_again(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """Each phone counts once; to be let in again takes an approval; no phone is shown."""
+    added = run("optouts", "add", ADA, "+1 415-555-0102", ADA, cwd=tmp_path)
+    assert (added.returncode, added.stderr) == (0, "")
+    assert added.stdout == (
+        "2 entries new. sandbox: 2 people have opted out; 0 doubtful replies wait for a decision.\n"
+    )
+    again = run("optouts", "add", ADA, "--format", "json", cwd=tmp_path)
+    assert check_json(again.stdout, "optouts")["changed"] == 0
+    refused = run("optouts", "remove", ADA, cwd=tmp_path)
+    assert (refused.returncode, refused.stderr) == (64, NO_TERMINAL)
+    removed = run("optouts", "remove", ADA, "--auto-approve", "--format", "json", cwd=tmp_path)
+    document = check_json(removed.stdout, "optouts")
+    assert (document["changed"], document["opted_out"], document["dismissed"]) == (1, 1, 1)
+    for file in (tmp_path / ".runner").iterdir():
+        assert b"4155550101" not in (file.read_bytes() if file.is_file() else b"")
+
+
+def test_letting_in_the_forgotten_is_warned_of(tmp_path: Path, run: Run) -> None:
+    """Nobody knows any more what they got; on no, nothing changes."""
+    run("forget", ADA, "--auto-approve", cwd=tmp_path)
+    run("optouts", "add", BOB, cwd=tmp_path)
+    code, shown = run_at_terminal(tmp_path, "optouts", "remove", ADA, BOB, keys="n\n")
+    assert code == 1
+    assert (
+        "Every campaign on sandbox may text +14•••••••01, +14•••••••02 again. 1 person among them asked to be "
+        "forgotten, and would get again what they got before. Let them in? [y/N]: "
+    ) in shown
+    assert "not approved: nothing was changed" in shown
+    assert '"opted_out": 2' in run("optouts", "list", "--format", "json", cwd=tmp_path).stdout
+
+
+def test_wrong_phones_are_refused_together(tmp_path: Path, run: Run) -> None:
+    """All that is wrong is said at once, and nobody is entered."""
+    done = run("optouts", "add", ADA, "415555010", "Ada Lovelace", cwd=tmp_path)
+    assert done.returncode == 64
+    assert done.stderr == (
+        "Error: the phone '41•••••10' is refused: it does not start with + and a country code; "
+        "the phone 'Ad• ••••••ce' is refused: it has letters in it\n  write it as in +14155550101\n"
+    )
+    assert not (tmp_path / ".runner").exists()
+
+
+def test_a_phone_that_is_let_in_was_not_on_record(tmp_path: Path, run: Run) -> None:
+    """Letting in somebody who never opted out changes nothing."""
+    done = run("optouts", "remove", ADA, "--auto-approve", cwd=tmp_path)
+    assert done.stdout == f"0 entries dismissed. {NOBODY}"
+
+
+def test_a_doubtful_reply_is_shown_and_decided(
+    folder: Path, run: Run, doubtful: str, check_json: CheckJson
+) -> None:
+    """What it says is shown on request alone; a decision is kept when it is read again."""
+    plain = run("optouts", "list", cwd=folder)
+    assert plain.stdout.startswith(
+        "sandbox: 0 people have opted out; 1 doubtful reply waits for a decision.\nreply"
+    )
+    assert plain.stdout.endswith(
+        "Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.\n"
+    )
+    assert doubtful in plain.stdout
+    assert "stop texting" not in plain.stdout
+    shown = run("optouts", "list", "--show-replies", cwd=folder)
+    assert " ".join(f"{doubtful} pulse/ask Why? please stop texting me".split()) in " ".join(
+        shown.stdout.split()
+    )
+    document = check_json(
+        run("optouts", "list", "--show-replies", "--format", "json", cwd=folder).stdout, "optouts"
+    )
+    (reply,) = document["replies"]
+    assert (reply["campaign"], reply["message"], reply["text"]) == ("pulse", "ask", "please stop texting me")
+    dismissed = run("optouts", "dismiss", doubtful, cwd=folder)
+    assert dismissed.stdout == f"1 entry dismissed. {NOBODY}"
+    assert run("reconcile", cwd=folder).stderr == ""
+    confirmed = run("optouts", "confirm", doubtful, "--format", "json", cwd=folder)
+    document = check_json(confirmed.stdout, "optouts")
+    assert (document["changed"], document["opted_out"], document["doubtful"]) == (1, 1, 0)
+
+
+def test_the_doubt_about_somebody_who_opted_out_needs_no_decision(
+    folder: Path, run: Run, doubtful: str
+) -> None:
+    """Whoever is on record in another way isn't texted, whatever the reply means."""
+    assert doubtful
+    assert run("optouts", "add", ADA, cwd=folder).stdout == (
+        "1 entry new. sandbox: 1 person has opted out; 0 doubtful replies wait for a decision.\n"
+    )
+
+
+def test_an_unknown_reply_is_refused(folder: Path, run: Run, doubtful: str) -> None:
+    """A reply that isn't on record is named, and the others are not decided either."""
+    done = run("optouts", "confirm", doubtful, "another", cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: there is no such reply on sandbox: another; nothing was changed\n"
+        "  `runner optouts list` names those that wait for a decision\n"
+    )
+    assert doubtful in run("optouts", "list", cwd=folder).stdout
+
+
+def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """A CSV is read as audiences are: any dialect, damage mended, each person once."""
+    (tmp_path / "stopped.csv").write_text(
+        "Name;Mobile Phone\nAda;(415) 555-0101\nBob;4155550102\nAda;+14155550101\n", encoding="utf-8"
+    )
+    options = ("--phone-column", "mobile_phone", "--region", "US")
+    done = run("optouts", "import", "stopped.csv", *options, "--format", "json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    document = check_json(done.stdout, "optouts")
+    assert (document["changed"], document["opted_out"]) == (2, 2)
+
+
+def test_with_one_wrong_row_nothing_is_imported(tmp_path: Path, run: Run) -> None:
+    """Every problem is told with its row, and nobody is entered."""
+    rows = "phone\n" + "".join(f"+1415555{n:04}\n" for n in range(100, 200)) + "+1415\nnobody\n"
+    (tmp_path / "stopped.csv").write_text(rows, encoding="utf-8")
+    done = run("optouts", "import", "stopped.csv", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "stopped.csv:102:1: error: the phone '+1415' is refused: it has too few digits "
+        "[opt-out-phone-invalid]\n"
+        "stopped.csv:103:1: error: the phone 'no••dy' is refused: it has letters in it "
+        "[opt-out-phone-invalid]\n    write digits alone\n"
+        "Error: 2 errors: nothing was entered\n"
+    )
+    assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
+
+
+def test_a_file_without_the_column_is_refused(tmp_path: Path, run: Run) -> None:
+    """The column that is sought and those that there are stand in the message."""
+    (tmp_path / "stopped.csv").write_text("name,mobile\nAda,+14155550101\n", encoding="utf-8")
+    done = run("optouts", "import", "stopped.csv", cwd=tmp_path)
+    assert done.stderr == (
+        "stopped.csv:1:1: error: there is no column `phone` [csv-phone-column]\n"
+        "    name the one that holds the phones with --phone-column; the file has: name, mobile\n"
+        "Error: 1 error: nothing was entered\n"
+    )
+
+
+def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """No lockfile tells another ledger who opted out: a file does, and has no phone in it."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    run("optouts", "add", ADA, BOB, cwd=here)
+    run("optouts", "remove", BOB, "--auto-approve", cwd=here)
+    written = run("optouts", "export", "--out", "optouts.jsonl", cwd=here)
+    assert (written.returncode, written.stdout, written.stderr) == (0, "", "Wrote optouts.jsonl.\n")
+    text = (here / "optouts.jsonl").read_text(encoding="utf-8")
+    assert run("optouts", "export", cwd=here).stdout == text
+    assert "4155550101" not in text
+    done = run("optouts", "import", here / "optouts.jsonl", "--format", "json", cwd=there)
+    document = check_json(done.stdout, "optouts")
+    assert (document["opted_out"], document["dismissed"]) == (1, 1)
+    assert run("optouts", "add", ADA, "--format", "json", cwd=there).returncode == 0
+    assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=there).stdout
+
+
+def test_an_import_for_another_target_is_refused(tmp_path: Path, run: Run) -> None:
+    """Opt-outs hold on their own target; those of another one would be entered for nobody."""
+    run("optouts", "add", ADA, cwd=tmp_path)
+    run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
+    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path, env=live)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the opt-outs are of the target sandbox, not live\n"
+        "  name that target with --target; on another one give the phones themselves as a CSV\n"
+    )
+
+
+def test_a_damaged_export_is_refused(tmp_path: Path, run: Run) -> None:
+    """A line that cannot be read is named, and nothing of the file is entered."""
+    run("optouts", "add", ADA, BOB, cwd=tmp_path)
+    run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
+    file = tmp_path / "optouts.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    (tmp_path / "new").mkdir()
+    done = run("optouts", "import", file, cwd=tmp_path / "new")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: line 3 is not an exported opt-out\n  export them again: nothing was entered\n",
+    )
+    assert run("optouts", "list", cwd=tmp_path / "new").stdout == NOBODY
+    file.write_bytes(b'{"opt_outs_version": "\xff"}')
+    done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path)
+    assert done.stderr == (
+        "Error: optouts.jsonl is not UTF-8: nothing was entered\n"
+        "  give a file as `runner optouts export` has written it\n"
+    )
+
+
+@pytest.mark.parametrize("before", [(), ("optouts", "remove", ADA, "--auto-approve")])
+def test_there_is_nothing_to_export(tmp_path: Path, run: Run, before: tuple[str, ...]) -> None:
+    """Without anybody on record no file is written, which is said: without a ledger, and with an empty one."""
+    if before:
+        run(*before, cwd=tmp_path)
+    done = run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Nobody is on record on sandbox: optouts.jsonl was not written.\n",
+    )
+    assert run("optouts", "export", cwd=tmp_path).stderr == "Nobody is on record on sandbox.\n"
+
+
+def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
+    """A file that cannot be written is said."""
+    run("optouts", "add", ADA, cwd=tmp_path)
+    done = run("optouts", "export", "--out", "no/such/optouts.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: no/such/optouts.jsonl cannot be written: No such file or directory\n",
+    )
+
+
+def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
+    """With a wrong key nobody would seem to have opted out: it stops."""
+    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "first"})
+    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "second"})
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the opt-outs of the target sandbox cannot be read: they were written with another "
+        "RUNNER_STATE_KEY\n  set RUNNER_STATE_KEY to the key it was written with; with another one nobody "
+        "would have opted out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("evidence", "\ud800"), ("evidence", "a\0b"), ("at", "\ud800"), ("at", "soon")]
+)
+def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value: str) -> None:
+    """What no database holds is refused in words, and nothing of the file is entered."""
+    run("optouts", "add", ADA, BOB, cwd=tmp_path)
+    file = tmp_path / "optouts.jsonl"
+    assert run("optouts", "export", "--out", file, cwd=tmp_path).returncode == 0
+    head, first, second = file.read_text(encoding="utf-8").splitlines()
+    spoiled = json.dumps({**json.loads(second), name: value})
+    file.write_text(f"{head}\n{first}\n{spoiled}\n", encoding="utf-8")
+    for ledger in (tmp_path / ".runner").glob("ledger.sqlite*"):
+        ledger.unlink()
+    done = run("optouts", "import", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"Error: line 3 is not an exported opt-out: it has no usable {name}\n"
+        "  export them again: nothing was entered\n"
+    )
+    assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            b"{\xff}\n",
+            "Error: {file} is not UTF-8: nothing was entered\n  give a file as `runner optouts export` has written it\n",
+        ),
+        (
+            b"{" + b" " * 5_000_000,
+            (
+                "Error: line 1 is not the head of exported opt-outs\n  give a file that `runner optouts export` "
+                "has written; a list of phones needs a CSV header\n"
+            ),
+        ),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path, run: Run, content: bytes, words: str) -> None:
+    """Neither an encoding nor a line without end gets far."""
+    file = tmp_path / "optouts.jsonl"
+    file.write_bytes(content)
+    done = run("optouts", "import", file, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, words.format(file=file))
+
+
+def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -> None:
+    """A rehearsed day is the day of what is entered in it."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    assert run("sandbox", "clock", "+9600h", cwd=folder).returncode == 0
+    next_year = datetime.now(UTC) + timedelta(days=399)
+    say(folder, CY, "10", "please stop texting me")
+    for command in (("optouts", "add", BOB), ("forget", ADA, "--auto-approve"), ("reconcile",)):
+        assert run(*command, cwd=folder).returncode == 0
+    lines = run("optouts", "export", cwd=folder).stdout.splitlines()[1:]
+    entered = {item["source"]: item["at"] for item in map(json.loads, lines)}
+    assert set(entered) == {"person", "forgotten", "reply"}
+    assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
