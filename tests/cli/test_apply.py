@@ -217,4 +217,5 @@ def test_a_trial_needs_a_phone(folder: Path, run: Run) -> None:
     """What is no phone is refused before anything is sent."""
     refused = run("apply", "--test-to", "12", "--auto-approve", cwd=folder)
     assert refused.returncode == 64
-    assert refused.stderr.startswith("Error: --test-to 12: it does not start with + and a country code\n")
+    words = "Error: the phone '12' is refused: it does not start with + and a country code\n"
+    assert refused.stderr.startswith(words)
