@@ -67,15 +67,19 @@ def send_trial(
         )
     what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(own)}"
     approve_sending(f"Send {what}?", is_approved=is_approved)
+    _send_to(workspace, launches, own)
+    if not scope.quiet:
+        note(f"Sent {what}; nothing was recorded.")
+    return 0
+
+
+def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:
     with workspace.open_service() as (client, _):
         for launch in launches:
             definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
             reply = client.send(json.dumps(definition, ensure_ascii=False), [own])
             if reply.outcome != "sent":
                 raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
-    if not scope.quiet:
-        note(f"Sent {what}; nothing was recorded.")
-    return 0
 
 
 def _as_if_new(record: Record) -> Record:

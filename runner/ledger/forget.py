@@ -137,17 +137,9 @@ def forget_person(
             # Freed pages keep what was in them otherwise (sqlite.org, PRAGMA secure_delete).
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
         known = connection.execute(select(campaigns.c.target).distinct()).scalars().all()
-        secrets = {
-            target: find_secret(target)
-            for target in sorted({*targets, *known, *list_keyed_targets(connection)})
-        }
-        keys = {
-            target: enter_target_key(connection, target, secret.value, new_salt)
-            if target in targets
-            else reach_target_key(connection, target, secret, new_salt)
-            for target, secret in secrets.items()
-        }
-        reached = {target: key for target, key in keys.items() if key is not None}
+        everywhere = sorted({*targets, *known, *list_keyed_targets(connection)})
+        secrets = {target: find_secret(target) for target in everywhere}
+        reached = _reach_keys(connection, targets, secrets, new_salt)
         replaced = sum(_suppress(connection, key, phone, at) for key in reached.values())
         found, unreadable = _forget_deliveries(connection, phone, {t: secrets[t].value for t in reached})
     return Forgotten(
@@ -158,6 +150,19 @@ def forget_person(
         tuple((target, secret) for target, secret in secrets.items() if target not in reached),
         log_keeps=not _empty_log(ledger),
     )
+
+
+def _reach_keys(
+    connection: Connection, targets: Collection[str], secrets: Mapping[str, TargetSecret], new_salt: str
+) -> dict[str, TargetKey]:
+    """Return the keys that are at hand; those of `targets` have to be."""
+    keys = {
+        target: enter_target_key(connection, target, secret.value, new_salt)
+        if target in targets
+        else reach_target_key(connection, target, secret, new_salt)
+        for target, secret in secrets.items()
+    }
+    return {target: key for target, key in keys.items() if key is not None}
 
 
 def _explain(secret: TargetSecret) -> str:
