@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,12 @@ def test_a_window_opens_by_the_clocks_on_the_wall(
 ) -> None:
     """The first open second from a moment on, where clocks change, around midnight, and over days."""
     assert open_next(window, moment, zone) == expected
+
+
+def test_a_frozen_clock_changes_no_opening() -> None:
+    """Openings are the same under a frozen clock, whose moments do not know which of two equal times they are."""
+    with freeze_time(utc("2031-11-02T05:00")):
+        assert open_next(span("01:30", "01:45"), "2031-11-02T05:45", NEW_YORK) == "2031-11-02T06:30:00"
 
 
 def test_adjacent_days_are_one_opening() -> None:
