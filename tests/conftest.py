@@ -61,8 +61,8 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the real command as a process: `run("plan", "--out", file, cwd=folder, env={...}, stdin="y")`."""
+def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real command as a process: `run_process("plan", cwd=folder, env={...}, stdin="y")`."""
 
     def run_command(
         *arguments: str | Path,
@@ -93,3 +93,11 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run_command
+
+
+@pytest.fixture
+def run(
+    run_process: Callable[..., subprocess.CompletedProcess[str]],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real command; as a process, but where a folder of tests has a quicker way."""
+    return run_process

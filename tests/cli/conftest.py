@@ -1,4 +1,4 @@
-"""A small campaign repository, and a service of its own process."""
+"""A small campaign repository, commands that run inside this process, and services beside them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from runner.sandbox.web.server import running_service
 from runner.source.shipped import shipped_folder
+from tests.cli.inside import run_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,8 +78,37 @@ def check_json() -> Callable[[str, str], dict[str, Any]]:
 
 
 @pytest.fixture
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real command inside this process, which spares its start: used as `run_process` is."""
+    return run_inside
+
+
+@pytest.fixture
 def serve() -> Callable[..., Any]:
-    """A function that runs the service as a process of its own while a block lasts."""
+    """Run the service in a thread while a block lasts: `serve(folder, "--db", "service.sqlite")`.
+
+    It takes `--username` and `--api-key` as well, and gives the environment that names the service.
+    """
+
+    @contextmanager
+    def start(cwd: Path, *options: str) -> Iterator[dict[str, str]]:
+        given = dict(zip(options[::2], options[1::2], strict=True))
+        db, username, api_key = (given.pop(name, None) for name in ("--db", "--username", "--api-key"))
+        assert db, "a service of a test has a database of its own"
+        assert not given, given
+        with running_service(cwd / db, username=username, api_key=api_key) as service:
+            yield {
+                "RUNNER_BASE_URL": service.url,
+                "RUNNER_USERNAME": service.username,
+                "RUNNER_API_KEY": service.api_key,
+            }
+
+    return start
+
+
+@pytest.fixture
+def serve_process() -> Callable[..., Any]:
+    """Run the service as a process while a block lasts: `runner sandbox serve` with any options."""
 
     @contextmanager
     def start(cwd: Path, *options: str) -> Iterator[dict[str, str]]:

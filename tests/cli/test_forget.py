@@ -74,11 +74,13 @@ def list_recipients(folder: Path) -> list[int]:
     return sorted(len(launch["recipients"]) for launch in launches)
 
 
-def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: CheckJson) -> None:
+def test_a_person_is_forgotten_everywhere(
+    folder: Path, run: Run, run_process: Run, check_json: CheckJson
+) -> None:
     """Ledger and lockfile lose them, the text that was theirs alone too; what is left is said."""
     send_and_answer(folder, run)
     assert b"My secret reason" in read_ledger(folder)
-    done = run("forget", "+1 (415) 555-0101", "--auto-approve", "--format", "json", cwd=folder)
+    done = run_process("forget", "+1 (415) 555-0101", "--auto-approve", "--format", "json", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     document = check_json(done.stdout, "forget")
     assert document["phone"] == "+14•••••••01"
@@ -235,7 +237,7 @@ def test_a_wrong_phone_is_refused(folder: Path, run: Run) -> None:
     )
 
 
-def test_a_running_apply_is_not_disturbed(folder: Path, run: Run) -> None:
+def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: Run) -> None:
     """As long as another run holds a campaign's lock, be it named or not, nothing is removed."""
     send_and_answer(folder, run)
     add_other_campaign(folder)
@@ -245,7 +247,7 @@ def test_a_running_apply_is_not_disturbed(folder: Path, run: Run) -> None:
         hold_campaign_lock(ledger, "sandbox", ["pulse"], holder),
     ):
         for path in ("campaigns", "other.yaml"):
-            done = run("forget", ADA, path, "--auto-approve", cwd=folder)
+            done = run_process("forget", ADA, path, "--auto-approve", cwd=folder)
             assert done.returncode == 6
             assert done.stderr == (
                 "Error: pulse on sandbox is being sent by another run: process 42 on ci.example "

@@ -111,19 +111,19 @@ def read_status(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("room", [200, 700])
 def test_a_disk_that_fills_up(
-    tmp_path: Path, run: Run, service: dict[str, str], small_disk: Callable[[str], None], room: int
+    tmp_path: Path, run_process: Run, service: dict[str, str], small_disk: Callable[[str], None], room: int
 ) -> None:
     """The run ends with a clear error; with room again the next one sends the rest: everyone once."""
     folder = tmp_path / "disk"
     write_campaign(folder, PEOPLE)
     used = sum(file.stat().st_blocks * 512 for file in folder.rglob("*"))
     small_disk(f"size={used // 1024 + room}k")
-    full = run("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
+    full = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
     assert full.returncode == 1, full.stderr
     assert "make room on the disk" in full.stderr or "some room on its disk" in full.stderr, full.stderr
     assert len(count_accepted(service)) < PEOPLE
     small_disk("size=64m")
-    again = run("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
+    again = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
     assert again.returncode == 0, again.stderr
     accepted = count_accepted(service)
     assert len(accepted) == PEOPLE

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 
 
-def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json: CheckJson) -> None:
+def test_a_campaign_goes_from_file_to_report(folder: Path, run_process: Run, check_json: CheckJson) -> None:
     """Validate, plan, apply, answers and report work in turn, and their JSON fits its schemas."""
-    valid = run("validate", "--format", "json", cwd=folder)
+    valid = run_process("validate", "--format", "json", cwd=folder)
     assert (valid.returncode, check_json(valid.stdout, "validate")["valid"]) == (0, True)
 
-    plan = run("plan", "--format", "json", "--detailed-exitcode", cwd=folder)
+    plan = run_process("plan", "--format", "json", "--detailed-exitcode", cwd=folder)
     assert plan.returncode == 2
     (message,) = check_json(plan.stdout, "plan")["campaigns"][0]["messages"]
     expected = {
@@ -47,27 +47,27 @@ def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json:
     }
     assert {name: message[name] for name in expected} == expected
 
-    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
+    applied = run_process("apply", "--auto-approve", "--format", "json", cwd=folder)
     assert applied.returncode == 0, applied.stderr
     (sent,) = check_json(applied.stdout, "apply")["campaigns"]
     assert (sent["sent"], sent["rejected"], sent["unknown"], sent["recipients_sent"]) == (4, 0, 0, 4)
     assert {launch["outcome"] for launch in sent["launches"]} == {"sent"}
 
-    simulated = run("sandbox", "simulate", "--response-rate", "1", cwd=folder)
+    simulated = run_process("sandbox", "simulate", "--response-rate", "1", cwd=folder)
     assert simulated.returncode == 0, simulated.stderr
 
-    reported = run("report", "--reconcile", "--format", "json", "--out", "out", cwd=folder)
+    reported = run_process("report", "--reconcile", "--format", "json", "--out", "out", cwd=folder)
     assert reported.returncode == 0, reported.stderr
     text = (folder / "out/pulse.json").read_text(encoding="utf-8")
     (report,) = check_json(text, "report")["messages"]
     assert (report["sent"], report["participants_answered"], report["response_rate"]) == (4, 4, 1.0)
     assert sum(choice["count"] for choice in report["questions"][0]["distribution"]) == 4
 
-    status = run("status", "--format", "json", cwd=folder)
+    status = run_process("status", "--format", "json", cwd=folder)
     (row,) = check_json(status.stdout, "status")["campaigns"][0]["messages"]
     assert (row["planned"], row["sent"], row["answered"], row["unresolved"]) == (0, 4, 4, 0)
 
-    reconciled = run("reconcile", "--format", "json", cwd=folder)
+    reconciled = run_process("reconcile", "--format", "json", cwd=folder)
     (summary,) = check_json(reconciled.stdout, "reconcile")["campaigns"]
     assert summary["results"] == summary["expected_results"] > 0
     assert summary["new_results"] == 0
@@ -116,7 +116,7 @@ def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> No
     assert (folder / LOCKFILE).read_bytes() == before
 
 
-def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run) -> None:
+def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run, run_process: Run) -> None:
     """While another run may put more into the lockfile, it is not replaced by what reconcile knows of."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     lockfile = folder / LOCKFILE
@@ -127,7 +127,7 @@ def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run) -> None:
         Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger,
         hold_campaign_lock(ledger, "sandbox", ["pulse"], other),
     ):
-        beside = run("reconcile", cwd=folder)
+        beside = run_process("reconcile", cwd=folder)
         assert run("reconcile", "--quiet", cwd=folder).stderr == ""
     assert beside.returncode == 0
     assert beside.stderr == (
@@ -161,29 +161,25 @@ def test_report_prints_markdown_by_default(folder: Path, run: Run) -> None:
     assert "not reconciled yet" in printed.stdout
 
 
-def test_the_repository_of_examples_is_valid(run: Run, tmp_path: Path) -> None:
-    """The demo runs every example from file to report of more than a thousand recipients."""
-    demo = run("demo", "--dir", tmp_path / "demo", cwd=tmp_path, timeout=110)
-    assert demo.returncode == 0, demo.stderr
-    assert demo.stdout.count("\n# customer-pulse\n") == 1
-    last_lines = demo.stdout.strip().splitlines()[-2:]
-    assert last_lines[0] == f"The report to show around: {tmp_path / 'demo/reports/customer-pulse.html'}"
-    report = json.loads((tmp_path / "demo/reports/customer-pulse.json").read_text(encoding="utf-8"))
-    assert report["messages"][0]["sent"] > 1000
-    assert report["messages"][0]["participants_answered"] > 0
-
-
-def test_demo_never_reaches_a_configured_service(run: Run, tmp_path: Path) -> None:
-    """With a live service in the environment, the demo still runs on the sandbox alone."""
+def test_the_demo_runs_every_example_on_the_sandbox_alone(run_process: Run, tmp_path: Path) -> None:
+    """From file to report of more than a thousand recipients, past a live service in the environment."""
     environment = {
         "RUNNER_BASE_URL": "http://127.0.0.1:9",
         "RUNNER_USERNAME": "u",
         "RUNNER_API_KEY": "k",
         "RUNNER_TARGET": "live",
     }
-    demo = run("demo", "--dir", tmp_path / "demo", cwd=tmp_path, env=environment, timeout=110)
+    folder = tmp_path / "demo"
+    demo = run_process("demo", "--dir", folder, cwd=tmp_path, env=environment, timeout=110)
     assert demo.returncode == 0, demo.stderr
-    assert not list((tmp_path / "demo").rglob("*.live.lock.json"))
+    assert demo.stdout.count("\n# customer-pulse\n") == 1
+    last_lines = demo.stdout.strip().splitlines()[-2:]
+    assert last_lines[0] == f"The report to show around: {folder / 'reports/customer-pulse.html'}"
+    report = json.loads((folder / "reports/customer-pulse.json").read_text(encoding="utf-8"))
+    assert report["messages"][0]["sent"] > 1000
+    assert report["messages"][0]["participants_answered"] > 0
+    assert list(folder.rglob("*.sandbox.lock.json"))
+    assert not list(folder.rglob("*.live.lock.json"))
 
 
 def test_demo_refuses_a_folder_with_campaigns(run: Run, folder: Path) -> None:

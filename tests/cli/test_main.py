@@ -26,9 +26,9 @@ def load(name: str) -> click.Command:
     return command
 
 
-def test_help_lists_every_command(run: Run, tmp_path: Path) -> None:
+def test_help_lists_every_command(run_process: Run, tmp_path: Path) -> None:
     """`runner --help` names each command with what it does."""
-    helped = run("--help", cwd=tmp_path)
+    helped = run_process("--help", cwd=tmp_path)
     assert helped.returncode == 0
     for name, words in COMMANDS.items():
         assert f"  {name} " in helped.stdout
@@ -78,9 +78,9 @@ def test_a_wrong_command_line_exits_with_64(run: Run, tmp_path: Path, arguments:
     assert done.stdout == ""
 
 
-def test_version(run: Run, tmp_path: Path) -> None:
+def test_version(run_process: Run, tmp_path: Path) -> None:
     """`runner --version` names the program and its version."""
-    assert run("--version", cwd=tmp_path).stdout == "runner, version 0.1.0\n"
+    assert run_process("--version", cwd=tmp_path).stdout == "runner, version 0.1.0\n"
 
 
 @pytest.mark.parametrize("name", schema_names())

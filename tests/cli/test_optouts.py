@@ -145,15 +145,15 @@ def test_the_doubt_about_somebody_who_opted_out_needs_no_decision(
     )
 
 
-def test_an_unknown_reply_is_refused(folder: Path, run: Run, doubtful: str) -> None:
+def test_an_unknown_reply_is_refused(folder: Path, run_process: Run, doubtful: str) -> None:
     """A reply that isn't on record is named, and the others are not decided either."""
-    done = run("optouts", "confirm", doubtful, "another", cwd=folder)
+    done = run_process("optouts", "confirm", doubtful, "another", cwd=folder)
     assert done.returncode == 1
     assert done.stderr == (
         "Error: there is no such reply on sandbox: another; nothing was changed\n"
         "  `runner optouts list` names those that wait for a decision\n"
     )
-    assert doubtful in run("optouts", "list", cwd=folder).stdout
+    assert doubtful in run_process("optouts", "list", cwd=folder).stdout
 
 
 def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJson) -> None:

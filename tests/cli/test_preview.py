@@ -113,9 +113,9 @@ ask (SMS, tag visit): 4 recipients
     )
 
 
-def test_one_person_s_conversation(run: Run, visit: Path) -> None:
+def test_one_person_s_conversation(run_process: Run, visit: Path) -> None:
     """`--phone` shows every message of one recipient, however the number is written."""
-    done = run("preview", "visit.yaml", "--phone", "+1 415-555-0103", cwd=visit)
+    done = run_process("preview", "visit.yaml", "--phone", "+1 415-555-0103", cwd=visit)
     assert done.returncode == 0
     assert done.stdout.startswith("visit, as +14•••••••03 will see it\n\nask (SMS, tag visit)\n")
     assert "introduction  [1 segment, 7 in GSM-7]\n  │ Hi you!\n" in done.stdout

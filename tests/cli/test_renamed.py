@@ -46,7 +46,7 @@ def test_a_declared_rename_texts_nobody_again(folder: Path, run: Run, stem: str)
     assert message["sent"] == 4
 
 
-def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run: Run) -> None:
+def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run_process: Run) -> None:
     """While a run from an old checkout sends the campaign, none under its new name begins."""
     file = folder / "campaigns/pulse.yaml"
     renamed = file.read_text(encoding="utf-8").replace(
@@ -57,13 +57,13 @@ def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run: Run) 
     with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
         ledger.prepare()
         with hold_campaign_lock(ledger, "sandbox", ["pulse"], old):
-            refused = run("apply", "--auto-approve", cwd=folder)
+            refused = run_process("apply", "--auto-approve", cwd=folder)
     assert refused.returncode == 6
     assert refused.stderr == (
         "Error: pulse on sandbox is being sent by another run: process 1 on elsewhere since now\n"
         "  wait until that run has ended, or have this one wait with --lock-timeout\n"
     )
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    assert run_process("apply", "--auto-approve", cwd=folder).returncode == 0
 
 
 def test_an_undeclared_rename_stops(folder: Path, run: Run) -> None:

@@ -175,20 +175,20 @@ def test_a_person_can_say_that_it_was_not_sent(folder: Path, run: Run) -> None:
     assert (plan["to_send"], plan["unresolved"]) == (3, 0)
 
 
-def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run) -> None:
+def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run, run_process: Run) -> None:
     """--not-sent is refused where the service lists the very launch: its recipients would be texted again."""
     run("apply", "--auto-approve", "--limit", "1", cwd=folder)
     (launch,) = json.loads((folder / LOCKFILE).read_text())["launches"]
     edit_ledger(folder, "UPDATE launches SET state = 'unknown', project_launch_guid = NULL")
     (folder / LOCKFILE).unlink()
     key, guid = launch["key"], launch["project_launch_guid"]
-    refused = run("resolve", "--not-sent", cwd=folder)
+    refused = run_process("resolve", "--not-sent", cwd=folder)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         f"Error: {key} was sent: the service lists the same text to the same recipients as {guid}\n"
         f"  record it with: runner resolve --launch {key} --adopt {guid}\n"
     )
-    adopted = run("resolve", "--launch", key, "--adopt", guid, cwd=folder)
+    adopted = run_process("resolve", "--launch", key, "--adopt", guid, cwd=folder)
     assert (adopted.returncode, adopted.stderr) == (0, f"Recorded: {key} (1 recipient) was sent.\n")
 
 

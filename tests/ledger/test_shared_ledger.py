@@ -8,18 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
+from runner.sandbox.web.server import running_service
 from tests.postgres import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from runner.sandbox.model import ServiceAddress
     from tests.postgres import PostgresServer
 
 PEOPLE = 12
@@ -77,12 +78,12 @@ class Machine:
 
 
 class Service:
-    """A sandbox in a process of its own, and who was texted there."""
+    """A sandbox that both machines reach, and who was texted there."""
 
-    def __init__(self, url: str, username: str, api_key: str) -> None:
-        self.url = url
-        self.username = username
-        self.api_key = api_key
+    def __init__(self, address: ServiceAddress) -> None:
+        self.url = address.url
+        self.username = address.username
+        self.api_key = address.api_key
 
     def list_texted(self) -> list[str]:
         """Return the phone of each session, in order: one that was texted twice is there twice."""
@@ -105,20 +106,6 @@ class Service:
 EVERYONE = [f"+141555501{number:02}" for number in range(PEOPLE)]
 
 
-@contextmanager
-def running_service(folder: Path) -> Iterator[Service]:
-    command = [sys.executable, "-m", "runner", "sandbox", "serve", "--port", "0", "--db", "service.sqlite"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        said = dict(process.stdout.readline().strip().split(": ", 1) for _ in range(3))
-        yield Service(said["url"], said["username"], said["api_key"])
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
-        process.stdout.close()
-
-
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert PASSWORD not in stdout + stderr
@@ -128,8 +115,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """The service, and who was texted there."""
-    with running_service(tmp_path) as running:
-        yield running
+    with running_service(tmp_path / "service.sqlite") as address:
+        yield Service(address)
 
 
 @pytest.fixture
@@ -199,18 +186,19 @@ def test_other_commands_read_while_a_run_sends(machines: list[Machine], service:
     assert service.list_texted() == EVERYONE
 
 
-def test_a_server_that_restarts_during_a_run_loses_nothing(tmp_path: Path, postgres: PostgresServer) -> None:
+def test_a_server_that_restarts_during_a_run_loses_nothing(
+    tmp_path: Path, service: Service, postgres: PostgresServer
+) -> None:
     """Connections that break end the run in words; the next one sends the rest, and nobody is texted twice."""
     database = postgres.create_database()
-    with running_service(tmp_path) as service:
-        machine = Machine(tmp_path, "here", service, postgres.url(database, scheme="postgresql"))
-        process = machine.start("apply", "--auto-approve")
-        service.wait_until_texted(3)
-        postgres.end_sessions(database)
-        code, _, stderr = finish(process)
-        assert code == 1
-        assert stderr.startswith("Error: ")
-        assert "Traceback" not in stderr
-        code, _, stderr = machine.run("apply", "--auto-approve")
-        assert code == 0, stderr
-        assert service.list_texted() == EVERYONE
+    machine = Machine(tmp_path, "here", service, postgres.url(database, scheme="postgresql"))
+    process = machine.start("apply", "--auto-approve")
+    service.wait_until_texted(3)
+    postgres.end_sessions(database)
+    code, _, stderr = finish(process)
+    assert code == 1
+    assert stderr.startswith("Error: ")
+    assert "Traceback" not in stderr
+    code, _, stderr = machine.run("apply", "--auto-approve")
+    assert code == 0, stderr
+    assert service.list_texted() == EVERYONE

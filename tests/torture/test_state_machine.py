@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LISTS_LATE_S = 0.15
 SETTLE_WINDOW_S = ACCEPTS_LATE_S + LISTS_LATE_S + 0.1
-EXAMPLES, STEPS = 8, 7
+EXAMPLES, STEPS = 6, 6
 deaths = st.one_of(
     st.builds(Death, st.just("commit"), st.sampled_from(["before", "after"]), st.integers(1, 10)),
     st.builds(Death, st.just("send"), st.sampled_from(["before", "amid", "after"]), st.integers(1, 12)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.torture.ledgers import Ledger
 
-FAULTS = 80
+FAULTS = 60
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])

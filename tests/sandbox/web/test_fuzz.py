@@ -89,4 +89,4 @@ def test_fuzzing_finds_nothing(address: ServiceAddress, domain: Service, tmp_pat
     # The fuzzing has been where there is something to see.
     for path in ("results", "stats"):
         answer = requests.get(f"{address.url}/api/{path}/", params=query, timeout=10).json()
-        assert answer["meta"]["total_count"] > 10, path
+        assert answer["meta"]["total_count"] > 0, path
