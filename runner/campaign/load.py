@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
 from runner.campaign.remainder import keep_sound
+from runner.source.collector import pause_collector
 from runner.source.confine import is_readable_below, reading_root
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument, YamlProblemError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
 
 
+@pause_collector()
 def load_campaign(
     file: Path, *, current: Path, allowed: tuple[Path, ...] = ()
 ) -> tuple[Campaign | None, list[Diagnostic]]:

@@ -44,6 +44,37 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
+class Places:
+    """Where the entries of a document's containers stand.
+
+    A document of many recipients has many places and looks few of them up: they are kept as bare
+    numbers in one list, and become a `Place` when asked for.
+    """
+
+    _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
+    _fields: list[int | str] = field(default_factory=list)
+
+    def open(self, container: dict[str, Any] | list[Any]) -> tuple[dict[Key, int], list[int | str]]:
+        """Take in a container, which must live as long as these places.
+
+        Returns:
+            For the caller to fill, entry by entry: where in the list each key's place starts; and the
+            list, of the fields of one `Place` after another.
+        """
+        starts = self._starts[id(container)] = {}
+        return starts, self._fields
+
+    def at(self, start: int) -> Place:
+        """Return the place whose fields start there in the list."""
+        return Place._make(self._fields[start : start + len(Place._fields)])
+
+    def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
+        """Return the place of the entry `key` of `container`, None if either is unknown."""
+        start = self._starts.get(id(container), {}).get(key)
+        return None if start is None else self.at(start)
+
+
+@dataclass(slots=True)
 class YamlDocument:
     """A parsed document: plain data, and the place of each of its values.
 
@@ -58,11 +89,11 @@ class YamlDocument:
     data: Any
     lines: list[str]
     problems: list[Diagnostic] = field(default_factory=list)
-    _places: dict[int, dict[Key, Place]] = field(default_factory=dict)
+    _places: Places = field(default_factory=Places)
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return where the entry `key` of `container`, an object of this document, stands."""
-        return self._places.get(id(container), {}).get(key)
+        return self._places.find(container, key)
 
     def locate(self, path: list[Key], *, at_key: bool = False) -> tuple[int, int]:
         """Return line and column, from 1, of the value at `path`.

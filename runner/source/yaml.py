@@ -8,18 +8,20 @@ so `012`, `1.50` and `+14155550101` stay the text that they are.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
+from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
+from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic
-from runner.source.document import Key, Place, YamlDocument, refuse_document
+from runner.source.document import Key, Places, YamlDocument, refuse_document
 from runner.source.syntax import Spot, explain_syntax
+from runner.source.yaml_scalar import read_plain, write_scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 try:
@@ -32,14 +34,6 @@ MAX_DEPTH = 64
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
 
-_CONSTANTS: dict[str, bool | None] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
-
 
 def read_yaml(text: str, file: Path) -> YamlDocument:
     """Parse one YAML document.
@@ -51,10 +45,10 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
     Raises:
         YamlProblemError: the text cannot be turned into data.
     """
-    builder = _Builder(file)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
-            builder.take(event)
+        with pause_collector(), _open_parser(text) as next_event:
+            builder = _Builder(file, next_event)
+            data = builder.build()
     except yaml.MarkedYAMLError as error:
         noticed = error.problem_mark or error.context_mark
         fault = explain_syntax(
@@ -67,103 +61,151 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
         refuse_document(file, "yaml-character", message, line, column, "remove it")
-    return YamlDocument(file, builder.root, text.splitlines(), builder.problems, builder.places)
+    return YamlDocument(file, data, text.splitlines(), builder.problems, builder.places)
+
+
+@contextmanager
+def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
+    """Give the function that returns a text's next event."""
+    parser = _Loader(text)
+    try:
+        yield parser.get_event
+    finally:
+        parser.dispose()
 
 
 def _spot(mark: yaml.Mark | None) -> Spot:
     return Spot(mark.line, mark.column) if mark else Spot(0, 0)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A collection whose end has not been seen."""
-
-    container: dict[str, Any] | list[Any]
-    places: dict[Key, Place]
-    anchor: str | None
-    mark: yaml.Mark
-    nodes: int = 1
-    key: str | None = None
-    key_mark: yaml.Mark | None = None
-
-
 class _Builder:
-    """Builds data from events; see `YamlDocument` for what comes out."""
+    """Builds data from events by recursive descent; see `YamlDocument` for what comes out.
 
-    def __init__(self, file: Path) -> None:
+    An event's type is compared by identity, not `isinstance`: the parser makes no subclasses, and
+    this runs for every value of a file.
+    """
+
+    def __init__(self, file: Path, next_event: Callable[[], Any]) -> None:
         self.file = file
-        self.root: Any = None
         self.problems: list[Diagnostic] = []
-        self.places: dict[int, dict[Key, Place]] = {}
-        self._stack: list[_Open] = []
+        self.places = Places()
+        self._next = next_event
+        self._depth = 0
+        # Keys that are texts in quotes or without: recipients repeat them, and share one string each.
+        self._keys: dict[str, str] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._documents = 0
+        self._nodes = 0  # within the collections that have ended, with what aliases add to them
         self._aliased_nodes = 0
-        self._takers = {
-            yaml.ScalarEvent: self._take_scalar,
-            yaml.MappingStartEvent: self._open_mapping,
-            yaml.SequenceStartEvent: self._open_sequence,
-            yaml.MappingEndEvent: self._close,
-            yaml.SequenceEndEvent: self._close,
-            yaml.AliasEvent: self._take_alias,
-            yaml.DocumentStartEvent: self._start_document,
-        }
 
-    def take(self, event: yaml.Event) -> None:
-        taker = self._takers.get(type(event))
-        if taker is not None:
-            taker(event)
+    def build(self) -> Any:
+        """Return the data of the only document, None if there is none."""
+        data = None
+        is_started = False
+        while type(event := self._next()) is not yaml.StreamEndEvent:
+            if type(event) is not yaml.DocumentStartEvent:
+                continue
+            if is_started:
+                self._stop(
+                    "yaml-documents",
+                    "a second document starts here",
+                    event.start_mark,
+                    "one file is one document: remove the `---`, or move the rest to a file of its own",
+                )
+            is_started = True
+            data = self._read(self._next())
+        return data
 
-    def _start_document(self, event: Any) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            self._stop(
-                "yaml-documents",
-                "a second document starts here",
-                event.start_mark,
-                "one file is one document: remove the `---`, or move the rest to a file of its own",
-            )
+    def _read(self, event: Any) -> Any:
+        """Return the value that starts with an event."""
+        kind = type(event)
+        if kind is ScalarEvent:
+            return self._read_scalar(event)
+        if kind is AliasEvent:
+            return self._read_alias(event)
+        self._check_start(event)
+        self._depth += 1
+        before = self._nodes
+        value = self._read_mapping() if kind is MappingStartEvent else self._read_sequence()
+        self._depth -= 1
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1 + self._nodes - before)
+        return value
 
-    def _take_scalar(self, event: Any) -> None:
+    def _read_scalar(self, event: Any) -> Any:
         if event.tag is not None:
             self._refuse_tag(event)
-        value: Any = event.value
-        style = event.style or ""
-        if style == "" and event.implicit[0]:
-            value = _resolve(value)
+        value = event.value if event.style else read_plain(event.value)
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
-        self._put(value, event.start_mark, style, 1)
+        return value
 
-    def _open_mapping(self, event: Any) -> None:
-        self._open(event, {})
+    def _read_mapping(self) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        starts, places = self.places.open(mapping)
+        next_event, keys = self._next, self._keys
+        while type(key_event := next_event()) is not MappingEndEvent:
+            is_bare = type(key_event) is ScalarEvent and key_event.tag is None and key_event.anchor is None
+            key = keys.get(key_event.value) if is_bare else None
+            if key is None or key in starts:
+                key = self._read_key(key_event, starts)
+            event = next_event()
+            if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
+                style = event.style or ""
+                value = event.value if style else read_plain(event.value)
+            else:
+                value, style = self._read(event), getattr(event, "style", None) or ""
+            if key is None:
+                self._nodes += 2
+                continue
+            key_mark, mark = key_event.start_mark, event.start_mark
+            mapping[key] = value
+            starts[key] = len(places)
+            places += (key_mark.line, key_mark.column, mark.line, mark.column, style)
+        self._nodes += 2 * len(mapping)
+        return mapping
 
-    def _open_sequence(self, event: Any) -> None:
-        self._open(event, [])
+    def _read_sequence(self) -> list[Any]:
+        sequence: list[Any] = []
+        starts, places = self.places.open(sequence)
+        while type(event := self._next()) is not SequenceEndEvent:
+            style = getattr(event, "style", None) or ""
+            mark = event.start_mark
+            starts[len(sequence)] = len(places)
+            places += (mark.line, mark.column, mark.line, mark.column, style)
+            sequence.append(self._read(event))
+        self._nodes += len(sequence)
+        return sequence
 
-    def _open(self, event: Any, container: dict[str, Any] | list[Any]) -> None:
-        if event.tag is not None:
-            self._refuse_tag(event)
-        if len(self._stack) >= MAX_DEPTH:
-            self._stop("yaml-depth", f"nested more than {MAX_DEPTH} levels deep", event.start_mark, None)
-        if self._stack and isinstance(self._stack[-1].container, dict) and self._stack[-1].key_mark is None:
+    def _read_key(self, event: Any, starts: dict[Key, int]) -> str | None:
+        """Return a key, or None and note why it cannot be one."""
+        key = self._read_new_key(event)
+        if not isinstance(key, str):
+            message = f"the key {write_scalar(key)} is not a text"
+            self._note("yaml-key", message, event.start_mark, "put it in quotes")
+            return None
+        if key in starts:
+            message = (
+                f"the key `{key}` stands twice; first in line {self.places.at(starts[key]).key_line + 1}"
+            )
+            self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
+            return None
+        if read_plain(key) == key:
+            self._keys[key] = key
+        return key
+
+    def _read_new_key(self, event: Any) -> Any:
+        kind = type(event)
+        if kind is not ScalarEvent and kind is not AliasEvent:
+            self._check_start(event)
             self._stop(
                 "yaml-key",
                 "a list or mapping cannot be a key",
                 event.start_mark,
                 "a text that starts with `{` or `[` needs quotes",
             )
-        places: dict[Key, Place] = {}
-        self.places[id(container)] = places
-        self._stack.append(_Open(container, places, event.anchor, event.start_mark))
+        return self._read_scalar(event) if kind is ScalarEvent else self._read_alias(event)
 
-    def _close(self, _event: Any) -> None:
-        done = self._stack.pop()
-        if done.anchor:
-            self._anchors[done.anchor] = (done.container, done.nodes)
-        self._put(done.container, done.mark, "", done.nodes)
-
-    def _take_alias(self, event: Any) -> None:
+    def _read_alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
             self._stop(
                 "yaml-alias",
@@ -172,6 +214,7 @@ class _Builder:
                 f"write &{event.anchor} at the value that it repeats",
             )
         value, nodes = self._anchors[event.anchor]
+        self._nodes += nodes - 1
         self._aliased_nodes += nodes
         if self._aliased_nodes > MAX_ALIASED_NODES:
             self._stop(
@@ -180,43 +223,14 @@ class _Builder:
                 event.start_mark,
                 "write the values out, or move the recipients to a CSV",
             )
-        self._put(value, event.start_mark, "", nodes)
+        return value
 
-    def _put(self, value: Any, mark: yaml.Mark, style: str, nodes: int) -> None:
-        if not self._stack:
-            self.root = value
-            return
-        top = self._stack[-1]
-        top.nodes += nodes
-        container = top.container
-        line, column = mark.line, mark.column
-        if isinstance(container, list):
-            top.places[len(container)] = Place(line, column, line, column, style)
-            container.append(value)
-        elif top.key_mark is None:
-            self._take_key(top, value, mark)
-        else:
-            key_mark, top.key_mark = top.key_mark, None
-            key, top.key = top.key, None
-            if key is not None:
-                top.places[key] = Place(key_mark.line, key_mark.column, line, column, style)
-                container[key] = value
-
-    def _take_key(self, top: _Open, value: Hashable, mark: yaml.Mark) -> None:
-        top.key_mark = mark
-        if not isinstance(value, str):
-            self._note("yaml-key", f"the key {_written(value)} is not a text", mark, "put it in quotes")
-            return
-        if value in top.places:
-            first = top.places[value].key_line + 1
-            self._note(
-                "yaml-duplicate-key",
-                f"the key `{value}` stands twice; first in line {first}",
-                mark,
-                "keep one of them",
-            )
-            return
-        top.key = value
+    def _check_start(self, event: Any) -> None:
+        """Refuse a collection with a tag, or too deep."""
+        if event.tag is not None:
+            self._refuse_tag(event)
+        if self._depth >= MAX_DEPTH:
+            self._stop("yaml-depth", f"nested more than {MAX_DEPTH} levels deep", event.start_mark, None)
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         self._stop(
@@ -231,25 +245,8 @@ class _Builder:
             Diagnostic("error", code, message, self.file, mark.line + 1, mark.column + 1, hint)
         )
 
-    def _stop(self, code: str, message: str, mark: yaml.Mark, hint: str | None) -> NoReturn:
+    def _stop(self, code: str, message: str, mark: Any, hint: str | None) -> NoReturn:
         refuse_document(self.file, code, message, mark.line + 1, mark.column + 1, hint)
-
-
-def _resolve(text: str) -> str | int | float | bool | None:
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if text[0] in "-0123456789":
-        if _INTEGER.fullmatch(text) and text != "-0":
-            return int(text)
-        if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
-            return float(text)
-    return text
-
-
-def _written(value: Hashable) -> str:
-    if value is None:
-        return "(nothing)"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _short_tag(tag: str) -> str:

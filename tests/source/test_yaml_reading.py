@@ -1,0 +1,49 @@
+"""What makes reading YAML quick changes nothing of what is read or left behind."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.source.document import YamlProblemError
+from runner.source.yaml import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE = Path("campaign.yaml")
+
+
+@pytest.fixture(params=[True, False], ids=["on", "off"])
+def is_enabled(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Set the collector to one state, and put it back."""
+    before = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize("text", ["a: 1\n", "a: [1\n", "a: \x07\n", "a: !!int 1\n"])
+def test_the_collector_is_left_as_it_was(text: str, is_enabled: bool) -> None:  # noqa: FBT001  a fixture
+    """Whether a text is read or refused, the collector runs afterwards only if it ran before."""
+    try:
+        read_yaml(text, FILE)
+    except YamlProblemError:
+        assert text != "a: 1\n"
+    assert gc.isenabled() == is_enabled
+
+
+def test_a_quoted_key_does_not_make_a_number_a_key() -> None:
+    """A key is judged as it is written, also when the same characters stood in quotes before."""
+    document = read_yaml('- {"1": a}\n- {"1": a}\n- {1: a}\n', FILE)
+    assert document.data == [{"1": "a"}, {"1": "a"}, {}]
+    assert [(found.line, found.message) for found in document.problems] == [(3, "the key 1 is not a text")]
+
+
+def test_a_tag_on_a_known_key_is_refused() -> None:
+    """A key that stood before without a tag is still refused with one."""
+    with pytest.raises(YamlProblemError, match=r"^the tag !!str is not allowed$"):
+        read_yaml("- {a: 1}\n- {!!str a: 1}\n", FILE)
