@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from runner.deliver.summary import DeliverySummary
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from runner.cli.planning import Planned
     from runner.deliver.diagnosis import Diagnosis
 
@@ -41,6 +43,7 @@ class CampaignRun:
         adopted: launches of earlier runs that turned out to be sent.
         unresolved: recipients whose outcome is not known after the run.
         diagnosis: the likely cause, if the service refused to send.
+        ended_at: when it was done; any aware time.
     """
 
     planned: Planned
@@ -48,17 +51,48 @@ class CampaignRun:
     adopted: int = 0
     unresolved: int = 0
     diagnosis: Diagnosis | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def to_send(self) -> int:
+        """Deliveries that the plan was to make."""
+        return sum(message.to_send for message in self.planned.plan.messages)
+
+    @property
+    def sends_several_each(self) -> bool:
+        """Whether the plan sends somebody more than one message: its deliveries are no people then."""
+        return self.to_send != self.planned.plan.recipients_to_send
+
+    @property
+    def counts_texts(self) -> bool:
+        """Whether one person may stand for several of the deliveries that were not made."""
+        waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
+        return self.sends_several_each or waiting > 1
 
     @property
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
-        planned = sum(message.to_send for message in self.planned.plan.messages)
         tried = sum(launch.recipients for launch in self.summary.launches)
         summary = self.summary
-        return planned - tried - summary.deferred - summary.opted_out - summary.capped
+        return self.to_send - tried - summary.deferred - summary.opted_out - summary.capped
 
     @property
     def deferred(self) -> int:
         """Deliveries that wait for their time: by the plan, and because their hours ended during the run."""
+        return 0 if self._is_over else self._waiting
+
+    @property
+    def expired(self) -> int:
+        """Deliveries that are too late for ever: by the plan, and because the campaign ended meanwhile."""
+        by_plan = sum(message.expired for message in self.planned.plan.messages)
+        return by_plan + (self._waiting if self._is_over else 0)
+
+    @property
+    def _waiting(self) -> int:
         by_plan = sum(message.deferred for message in self.planned.plan.messages)
         return by_plan + self.summary.deferred + self.summary.recipients_too_late
+
+    @property
+    def _is_over(self) -> bool:
+        expires = self.planned.campaign.schedule.expires
+        return expires is not None and self.ended_at is not None and self.ended_at >= expires

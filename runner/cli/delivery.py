@@ -215,6 +215,7 @@ class DeliveryRun:
                     self.rewrite_lockfile(run.planned.campaign)
                 raise
             self.rewrite_lockfile(run.planned.campaign)
+            run.ended_at = self._workspace.now()
             run.unresolved = self._count_unresolved(run.planned.record)
         return runs
 

@@ -14,6 +14,7 @@ from runner.cli.console import count_words, markdown_table, note, print_json, pr
 from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
 from runner.cli.planning import add_planned, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.unread import list_unread
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError, LockfileError, RunnerError
 from runner.ledger.model import MessageTotals
@@ -56,6 +57,11 @@ def command(scope: Scope, format_: str) -> int:
         reader.open_ledger(stack)
         statuses = reader.find_statuses(loaded.campaigns)
     _WRITERS[format_](statuses)
+    if reader.unread and not scope.quiet:
+        unread = ", ".join(reader.unread)
+        note(
+            f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."
+        )
     return 1 if problems.error_count or reader.has_failed else 0
 
 
@@ -65,6 +71,10 @@ class _Reader:
     Args:
         workspace: names the records.
         verbose: say why a campaign cannot be planned.
+
+    Attributes:
+        has_failed: whether something could not be read or planned.
+        unread: the messages whose answers were not read since a follow-up to them became due.
     """
 
     def __init__(self, workspace: Workspace, *, verbose: bool) -> None:
@@ -76,6 +86,7 @@ class _Reader:
         self._records: list[tuple[Campaign, Record]] = []
         self._has_caps = False
         self.has_failed = False
+        self.unread: list[str] = []
 
     def open_ledger(self, stack: ExitStack) -> None:
         """Open the ledger until the stack is closed."""
@@ -105,6 +116,7 @@ class _Reader:
         lost = _find_lost(campaign, record, counts)
         if record is not None and counts is not None:
             planned = self._plan(campaign, record)
+            self.unread += list_unread(campaign, planned or {})
         return {
             "name": campaign.name,
             "file": show_path(campaign.file),

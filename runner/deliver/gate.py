@@ -1,7 +1,7 @@
 """Takes out of launches, at the last moment, whoever may no longer be texted.
 
 A plan is as old as the run: meanwhile people opt out, and other campaigns text them. This looks again, in the
-transaction that records the intents, so that nothing can come between.
+transaction that records the intents, so that nothing can come between; for what waits after it, see `watch`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Gate:
             LedgerError: a key that the ledger was written with is not at hand.
         """
         phones = [phone for launch in launches for phone in launch.phones]
-        barred = find_suppressed(connection, self.target, self.state_key, phones)
+        barred = self.find_opted_out(connection, phones)
         admission = Admission(opted_out=sum(phone in barred for phone in phones))
         left = self._count_left(connection, phones, now)
         for launch in launches:
@@ -71,6 +71,18 @@ class Gate:
             elif kept:
                 admission.launches.append(replace(launch, phones=tuple(kept)))
         return admission
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Return those who have opted out, or may have.
+
+        Args:
+            connection: reads one state of the ledger.
+            phones: E.164.
+
+        Raises:
+            LedgerError: a key that the ledger was written with is not at hand.
+        """
+        return find_suppressed(connection, self.target, self.state_key, phones)
 
     def _count_left(
         self, connection: LedgerConnection, phones: Iterable[str], now: datetime

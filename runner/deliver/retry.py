@@ -14,6 +14,18 @@ if TYPE_CHECKING:
 Send = Callable[[str, list[str]], SendReply]
 
 
+class WithheldError(Exception):
+    """These people must not be texted now; what was tried before has not been accepted.
+
+    Args:
+        reason: why, in words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often, and for how long, one launch is tried again.
@@ -76,19 +88,19 @@ class Retrier:
         self._guard = guard
 
     def send(
-        self, definition: str, phones: list[str], is_too_late: Callable[[], bool] = lambda: False
+        self, definition: str, phones: list[str], check: Callable[[], None] = lambda: None
     ) -> SendReply | None:
-        """Return the answer of the last try; None if the run ended before the first, or it became too late.
-
-        What was refused before it became too late has not been accepted either.
+        """Return the answer of the last try; None if the run ended before the first.
 
         Args:
             definition: the send body less `phone`, as a JSON object.
             phones: E.164, at least one.
-            is_too_late: whether it is no longer the time to text these people; asked before each try.
+            check: is called right before each try, after all waits, and raises `WithheldError` if these
+                people must not be texted any more.
 
         Raises:
-            RunnerError: the guard's; the launch has certainly not been accepted.
+            RunnerError: the guard's or the check's; the launch has certainly not been accepted.
+            WithheldError: the check's; nor has it.
         """
         reply: SendReply | None = None
         latest = self._pace.now() + self._policy.total_s
@@ -96,9 +108,9 @@ class Retrier:
             self._pace.wait(self._is_over)
             if self._is_over():
                 break
-            if is_too_late():
-                return None
             self._guard()
+            # Last: between this and the request there must be nothing that takes time.
+            check()
             reply = self._send(definition, phones)
             if not reply.may_retry or failures == self._policy.tries:
                 break

@@ -3,30 +3,31 @@
 One thread writes the ledger; a bounded pool sends. Each turn of the loop commits, in one
 transaction, the outcomes that have come back and the intents of the launches that go next: fsyncs
 are shared, and no request leaves before its own intent is durable.
+
+A launch that somebody opts out of while it waits (see `watch`) does not leave: it is recorded as not
+sent, which frees its recipients, and comes before the gate once more, with the next intents. That lets
+pass whoever is left of it, as a launch of its own: what leaves is always, exactly, an intent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import random
+from collections import deque
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
-from runner.deliver.gate import Admission, Gate
-from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send
+from runner.deliver.guids import Guids
+from runner.deliver.journal import Journal
+from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send, WithheldError
 from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
+from runner.deliver.watch import OPTED_OUT, Watch
 from runner.errors import RunnerError
-from runner.ledger.deliveries import record_outcomes
-from runner.ledger.entry import add_intents
-from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.model import Intent, LaunchState, Outcome
-from runner.ledger.moment import format_moment
 from runner.ledger.run_lock import RunLock, Unlocked
-from runner.ledger.unsettled import dispute_launches, list_claimed
+from runner.ledger.unsettled import list_claimed
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from runner.deliver.gate import Gate
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchState
     from runner.plan.model import PlannedLaunch
 
 ENDED = "the run ended before its turn"
-REPEATED_GUID = "the service named an earlier launch"
 _AHEAD = 2
 """Launches that may have an intent, for each thread: one in flight and one to take next."""
 
@@ -107,13 +110,13 @@ class Delivery:
     ) -> None:
         self._ledger = ledger
         self._target = target
-        self._campaign_id = campaign_id
-        self._campaign = campaign
-        self._key = key
-        self._lock = lock or Unlocked()
-        self._gate = gate
+        lock = lock or Unlocked()
+        self._journal = Journal(ledger, campaign_id, campaign, key, lock, gate)
+        self._pace = pace
+        self._watch = Watch(ledger, gate, pace.now) if gate else None
+        self._guids = Guids()
         self._retrier = Retrier(
-            send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=self._lock.require_seen
+            send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=lock.require_seen
         )
         self._breaker = breaker or Breaker.for_concurrency(concurrency)
         self._stop = stop
@@ -123,9 +126,7 @@ class Delivery:
         self._crew = Crew(concurrency, self._fly)
         self._unrecorded: list[tuple[Flight, SendReply]] = []
         self._unobserved: list[tuple[Flight, SendReply]] = []
-        self._claimed: set[str] = set()
-        self._named: set[str] = set()
-        self._disputed: set[str] = set()
+        self._again: deque[PlannedLaunch] = deque()
         self._failure: RunnerError | None = None
         self._halted = False
         self.summary = summary or DeliverySummary()
@@ -142,10 +143,10 @@ class Delivery:
                 What was in flight has been waited for, and recorded as far as that is possible.
         """
         with self._ledger.reading() as connection:
-            self._claimed = list_claimed(connection, self._target)
+            self._guids = Guids(list_claimed(connection, self._target))
         with self._crew:
             try:
-                self._loop(self._leave_out_late(launches))
+                self._loop(launches)
             except BaseException:
                 self._halted = True
                 self._collect_all()
@@ -154,7 +155,7 @@ class Delivery:
     def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
             room = self._concurrency * _AHEAD - self._crew.in_flight
-            due = [] if self._ends() else list(islice(launches, room))
+            due = [] if self._ends() else list(islice(self._iterate_due(launches), room))
             for flight in self._commit(due):
                 self._crew.send_off(flight)
             self._conclude_recorded()
@@ -165,13 +166,20 @@ class Delivery:
             if self._failure is not None:
                 raise self._failure
 
-    def _leave_out_late(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
-        """Pass on launches, less those whose hours are over: nothing is recorded, a later run sends them."""
-        for launch in launches:
+    def _iterate_due(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+        """Yield launches, first those that come before the gate once more.
+
+        Those whose hours are over are left out: nothing is recorded, a later run sends them.
+        """
+        for launch in chain(self._take_again(), launches):
             if self._is_late(launch):
                 self.summary.deferred += len(launch.phones)
             else:
                 yield launch
+
+    def _take_again(self) -> Iterator[PlannedLaunch]:
+        while self._again:
+            yield self._again.popleft()
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
         return launch.until is not None and self._now() >= launch.until
@@ -179,50 +187,31 @@ class Delivery:
     def _ends(self) -> bool:
         return self._halted or self._stop.is_set() or self.summary.final_reply is not None
 
-    def _intend(self, launch: PlannedLaunch) -> Intent:
-        fingerprints = sorted(self._key.fingerprint(self._campaign, phone) for phone in launch.phones)
-        message, payload = launch.message, launch.payload
-        return Intent(
-            message=message.id,
-            key=launch_key(self._key.lasting_name(self._campaign), message.id, payload.digest, fingerprints),
-            tag=message.tag,
-            payload_digest=payload.digest,
-            definition=json.dumps(payload.definition, ensure_ascii=False),
-            recipients=tuple(fingerprints),
-            arm=launch.arm,
-        )
-
     def _commit(self, due: list[PlannedLaunch]) -> list[Flight]:
         """Make outcomes and intents durable, together; return what may leave now."""
         recorded, self._unrecorded = self._unrecorded, []
         if not recorded and not due:
             return []
-        now = self._now()
-        at, admission = format_moment(now), Admission(due)
+        asked_at = self._pace.now()
         try:
-            with self._ledger.writing() as connection:
-                record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in recorded])
-                dispute_launches(connection, self._campaign_id, self._disputed)
-                if due:
-                    self._lock.require_held(connection)
-                    admission = self._gate.admit(connection, due, now) if self._gate else admission
-                intents = [self._intend(launch) for launch in admission.launches]
-                ids = add_intents(connection, self._campaign_id, intents, at) if intents else []
+            flights, admission = self._journal.commit(recorded, due, self._guids.disputed, self._now())
         except RunnerError:
             self._unrecorded = recorded
             raise
         self._unobserved += recorded
         self.summary.opted_out += admission.opted_out
         self.summary.capped += admission.capped
-        sent = zip(ids, intents, admission.launches, strict=True)
-        return [Flight(launch_id, intent, launch) for launch_id, intent, launch in sent]
+        if self._watch is not None:
+            self._watch.enter(flights, asked_at)
+        return flights
 
     def _conclude_recorded(self) -> None:
         # Only after the next launches have gone: an observer that fails must leave no intent behind unsent.
         recorded, self._unobserved = self._unobserved, []
         for flight, reply in recorded:
-            self._conclude(flight, reply)
-        self.summary.dispute(self._disputed)
+            if reply.detail != OPTED_OUT:
+                self._conclude(flight, reply)
+        self.summary.dispute(self._guids.disputed)
 
     def _conclude(self, flight: Flight, reply: SendReply) -> None:
         intent = flight.intent
@@ -238,23 +227,31 @@ class Delivery:
 
     def _fly(self, flight: Flight) -> SendReply:
         """Send one launch, in a thread of the crew."""
-        launch = flight.launch
         number = self._breaker.enter()
         try:
             reply = self._retrier.send(
-                flight.intent.definition, list(launch.phones), lambda: self._is_late(launch)
+                flight.intent.definition, list(flight.launch.phones), lambda: self._check(flight)
             )
+        except WithheldError as withheld:
+            return SendReply("not_sent", detail=withheld.reason)
         except RunnerError as error:
-            # The lock is lost: nothing more leaves, and what was tried before has not been accepted.
+            # The lock is lost, or the ledger: nothing more leaves; what was tried has not been accepted.
             self._failure = error
             self._halted = True
             return SendReply("not_sent", detail=error.message)
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return SendReply("not_sent", detail=TOO_LATE if self._is_late(launch) else ENDED)
+            return SendReply("not_sent", detail=ENDED)
         self._note_end(number, reply)
         return reply
+
+    def _check(self, flight: Flight) -> None:
+        """Raise if the people of a launch must not be texted any more."""
+        if self._is_late(flight.launch):
+            raise WithheldError(TOO_LATE)
+        if self._watch is not None and self._watch.has_opted_out(flight):
+            raise WithheldError(OPTED_OUT)
 
     def _note_end(self, number: int, reply: SendReply) -> None:
         """Keep the answer that ends the run, if this one does."""
@@ -268,20 +265,11 @@ class Delivery:
             self.summary.final_reply = replace(reply, detail=failures, is_final_for_run=True)
 
     def _collect(self) -> None:
-        self._unrecorded += [(flight, self._doubt(reply)) for flight, reply in self._crew.take_back()]
-
-    def _doubt(self, reply: SendReply) -> SendReply:
-        """Return what a reply is worth: a guid names one launch, and proves nothing when it comes again."""
-        guid = reply.project_launch_guid
-        if guid is None:
-            return reply
-        if guid in self._named:
-            # Which of the two launches it names, nobody can tell.
-            self._disputed.add(guid)
-        elif guid not in self._claimed:
-            self._named.add(guid)
-            return reply
-        return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)
+        taken = self._crew.take_back()
+        if self._watch is not None:
+            self._watch.leave(flight for flight, _ in taken)
+        self._again += [flight.launch for flight, reply in taken if reply.detail == OPTED_OUT]
+        self._unrecorded += [(flight, self._guids.judge(reply)) for flight, reply in taken]
 
     def _collect_all(self) -> None:
         while self._crew.in_flight:
@@ -290,7 +278,3 @@ class Delivery:
         with contextlib.suppress(RunnerError):
             self._commit([])
             self._conclude_recorded()
-
-
-def _outcome(flight: Flight, reply: SendReply, at: str) -> Outcome:
-    return Outcome(flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)

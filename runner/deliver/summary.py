@@ -75,6 +75,11 @@ class DeliverySummary:
         return sum(launch.outcome == outcome for launch in self.launches)
 
     @property
+    def launches_too_late(self) -> int:
+        """The launches whose hours ended after their intent was recorded; all of them were not sent."""
+        return sum(launch.detail == TOO_LATE for launch in self.launches)
+
+    @property
     def recipients_too_late(self) -> int:
         """The recipients of launches whose hours ended after their intent was recorded."""
         return sum(launch.recipients for launch in self.launches if launch.detail == TOO_LATE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
@@ -25,18 +25,9 @@ if TYPE_CHECKING:
     from runner.plan.track import Track
 
 _WAITING = "the `wait` of the follow-up is not over"
-_STALE = "whether they have answered was last read before the `wait` was over: run `runner reconcile` first"
+UNREAD = "whether they have answered was not read since the `wait` was over: run `runner reconcile` first"
+"""The reason for which those wait of whom nobody knows whether they have answered in time."""
 _UTC = "UTC"
-
-
-class _Ready(NamedTuple):
-    """From when on a recipient may get a message; None: at once. Whether that rests on an old reading."""
-
-    earliest: datetime | None = None
-    is_stale: bool = False
-
-
-_AT_ONCE = _Ready()
 
 
 class Assigner:
@@ -74,7 +65,7 @@ class Assigner:
         self._is_timed = circumstances is not None and not ignore_time
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
-        self._cap: FrequencyCap | None = campaign.policy.frequency_cap if circumstances is not None else None
+        self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
     def _sends_to_all(self) -> bool:
@@ -175,17 +166,17 @@ class Assigner:
     def _assign(
         self, index: int, track: Track, recipient: Recipient, fingerprint: str | None, reporter: RowReporter
     ) -> Assignment:
-        ready = self._find_ready(track.message, fingerprint)
+        ready = self._find_ready(index, track.message, fingerprint)
         arm, renderer = self._choose_renderer(track, recipient.phone)
         # Whoever waits is looked at, too: what is wrong with a follow-up is said before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
-        if isinstance(ready, str):
-            return Assignment(index, ready, largest=largest if ready == "awaiting" else 0)
-        timed = self._find_time(index, renderer.message, recipient, ready.earliest)
+        if isinstance(ready, Assignment):
+            return ready._replace(largest=largest if ready.disposition == "awaiting" else 0)
+        timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Assignment):
             return timed._replace(largest=largest if timed.disposition == "deferred" else 0)
-        return rendered._replace(until=timed, reasons=(_STALE,) if ready.is_stale else ())
+        return rendered._replace(until=timed)
 
     def _render(
         self,
@@ -212,23 +203,26 @@ class Assigner:
         return arm.id, track.renderers[arm.id]
 
     def _find_ready(
-        self, message: Message, fingerprint: str | None
-    ) -> _Ready | Literal["awaiting", "not_qualified"]:
-        """Return from when on a recipient may get a message, or why they don't."""
+        self, index: int, message: Message, fingerprint: str | None
+    ) -> datetime | Assignment | None:
+        """Return from when on a recipient may get a message, None for at once; or why they don't."""
         if message.after is None or not self._is_timed or self._circumstances is None:
-            return _AT_ONCE
+            return None
         earlier = self._circumstances.earlier.get(message.after.message)
         launch = earlier.launches.get(fingerprint) if earlier and fingerprint else None
         if earlier is None or launch is None:
-            return "awaiting"
+            return Assignment(index, "awaiting")
         earliest = launch.sent_at + message.after.wait
         if message.to == "everyone":
-            return _Ready(earliest)
-        if launch.reconciled_at is None:
-            return "awaiting"
-        if (fingerprint in earlier.answered) != (message.to == "answered"):
-            return "not_qualified"
-        return _Ready(earliest, is_stale=message.to == "unanswered" and launch.reconciled_at < earliest)
+            return earliest
+        is_due = (self._circumstances.planned_at or self._circumstances.now) >= earliest
+        read_at = launch.reconciled_at
+        if read_at is not None and (fingerprint in earlier.answered) != (message.to == "answered"):
+            return Assignment(index, "not_qualified")
+        # Nobody is reminded who had answered before the reminder was due.
+        if read_at is None or (message.to == "unanswered" and is_due and read_at < earliest):
+            return Assignment(index, "awaiting", reasons=(UNREAD,) if is_due else ())
+        return earliest
 
     def _find_time(
         self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
@@ -237,13 +231,14 @@ class Assigner:
         timekeeper = self._timekeepers.get(message.method)
         if timekeeper is None or self._circumstances is None:
             return None
-        if self._circumstances.planned_at is not None:
-            before = self._decide(index, timekeeper, recipient, earliest, self._circumstances.planned_at)
-            if isinstance(before, Assignment):
-                return before
-            now = self._decide(index, timekeeper, recipient, earliest, self._circumstances.now)
-            return now._replace(was_due=True) if isinstance(now, Assignment) else now
-        return self._decide(index, timekeeper, recipient, earliest, self._circumstances.now)
+        now = self._decide(index, timekeeper, recipient, earliest, self._circumstances.now)
+        if self._circumstances.planned_at is None:
+            return now
+        before = self._decide(index, timekeeper, recipient, earliest, self._circumstances.planned_at)
+        if isinstance(before, Assignment):
+            # Not sent either way; but what has become too late meanwhile is not called deferred.
+            return now if isinstance(now, Assignment) else before
+        return now._replace(was_due=True) if isinstance(now, Assignment) else now
 
     def _decide(
         self,

@@ -77,7 +77,7 @@ class MessagePlan:
         held_out: the experiment's holdout.
         no_consent: recipients without the consent on record that the policy requires.
         awaiting: of a follow-up, those who have not got the message that it comes after, or whose answers
-            were never reconciled.
+            were not read since the wait was over.
         not_qualified: of a follow-up, those whom its `to` does not mean.
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.

@@ -9,6 +9,7 @@ its recipients are there: personal texts never wait for the end of the file.
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta, timezone
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, Recipient, iterate_audience, read_excluded
@@ -28,12 +29,16 @@ from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import date
     from pathlib import Path
 
     from runner.campaign.payload import Payload
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
     from runner.plan.circumstances import Circumstances
+
+_EASTMOST = timezone(timedelta(hours=14))
+"""Where a day begins first: Pacific/Kiritimati, in the IANA time zone database."""
 
 
 class Planner:
@@ -202,13 +207,30 @@ class Planner:
     def _names(self) -> frozenset[str]:
         return frozenset[str]().union(*(track.names for track in self._tracks))
 
+    def _find_last_day(self) -> date | None:
+        """Return the last day on which somebody can have agreed; None where nobody is asked for it.
+
+        It is today wherever today is latest. The files alone know no day: to validate them takes none.
+        """
+        if self._circumstances is None or self._campaign.policy.consent != "required":
+            return None
+        try:
+            return self._circumstances.now.astimezone(_EASTMOST).date()
+        except OverflowError:  # in the last hours of the year 9999: no day is after that
+            return None
+
     def _iterate_assignments(
         self, assigner: Assigner, problems: Problems, tally: AudienceTally
     ) -> Iterator[tuple[Recipient, list[Assignment]]]:
         reporter = RowReporter(self._campaign, problems)
         people = 0
+        last_day = self._find_last_day()
         for recipient in iterate_audience(self._campaign, self._names(), problems, tally):
-            assignments = assigner.assign(recipient, reporter)
+            if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
+                assignments = assigner.assign(recipient, reporter)
+            else:
+                found = assigner.assign(recipient._replace(has_consent=False), reporter)
+                assignments = [_say_why(assignment, last_day) for assignment in found]
             if self._options.limit is not None and any(a.counts for a in assignments):
                 if people == self._options.limit:
                     assignments = [_hold_back(assignment) for assignment in assignments]
@@ -221,6 +243,13 @@ def _empty_audience(campaign: Campaign) -> Diagnostic:
     place = campaign.recipients[0].position
     words = "this campaign has no recipients: no row holds a phone"
     return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
+
+
+def _say_why(assignment: Assignment, last_day: date) -> Assignment:
+    """Say of who has agreed on a day to come why that is no consent."""
+    if assignment.disposition != "no_consent":
+        return assignment
+    return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
 
 
 def _hold_back(assignment: Assignment) -> Assignment:

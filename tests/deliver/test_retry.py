@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.deliver.pace import Pace
-from runner.deliver.retry import Retrier, RetryPolicy
+from runner.deliver.retry import Retrier, RetryPolicy, WithheldError
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Attempts:
         self.moments.append(self.clock.now)
         return next(self._replies)
 
-    def run(self) -> SendReply | None:
+    def run(self, check: Callable[[], None] = lambda: None) -> SendReply | None:
         """Send one launch."""
-        return self._retrier.send(DEFINITION, [PHONE])
+        return self._retrier.send(DEFINITION, [PHONE], check)
 
 
 @pytest.mark.parametrize("reply", [NOT_SENT, LIMITED, ask_to_wait(3)])
@@ -130,6 +130,23 @@ def test_time_is_bounded() -> None:
     assert attempts.run() is NOT_SENT
     assert attempts.moments == [0.0, 4.0, 12.0]
     assert attempts.clock.now == 12.0
+
+
+def test_what_is_withheld_is_not_tried_again() -> None:
+    """Whether these people may be texted is asked after every wait, right before the try."""
+    attempts = Attempts([ask_to_wait(60), ask_to_wait(7), SENT], rate=1 / 100)
+    asked = []
+
+    def check() -> None:
+        asked.append(attempts.clock.now)
+        if attempts.clock.now >= 200:
+            raise WithheldError("they have opted out")
+
+    with pytest.raises(WithheldError, match=r"^they have opted out$") as caught:
+        attempts.run(check)
+    assert caught.value.reason == "they have opted out"
+    assert attempts.moments == pytest.approx([0.0, 100.0])
+    assert asked == pytest.approx([0.0, 100.0, 200.0])
 
 
 def test_a_pause_that_is_asked_for_is_kept() -> None:

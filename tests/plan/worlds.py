@@ -224,14 +224,25 @@ class World:
             "no_consent": not person.source,
         }
         if message == "nudge" and not self.ignore_time:
-            knows_answers = self.to == "everyone" or person.reconciled is not None
-            bars["awaiting"] = person.asked is None or not knows_answers
+            bars["awaiting"] = person.asked is None or not self._knows_answers(person)
             bars["not_qualified"] = self.to != "everyone" and person.answered != (self.to == "answered")
         why = next((name for name, holds in bars.items() if holds), None)
         if why is not None:
             return why, None
         wait = WAIT - (person.asked or timedelta()) if message == "nudge" else timedelta()
         return ("to_send", None) if self.ignore_time else self._find_time(person, max(wait, timedelta()))
+
+    def _knows_answers(self, person: Person) -> bool:
+        """Return whether it is known what `to` asks: that nobody answered, only by a reading after the wait."""
+        if self.to == "everyone" or person.reconciled is None or person.asked is None:
+            return self.to == "everyone"
+        is_over = person.asked >= WAIT
+        return (
+            self.to == "answered"
+            or person.answered
+            or not is_over
+            or person.reconciled <= person.asked - WAIT
+        )
 
     def _find_time(self, person: Person, wait: timedelta) -> tuple[str, datetime | None]:
         zones = (person.zone,) if person.zone else AREAS[person.area]

@@ -1,0 +1,96 @@
+"""Writes a run into the ledger: what has come back and what goes next, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.deliver.crew import Flight
+from runner.deliver.gate import Admission, Gate
+from runner.ledger.deliveries import record_outcomes
+from runner.ledger.entry import add_intents
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.model import Intent, Outcome
+from runner.ledger.moment import format_moment
+from runner.ledger.unsettled import dispute_launches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.run_lock import RunLock
+    from runner.plan.model import PlannedLaunch
+    from runner.service.model import SendReply
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Records the launches of one campaign.
+
+    Attributes:
+        ledger: where intents and outcomes go.
+        campaign_id: the ledger's number of the campaign.
+        campaign: its name.
+        key: the key of its fingerprints.
+        lock: is looked at in each transaction that records intents.
+        gate: takes out, at the last moment, whoever may no longer be texted; None to let everybody pass.
+    """
+
+    ledger: Ledger
+    campaign_id: int
+    campaign: str
+    key: FingerprintKey
+    lock: RunLock
+    gate: Gate | None
+
+    def commit(
+        self,
+        replies: Sequence[tuple[Flight, SendReply]],
+        due: Sequence[PlannedLaunch],
+        disputed: Collection[str],
+        now: datetime,
+    ) -> tuple[list[Flight], Admission]:
+        """Make outcomes and intents durable, together.
+
+        Args:
+            replies: what has come back.
+            due: what goes next.
+            disputed: guids that the service has given twice.
+            now: any aware time.
+
+        Returns:
+            What may leave now, and what the gate has said of it.
+
+        Raises:
+            RunnerError: nothing of it is recorded.
+        """
+        at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
+        with self.ledger.writing() as connection:
+            record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in replies])
+            dispute_launches(connection, self.campaign_id, disputed)
+            if due:
+                self.lock.require_held(connection)
+                admission = self.gate.admit(connection, due, now) if self.gate else admission
+            intents = [self._intend(launch) for launch in admission.launches]
+            if intents:
+                ids = add_intents(connection, self.campaign_id, intents, at)
+        return [Flight(*each) for each in zip(ids, intents, admission.launches, strict=True)], admission
+
+    def _intend(self, launch: PlannedLaunch) -> Intent:
+        fingerprints = sorted(self.key.fingerprint(self.campaign, phone) for phone in launch.phones)
+        message, payload = launch.message, launch.payload
+        return Intent(
+            message=message.id,
+            key=launch_key(self.key.lasting_name(self.campaign), message.id, payload.digest, fingerprints),
+            tag=message.tag,
+            payload_digest=payload.digest,
+            definition=json.dumps(payload.definition, ensure_ascii=False),
+            recipients=tuple(fingerprints),
+            arm=launch.arm,
+        )
+
+
+def _outcome(flight: Flight, reply: SendReply, at: str) -> Outcome:
+    return Outcome(flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)

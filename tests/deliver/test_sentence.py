@@ -1,0 +1,179 @@
+"""What `apply` says that it did: people are people, texts are texts, and nobody is counted twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from freezegun import freeze_time
+
+from tests.deliver.conftest import PATIENCE_S
+from tests.deliver.test_opt_out_during_apply import check_apply
+
+if TYPE_CHECKING:
+    from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request
+
+SECOND_MESSAGE = "  - {id: more, text: One more thing.}\n"
+EVENING = datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC)
+HOURS = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}\n'
+EXPIRES = "schedule: {timezone: America/Los_Angeles, expires: 2026-11-20T20:00}\n"
+
+
+def append(repository: Repository, text: str) -> None:
+    with repository.campaign.open("a", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def wait_for_intents(repository: Repository, count: int) -> None:
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_S * 100)):
+        if repository.query("SELECT count(*) FROM launches")[0][0] >= count:
+            return
+        pause.wait(0.01)
+    raise AssertionError("the intents did not come")
+
+
+def test_several_messages_to_the_same_people(repository: Repository, faulty: FaultyService) -> None:
+    """Texts and people are told apart, and the people are as many as the plan has said."""
+    phones = repository.write_campaign(3)
+    append(repository, SECOND_MESSAGE)
+    assert "To send to live: 3 recipients in 6 launches, 6 SMS segments.\n" in repository.run("plan").out
+    applied = repository.apply("--quiet")
+    assert (applied.code, applied.out) == (0, "pulse: 6 texts to 3 recipients in 6 launches.\n")
+    assert faulty.accepted == Counter(phones * 2)
+
+
+def test_several_messages_to_one_person(repository: Repository) -> None:
+    """`--limit` counts people, too."""
+    repository.write_campaign(3)
+    append(repository, SECOND_MESSAGE)
+    assert repository.apply("--limit", "1").out == "pulse: 2 texts to 1 recipient in 2 launches.\n"
+
+
+def test_different_messages_to_different_people(repository: Repository) -> None:
+    """As long as nobody gets two texts, recipients are counted."""
+    repository.write_campaign(3)
+    repository.apply("--limit", "1")
+    append(repository, SECOND_MESSAGE)
+    repository.apply("--only", "ask")
+    assert repository.apply("--limit", "2").out == "pulse: 2 recipients texted in 2 launches.\n"
+
+
+def test_of_a_part_of_several_messages_texts_are_counted(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """Where some of them did not leave, it does not say how many people the others went to."""
+    repository.write_campaign(3)
+    append(repository, SECOND_MESSAGE)
+    faulty.decide = lambda number, _request: {"accepts": False, "status": 400} if number == 2 else {}
+    applied = repository.apply("--concurrency", "1", "--quiet")
+    assert applied.out == "pulse: 5 texts sent in 5 launches, 1 launch rejected.\n"
+
+
+def test_of_several_messages_that_were_not_tried_texts_are_counted(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """The service ends the run with the first answer: the sum of all is that of the plan's deliveries."""
+    repository.write_campaign(9)
+    append(repository, SECOND_MESSAGE)
+    faulty.behave({"accepts": False, "status": 403})
+    applied = repository.apply("--concurrency", "1", "--quiet")
+    assert applied.out == (
+        "pulse: 0 texts sent in 0 launches, 1 launch rejected, 1 launch not sent, 16 texts not tried.\n"
+    )
+
+
+@pytest.mark.parametrize(("rules", "what"), [(HOURS, "deferred"), (EXPIRES, "too late for `expires`")])
+def test_whoever_the_hours_leave_out_is_told_once(
+    repository: Repository, faulty: FaultyService, rules: str, what: str
+) -> None:
+    """Launches that had their intent when the hours ended are not counted besides their recipients."""
+    phones = repository.write_campaign(6)
+    append(repository, rules)
+    with freeze_time(EVENING, tick=True) as frozen:
+
+        def take_time(number: int, _request: Request) -> Behaviour:
+            # The next launch has its intent before its hours end.
+            wait_for_intents(repository, number + 1)
+            frozen.tick(20)
+            return {}
+
+        faulty.decide = take_time
+        applied = repository.apply("--concurrency", "1", "--quiet")
+    assert (applied.code, applied.err) == (0, "")
+    assert applied.out == f"pulse: 2 recipients texted in 2 launches, 4 recipients {what}.\n"
+    assert faulty.accepted == Counter(phones[:2])
+    assert repository.query("SELECT count(*) FROM launches WHERE state = 'not_sent'") == [(1,)]
+
+
+def test_a_run_that_is_too_late_for_everybody_has_sent_nothing(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """If all launches that had their intent were too late, none is counted."""
+    repository.write_campaign(3)
+    append(repository, HOURS)
+    with freeze_time(EVENING, tick=True) as frozen:
+
+        def refuse(_number: int, _request: Request) -> Behaviour:
+            frozen.tick(40)
+            return {"status": 429, "accepts": False, "headers": {"Retry-After": "0"}}
+
+        faulty.decide = refuse
+        applied = repository.apply("--concurrency", "1", "--quiet")
+    assert (applied.code, applied.out) == (0, "pulse: nothing sent, 3 recipients deferred.\n")
+
+
+class TestSavedPlan:
+    """A plan that is sent when its campaign has expired, or is about to."""
+
+    BEFORE = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)  # noon in California, nine in the evening in Paris
+
+    @pytest.fixture
+    def saved(self, repository: Repository) -> Repository:
+        """A repository with a plan of five, two of whom wait for the next morning, the campaign's last."""
+        repository.write_campaign(3)
+        people = repository.campaign.read_text(encoding="utf-8")
+        paris = "".join(f'  - phone: "+3314277550{number}"\n' for number in (1, 2))
+        people = people.replace("limits:\n", f"{paris}limits:\n")
+        repository.campaign.write_text(people, encoding="utf-8")
+        append(
+            repository,
+            "schedule: {timezone: America/Los_Angeles, expires: 2026-11-21T09:00, "
+            'send_between: ["09:00", "20:00"]}\n',
+        )
+        with freeze_time(self.BEFORE, tick=True):
+            done = repository.run("plan", "--out", "plan.json")
+        assert done.code == 0, done.err
+        return repository
+
+    def test_all_of_it_is_too_late(self, saved: Repository, faulty: FaultyService) -> None:
+        """Whom it meant to send to and whom it deferred, all are told as too late, none as deferred."""
+        with freeze_time(self.BEFORE + timedelta(days=2), tick=True):
+            late = saved.run("apply", "--plan", "plan.json", "--quiet")
+            counted = saved.run("apply", "--plan", "plan.json", "--quiet", "--format", "json")
+        assert (late.code, late.out) == (0, "pulse: nothing sent, 5 recipients too late for `expires`.\n")
+        campaign = check_apply(counted.out)
+        assert (campaign["expired"], campaign["deferred"], campaign["not_tried"]) == (5, 0, 0)
+        assert not faulty.requests
+
+    def test_before_that_it_defers(self, saved: Repository, faulty: FaultyService) -> None:
+        """In time, those who were to be texted are, and those who wait are deferred."""
+        with freeze_time(self.BEFORE + timedelta(minutes=5), tick=True):
+            done = saved.run("apply", "--plan", "plan.json", "--quiet")
+        assert (done.code, done.out) == (
+            0,
+            "pulse: 3 recipients texted in 3 launches, 2 recipients deferred.\n",
+        )
+        assert len(faulty.requests) == 3
+
+    def test_what_the_plan_deferred_may_be_too_late_alone(self, saved: Repository) -> None:
+        """Half an hour before the end Paris may still be texted by another run, California may not: it says both."""
+        half_past_eight = datetime(2026, 11, 21, 16, 30, tzinfo=UTC)
+        with freeze_time(half_past_eight, tick=True):
+            done = saved.run("apply", "--plan", "plan.json", "--quiet")
+        assert done.out == (
+            "pulse: nothing sent, 2 recipients deferred, 3 recipients too late for `expires`.\n"
+        )

@@ -1,0 +1,368 @@
+"""Opt-outs of people whose launch has its intent already: no text leaves a second after them, whatever it waits for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.campaign.model import Message, Position
+from runner.campaign.payload import Payload
+from runner.deliver.crew import Flight
+from runner.deliver.gate import Gate
+from runner.deliver.pace import Pace
+from runner.deliver.run import Delivery
+from runner.deliver.watch import FRESH_S, OPTED_OUT, Watch
+from runner.errors import LedgerError
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import enter_campaign, read_known
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.model import Intent
+from runner.ledger.moment import format_moment
+from runner.ledger.opt_outs import add_opt_outs, remove_opt_out
+from runner.ledger.tables import deliveries, launches
+from runner.ledger.target_key import KeySource
+from runner.plan.model import PlannedLaunch
+from runner.service.model import SendReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from runner.ledger.model import LaunchState
+    from runner.ledger.target_key import LedgerConnection
+    from tests.postgres import PostgresServer
+
+NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
+AT = format_moment(NOW)
+SALT = "0123456789abcdef" * 2
+KEY = FingerprintKey.from_salt(SALT)
+PEOPLE = KeySource("live", None, SALT)
+PHONES = tuple(f"+14155550{number}" for number in range(100, 140))
+BUSY = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True, retry_after_s=5.0)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """An open ledger with its tables, on each of the databases."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url(server.create_database())
+    with Ledger(url) as opened:
+        opened.prepare()
+        yield opened
+
+
+@dataclass(frozen=True, slots=True)
+class CountingGate(Gate):
+    """A gate that keeps how many phones it was asked about, question by question."""
+
+    questions: list[int] = field(default_factory=list)
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Note the question, and answer it."""
+        asked = list(phones)
+        self.questions.append(len(asked))
+        return Gate.find_opted_out(self, connection, asked)
+
+
+class Clock(threading.Event):
+    """A clock that stands still until somebody waits, or moves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self.is_set():
+            self.seconds += timeout or 0.0
+        return self.is_set()
+
+
+@dataclass(slots=True)
+class Run:
+    """A run of the campaign `pulse`, one send at a time, and what came of it."""
+
+    ledger: Ledger
+    post: Callable[[Run, tuple[str, ...]], SendReply]
+    rate: float | None = None
+    until_s: float | None = None
+    clock: Clock = field(default_factory=Clock)
+    gate: CountingGate = field(default_factory=lambda: CountingGate("live", None, None))
+    requests: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
+    outcomes: list[LaunchState] = field(default_factory=list)
+    campaign_id: int = 0
+
+    def send(self, planned: Sequence[PlannedLaunch]) -> Delivery:
+        """Send launches."""
+        with self.ledger.writing() as connection:
+            self.campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        delivery = Delivery(
+            ledger=self.ledger,
+            target="live",
+            campaign_id=self.campaign_id,
+            campaign="pulse",
+            key=KEY,
+            send=self._post,
+            pace=Pace(self.rate, lambda: self.clock.seconds, self.clock),
+            stop=self.clock,
+            concurrency=1,
+            now=lambda: NOW + timedelta(seconds=self.clock.seconds),
+            observer=self,
+            gate=self.gate,
+            random=lambda: 0.0,
+        )
+        delivery.run(iter(planned))
+        return delivery
+
+    def _post(self, _definition: str, phones: list[str]) -> SendReply:
+        self.requests.append((self.clock.seconds, tuple(phones)))
+        return self.post(self, tuple(phones))
+
+    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
+        """Take note of an outcome."""
+        assert recipients
+        assert detail != OPTED_OUT
+        self.outcomes.append(outcome)
+
+    def list_texted(self) -> list[str]:
+        """Return who was in a request, in order."""
+        return [phone for _, phones in self.requests for phone in phones]
+
+    def list_launches(self) -> list[tuple[str, int, str | None]]:
+        """Return state, recipients and detail of the launches on record, in order."""
+        with self.ledger.reading() as connection:
+            found = connection.execute(launches.select().order_by(launches.c.id)).all()
+        return [(row.state, row.recipients, row.detail) for row in found]
+
+
+def accept(_run: Run, phones: tuple[str, ...]) -> SendReply:
+    return SendReply("sent", f"guid-{phones[0]}", status=201)
+
+
+def plan(*phones: str, until_s: float | None = None) -> PlannedLaunch:
+    """Return a launch to some phones."""
+    return PlannedLaunch(
+        Message("ask", "tag-ask", Position(Path("pulse.yaml"), 1, 1)),
+        Payload({"text": "Hello"}, "d1g35t", 1, None),
+        phones,
+        until=None if until_s is None else NOW + timedelta(seconds=until_s),
+    )
+
+
+def opt_out(ledger: Ledger, *phones: str) -> None:
+    with ledger.writing() as connection:
+        add_opt_outs(connection, PEOPLE.enter(connection), phones, "person", AT)
+
+
+def opt_out_at(first: str, *phones: str, reply: SendReply | None = None) -> Callable[..., SendReply]:
+    """Return what has people opt out while the request to `first` is under way."""
+
+    def post(run: Run, sent_to: tuple[str, ...]) -> SendReply:
+        if sent_to[0] == first:
+            opt_out(run.ledger, *phones)
+            if reply is not None and len(run.requests) == 1:
+                return reply
+        return accept(run, sent_to)
+
+    return post
+
+
+def test_whoever_opts_out_behind_an_intent_is_not_texted(ledger: Ledger) -> None:
+    """At one text a second the launch that waits has its intent: it is not sent, and counts as opted out."""
+    run = Run(ledger, opt_out_at(PHONES[0], PHONES[1]), rate=1.0)
+    summary = run.send([plan(phone) for phone in PHONES[:4]]).summary
+    assert run.list_texted() == [PHONES[0], *PHONES[2:4]]
+    assert (summary.opted_out, summary.recipients_sent, summary.has_failures) == (1, 3, False)
+    assert [launch.outcome for launch in summary.launches] == run.outcomes == ["sent"] * 3
+    assert sorted(run.list_launches()) == [("not_sent", 1, OPTED_OUT), *[("sent", 1, None)] * 3]
+    with ledger.reading() as connection:
+        known = read_known(connection, run.campaign_id)
+        held = connection.execute(deliveries.select().where(deliveries.c.released)).all()
+    assert (len(known.sent["ask"]), known.unresolved) == (3, {})
+    assert [row.fingerprint for row in held] == [KEY.fingerprint("pulse", PHONES[1])]
+
+
+def test_the_others_of_a_launch_are_texted_by_the_same_run(ledger: Ledger) -> None:
+    """A launch of several leaves as another one, without those who opted out, and exactly as its intent says."""
+    ada, *others = PHONES[:5]
+    run = Run(ledger, opt_out_at(ada, others[1]), rate=1.0)
+    summary = run.send([plan(ada), plan(*others)]).summary
+    left = (others[0], *others[2:])
+    assert [phones for _, phones in run.requests] == [(ada,), left]
+    assert (summary.opted_out, summary.recipients_sent) == (1, 4)
+    assert run.list_launches() == [("sent", 1, None), ("not_sent", 4, OPTED_OUT), ("sent", 3, None)]
+    people = sorted(KEY.fingerprint("pulse", phone) for phone in left)
+    assert summary.launches[1].key == launch_key("pulse", "ask", "d1g35t", people)
+    with ledger.reading() as connection:
+        rows = connection.execute(deliveries.select().where(deliveries.c.launch_id == 3)).all()
+    assert sorted(row.fingerprint for row in rows if not row.released) == people
+
+
+@pytest.mark.parametrize("reply", [BUSY, SendReply("not_sent", detail="unreached", may_retry=True)])
+def test_a_try_is_not_repeated_to_somebody_who_opted_out(ledger: Ledger, reply: SendReply) -> None:
+    """After a pause that the service asks for, and after a wait of its own, a launch is looked at again."""
+
+    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
+        run.clock.seconds += FRESH_S
+        return opt_out_at(PHONES[0], PHONES[0], reply=reply)(run, phones)
+
+    run = Run(ledger, post)
+    summary = run.send([plan(PHONES[0]), plan(PHONES[1])]).summary
+    assert run.list_texted() == [PHONES[0], PHONES[1]]
+    assert (summary.opted_out, summary.recipients_sent, summary.has_failures) == (1, 1, False)
+
+
+def test_whoever_is_let_in_again_is_texted(ledger: Ledger) -> None:
+    """A decision that is taken back before the launch comes before the gate once more leaves nobody out."""
+
+    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
+        if len(run.requests) == 1:
+            opt_out(ledger, PHONES[1])
+            run.clock.seconds += FRESH_S
+        return accept(run, phones)
+
+    run = Run(ledger, post, gate=LettingIn("live", None, None, ledger=ledger))
+    summary = run.send([plan(PHONES[0]), plan(PHONES[1], PHONES[2])]).summary
+    assert [phones for _, phones in run.requests] == [(PHONES[0],), (PHONES[1], PHONES[2])]
+    assert (summary.opted_out, summary.recipients_sent) == (0, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class LettingIn(CountingGate):
+    """A gate behind which somebody who was found is let in again."""
+
+    ledger: Ledger | None = None
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Answer, and let in whoever was found."""
+        found = Gate.find_opted_out(self, connection, phones)
+        for phone in found if self.ledger is not None else ():
+            assert self.ledger is not None
+            with self.ledger.writing() as writing:
+                remove_opt_out(writing, PEOPLE.enter(writing), phone, AT)
+        return found
+
+
+def test_a_run_that_ends_tries_the_others_no_more(ledger: Ledger) -> None:
+    """Told to stop, the run leaves those of the launch that did not go to the next one, free."""
+    ada, bob, cy = PHONES[:3]
+
+    def stop(run: Run, phones: tuple[str, ...]) -> SendReply:
+        reply = opt_out_at(ada, bob)(run, phones)
+        run.clock.seconds += FRESH_S
+        return reply
+
+    run = Run(ledger, stop)
+    run.gate = StoppingGate("live", None, None, stop=run.clock)
+    summary = run.send([plan(ada), plan(bob, cy)]).summary
+    assert (run.list_texted(), summary.opted_out, len(summary.launches)) == ([ada], 0, 1)
+    assert run.list_launches()[1] == ("not_sent", 2, OPTED_OUT)
+    again = Run(ledger, accept)
+    assert again.send([plan(bob, cy)]).summary.opted_out == 1
+    assert again.list_texted() == [cy]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingGate(CountingGate):
+    """A gate at which a run is told to stop as soon as somebody has opted out."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Answer, and tell the run to stop if somebody was found."""
+        found = Gate.find_opted_out(self, connection, phones)
+        if found:
+            self.stop.set()
+        return found
+
+
+def test_the_hours_are_kept_by_what_comes_once_more(ledger: Ledger) -> None:
+    """Those whose launch did not go because of somebody else, and whose hours end meanwhile, are deferred."""
+    ada, bob, cy, dee = PHONES[:4]
+
+    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
+        run.clock.seconds += FRESH_S
+        return opt_out_at(ada, bob)(run, phones)
+
+    run = Run(ledger, post)
+    run.gate = SlowGate("live", None, None, clock=run.clock)
+    summary = run.send([plan(ada), plan(bob, cy, until_s=5.0), plan(dee)]).summary
+    assert (run.list_texted(), summary.deferred, summary.opted_out) == ([ada, dee], 2, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowGate(CountingGate):
+    """A gate that takes ten seconds when somebody has opted out."""
+
+    clock: Clock = field(default_factory=Clock)
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Answer, late."""
+        found = Gate.find_opted_out(self, connection, phones)
+        if found:
+            self.clock.seconds += 10
+        return found
+
+
+def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:
+    """As long as launches leave within the second after their commit, the commits' questions are the only ones."""
+    run = Run(ledger, accept, rate=10.0)
+    run.send([plan(phone) for phone in PHONES])
+    assert len(run.requests) == sum(run.gate.questions) == len(PHONES)
+
+
+def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> None:
+    """Whatever waits is asked about together: at most one question a second beside those of the commits."""
+    gate, clock = CountingGate("live", None, None), Clock()
+    watch = Watch(ledger, gate, lambda: clock.seconds)
+    flights = [fly(number, plan(phone)) for number, phone in enumerate(PHONES)]
+    watch.enter(flights, 0.0)
+    assert not any(watch.has_opted_out(flight) for flight in flights)
+    assert gate.questions == []
+    for second in range(1, 4):
+        clock.seconds = second * FRESH_S
+        assert not any(watch.has_opted_out(flight) for flight in flights)
+        assert gate.questions == [len(PHONES)] * second
+    watch.leave(flights[1:])
+    clock.seconds += FRESH_S
+    watch.has_opted_out(flights[0])
+    assert gate.questions[-1] == 1
+
+
+@pytest.mark.parametrize(("after_s", "is_seen"), [(FRESH_S * 0.999, False), (FRESH_S, True)])
+def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_seen: bool) -> None:
+    """That is the time by which an opt-out may come too late: no more."""
+    clock = Clock()
+    watch = Watch(ledger, Gate("live", None, None), lambda: clock.seconds)
+    ada, bob = fly(1, plan(PHONES[0])), fly(2, plan(PHONES[1]))
+    watch.enter([ada, bob], 0.0)
+    opt_out(ledger, PHONES[0])
+    clock.seconds = after_s
+    assert (watch.has_opted_out(ada), watch.has_opted_out(bob)) == (is_seen, False)
+
+
+def fly(number: int, launch: PlannedLaunch) -> Flight:
+    return Flight(number, Intent("ask", f"key-{number}", "tag", "d1g35t", "{}", ()), launch)
+
+
+def test_without_the_key_nothing_leaves(ledger: Ledger) -> None:
+    """Opt-outs that somebody enters with another key cannot be recognised: the run ends, and says so."""
+
+    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
+        with ledger.writing() as connection:
+            add_opt_outs(
+                connection, KeySource("live", "a secret", SALT).enter(connection), PHONES, "person", AT
+            )
+        run.clock.seconds += FRESH_S
+        return accept(run, phones)
+
+    run = Run(ledger, post)
+    with pytest.raises(LedgerError, match=r"RUNNER_STATE_KEY"):
+        run.send([plan(PHONES[0]), plan(PHONES[1])])
+    assert run.list_texted() == [PHONES[0]]
+    assert [state for state, _, _ in run.list_launches()] == ["sent", "not_sent"]
