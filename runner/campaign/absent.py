@@ -23,8 +23,10 @@ class Noting(Undefined):
 
     def note(self, *_operands: object) -> Noting:
         """Note the variable's name, and stand for whatever comes out of an operation on it."""
-        if self._undefined_name is not None and self._undefined_name not in self.noted:
-            self.noted.append(self._undefined_name)
+        # What is looked up in a value may be anything: a number, or a list.
+        name = self._undefined_name
+        if isinstance(name, str) and name not in self.noted:
+            self.noted.append(name)
         return self
 
     def compare(self, *_other: object) -> bool:

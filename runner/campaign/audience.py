@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.audience_columns import FoundColumns, find_columns
-from runner.campaign.consent_record import ConsentRecord, is_on_record
+from runner.campaign.consent_record import NO_CONSENT, Consent, ConsentRecord, read_consent
 from runner.campaign.model import Campaign, CsvRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.table import Table, TableProblemError, open_table
@@ -14,6 +14,7 @@ from runner.campaign.zone_column import ZoneColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import date
     from pathlib import Path
 
     from runner.source.diagnostic import Problems
@@ -30,6 +31,7 @@ class Recipient(NamedTuple):
         line: the line in `file`, from 1.
         timezone: an IANA name; None to go by the number.
         has_consent: whether it is on record; only read where the campaign's policy requires it.
+        consent_day: when they agreed; None if no dates are kept. It may not have come yet.
     """
 
     phone: str
@@ -39,6 +41,7 @@ class Recipient(NamedTuple):
     line: int
     timezone: str | None = None
     has_consent: bool = False
+    consent_day: date | None = None
 
 
 @dataclass(slots=True)
@@ -49,8 +52,8 @@ class AudienceTally:
     duplicates: int = 0
 
 
-_Entry = tuple[str, int, Variables, str | None, bool]
-"""A phone as written, its line, and what goes with it: variables, time zone, whether consent is on record."""
+_Entry = tuple[str, int, Variables, str | None, Consent]
+"""A phone as written, its line, and what goes with it: variables, time zone, the consent on record."""
 
 
 def iterate_audience(
@@ -73,7 +76,7 @@ def iterate_audience(
     for index, source in enumerate(campaign.recipients):
         phones = _phones_of(source, "recipient-phone-invalid", problems)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, has_consent in _iterate_entries(
+        for written, line, given, timezone, consent in _iterate_entries(
             source, names, problems, reads_consent=campaign.policy.consent == "required"
         ):
             tally.rows += 1
@@ -84,7 +87,7 @@ def iterate_audience(
             if number not in seen:
                 seen.add(number)
                 variables = {**shared, **given} if shared else given
-                yield Recipient(phone, variables, index, file, line, timezone, has_consent)
+                yield Recipient(phone, variables, index, file, line, timezone, *consent)
             else:
                 tally.duplicates += 1
         phones.note_repairs()
@@ -140,9 +143,9 @@ def _read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: 
     place = source.position
     zones = ZoneColumn(place.file, place.column, problems)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
-    consent = source.consent
-    has_consent = reads_consent and consent is not None and is_on_record(consent.source, consent.date)
-    return source.phone, place.line, _leave_out_blank(source.vars), timezone, has_consent
+    given = source.consent if reads_consent else None
+    consent = NO_CONSENT if given is None else read_consent(given.source, given.date)
+    return source.phone, place.line, _leave_out_blank(source.vars), timezone, consent
 
 
 def _iterate_rows(
@@ -166,9 +169,9 @@ def _read_rows(
     variables = [(name, index) for name, index in found if index is not None]
     zones = ZoneColumn(table.file, 1, problems)
     phone, zone = columns.phone, columns.timezone
-    consent = None
+    record = None
     if reads_consent and columns.consent_source is not None:
-        consent = ConsentRecord(table.file, columns.consent_source, columns.consent_date, problems)
+        record = ConsentRecord(table.file, columns.consent_source, columns.consent_date, problems)
     width = len(table.header)
     for line, cells in table.rows:
         if len(cells) != width:
@@ -176,8 +179,8 @@ def _read_rows(
             continue
         given = {name: text for name, index in variables if (text := cells[index].strip())}
         timezone = None if zone is None else zones.read(cells[zone], line)
-        has_consent = consent is not None and consent.read(cells, line)
-        yield cells[phone], line, given, timezone, has_consent
+        consent = NO_CONSENT if record is None else record.read(cells, line)
+        yield cells[phone], line, given, timezone, consent
 
 
 def _leave_out_blank(variables: Variables) -> Variables:

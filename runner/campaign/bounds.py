@@ -18,7 +18,11 @@ _MAX_EXPONENT = 64
 
 
 class BoundError(Exception):
-    """A text would not end in bounded time or size."""
+    """A text would not end in bounded time or size. Says nothing of the values that it was given."""
+
+
+class MisuseError(SecurityError):
+    """A filter or operator is used as no text may. Says nothing of the values that it was given."""
 
 
 def _is_scalar(value: object) -> bool:
@@ -56,16 +60,16 @@ def require_printable(value: Any) -> Any:
     if isinstance(value, Undefined):
         return str(value)
     if isinstance(value, bool):
-        raise SecurityError('true and false cannot be printed: write {{ "a" if x else "b" }}')
+        raise MisuseError('true and false cannot be printed: write {{ "a" if x else "b" }}')
     if value is None or not _is_scalar(value):
-        raise SecurityError('only texts and numbers can be printed: a list wants `| join(", ")`')
+        raise MisuseError('only texts and numbers can be printed: a list wants `| join(", ")`')
     return value
 
 
 def join_values(values: Iterable[Any], separator: str = "") -> str:
     """Join texts and numbers; the filter `join`."""
     if not isinstance(separator, str):
-        raise SecurityError('`join` wants a text to put between: join(", ")')
+        raise MisuseError('`join` wants a text to put between: join(", ")')
     texts = [str(require_printable(value)) for value in values]
     _require_size(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
@@ -83,7 +87,7 @@ def round_number(value: float, precision: int = 0) -> float:
     try:
         number = float(value)
     except ValueError:  # its words would quote the value, which may be anyone's phone
-        raise SecurityError("only numbers can be rounded") from None
+        raise MisuseError("only numbers can be rounded") from None
     return round(number, max(-10, min(10, precision)))
 
 
@@ -128,7 +132,7 @@ def _check_sum(left: Any, right: Any) -> None:
 
 def _check_remainder(left: Any, _right: Any) -> None:
     if isinstance(left, str):
-        raise SecurityError("text % values is not available: write `text | format(values)`")
+        raise MisuseError("text % values is not available: write `text | format(values)`")
 
 
 OPERATOR_CHECKS: dict[str, Callable[[Any, Any], None]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.model import Position
 from runner.campaign.phone import mask_written
@@ -14,21 +14,44 @@ from runner.source.diagnostic import Diagnostic, Problems
 if TYPE_CHECKING:
     from pathlib import Path
 
+_FIRST_SMS = date(1992, 12, 3)
+"""Nobody agreed to texts before there was one: Neil Papworth's to Richard Jarvis, over the Vodafone network.
+What spreadsheets and databases write for no date at all is older: 1970-01-01, 1900-01-01, 0001-01-01."""
 _DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
 _ISO_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?")
 _HINT = "write year, month and day, as in 2026-03-01: elsewhere 3/1/2026 is the third of January"
 _MISSING_HINT = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
 
 
-def is_on_record(source: str, date: str | None) -> bool:
-    """Return whether somebody's consent is on record: a source and, where dates are kept, a date.
+class Consent(NamedTuple):
+    """What is on record of one person's consent. A tuple: there may be a million of them.
+
+    Attributes:
+        is_on_record: whether it is: a source and, where dates are kept, a date.
+        day: when they agreed, where that was; None if no dates are kept. It may not have come yet: who
+            knows what day it is has to look.
+    """
+
+    is_on_record: bool = False
+    day: date | None = None
+
+
+NO_CONSENT = Consent()
+
+
+def read_consent(source: str, written: str | None) -> Consent:
+    """Return what is on record of somebody's consent.
 
     Args:
         source: where they agreed; blank if they did not.
-        date: when, one that `find_date_problem` finds nothing wrong with; blank if it is not known, None
-            where no dates are kept.
+        written: when; blank if it is not known, None where no dates are kept.
     """
-    return bool(source.strip()) and (date is None or bool(date.strip()))
+    if not source.strip():
+        return NO_CONSENT
+    if written is None:
+        return Consent(is_on_record=True)
+    day = _read_day(written.strip())
+    return NO_CONSENT if day is None or day < _FIRST_SMS else Consent(is_on_record=True, day=day)
 
 
 def find_date_problem(written: str, place: Position) -> Diagnostic | None:
@@ -38,18 +61,25 @@ def find_date_problem(written: str, place: Position) -> Diagnostic | None:
         written: a date, or a date and time, ISO 8601.
         place: where it stands.
     """
-    try:
-        datetime.fromisoformat(written)
-    except ValueError:
-        pass
-    else:
+    day = _read_day(written)
+    if day is not None and day >= _FIRST_SMS:
         return None
-    if _ISO_LIKE.fullmatch(written):
-        message, hint = f"the date of consent {written!r} does not exist", _MISSING_HINT
+    if day is not None:
+        words = f"the date of consent {written!r} is before the first SMS was sent, on {_FIRST_SMS}"
+        hint = _MISSING_HINT
+    elif _ISO_LIKE.fullmatch(written):
+        words, hint = f"the date of consent {written!r} does not exist", _MISSING_HINT
     else:
         shown = written if _DATE_LIKE.fullmatch(written) else mask_written(written)
-        message, hint = f"the date of consent {shown!r} is not an ISO 8601 date", _HINT
-    return Diagnostic("error", "recipient-consent-date", message, place.file, place.line, place.column, hint)
+        words, hint = f"the date of consent {shown!r} is not an ISO 8601 date", _HINT
+    return Diagnostic("error", "recipient-consent-date", words, place.file, place.line, place.column, hint)
+
+
+def _read_day(written: str) -> date | None:
+    try:
+        return datetime.fromisoformat(written).date()
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +98,12 @@ class ConsentRecord:
     date: int | None
     problems: Problems
 
-    def read(self, cells: list[str], line: int) -> bool:
-        """Return whether consent is on record: a source and, where the file has dates, a date."""
-        date = None if self.date is None else cells[self.date].strip()
-        if date:
-            problem = find_date_problem(date, Position(self.file, line, 1))
+    def read(self, cells: list[str], line: int) -> Consent:
+        """Return the consent on record of one row; what is wrong with its date is reported."""
+        written = None if self.date is None else cells[self.date].strip()
+        consent = read_consent(cells[self.source], written)
+        if written and consent.day is None:
+            problem = find_date_problem(written, Position(self.file, line, 1))
             if problem is not None:
                 self.problems.add(problem)
-                return False
-        return is_on_record(cells[self.source], date)
+        return consent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from runner.timing.schedule import Schedule
 
@@ -39,8 +39,7 @@ _OVERRIDES = (
 """What an arm may say in the place of its message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place in a file. `line` and `column` count from 1."""
 
     file: Path
@@ -143,9 +142,8 @@ class ConsentColumns:
     date_column: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InlineRecipient:
-    """A recipient written in the campaign file, its phone not yet parsed.
+class InlineRecipient(NamedTuple):
+    """A recipient written in the campaign file, its phone not yet parsed. A tuple: there may be thousands.
 
     Attributes:
         timezone: an IANA name; None to go by the number.

@@ -248,14 +248,17 @@ def _shape_question(compiled: _CompiledQuestion, place: Callable[[CompiledText],
 def _require_distinct(responses: list[str], compiled: _CompiledQuestion) -> None:
     folded = [response.casefold() for response in responses]
     for index, response in enumerate(folded):
-        if response in folded[:index]:
-            raise TemplateProblemError(
-                template_diagnostic(
-                    "response-repeated",
-                    f"two responses read {responses[index]!r}",
-                    compiled.responses[index].text,
-                )
-            )
+        first = folded.index(response)
+        if first == index:
+            continue
+        texts = compiled.responses[first], compiled.responses[index]
+        # What a recipient is called must not stand in a log.
+        words = (
+            f"the responses {first + 1} and {index + 1} read the same for a recipient"
+            if any(text.names for text in texts)
+            else f"two responses read {responses[index]!r}"
+        )
+        raise TemplateProblemError(template_diagnostic("response-repeated", words, texts[1].text))
 
 
 def _require_text(text: CompiledText, variables: Variables) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import re
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import jinja2
@@ -13,13 +14,14 @@ from jinja2 import Template, meta, nodes
 
 from runner.campaign.absent import Noting, Placeholder
 from runner.campaign.bounds import MAX_LENGTH, BoundError
+from runner.campaign.failure import describe_failure, find_literals, write_sentence
 from runner.campaign.include import explain_missing, read_included
 from runner.campaign.language import CampaignEnvironment
 from runner.campaign.plain_text import find_plain
 from runner.campaign.text_place import included_diagnostic, template_diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -75,6 +77,7 @@ class CompiledText:
     _noting: Template
     _folder: Path
     _plain: PlainText | None
+    _literals: Callable[[], frozenset[str]]
 
     def render(self, variables: Variables) -> str:
         """Return the text for one recipient, outer blanks removed.
@@ -107,8 +110,7 @@ class CompiledText:
 
     def _failure(self, error: Exception) -> TemplateProblemError:
         name, line = _failing_place(error.__traceback__)
-        words = "it includes itself without end" if isinstance(error, RecursionError) else _sentence(error)
-        message = f"this text cannot be rendered: {words}"
+        message = f"this text cannot be rendered: {describe_failure(error, self._literals())}"
         return TemplateProblemError(
             included_diagnostic("template-failed", message, self._folder / name, line)
             if name
@@ -144,15 +146,16 @@ class TextCompiler:
             strict = self._environment.from_string(text.source)
             noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
-            message = f"this template is wrong: {_sentence(error)}{self._suggest(error)}"
+            message = f"this template is wrong: {write_sentence(error)}{self._suggest(error)}"
             raise self._problem("template-syntax", message, text, error.name, error.lineno) from None
         except (RecursionError, SyntaxError, BoundError):
             message = "this template is nested too deep"
             raise self._problem("template-syntax", message, text, None, None) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
-            message = f"this template is wrong: {_sentence(error)}"
+            message = f"this template is wrong: {write_sentence(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
-        return CompiledText(text, names, strict, noting, self._folder, plain)
+        literals = cache(partial(self._find_literals, text.source))
+        return CompiledText(text, names, strict, noting, self._folder, plain, literals)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a text with the names of unknown variables in brackets, for documents about everyone.
@@ -185,6 +188,18 @@ class TextCompiler:
                 message, hint = explain_missing(self._folder, wanted)
                 raise self._problem("template-include", message, text, name, include.lineno, hint)
         return names
+
+    def _find_literals(self, source: str) -> frozenset[str]:
+        """Return what a template and those that it includes hold; only looked for when one fails."""
+        waiting, visited, found = [source], set[str](), set[str]()
+        while waiting:
+            with contextlib.suppress(jinja2.TemplateError):  # an included file may have changed meanwhile
+                tree = self._environment.parse(waiting.pop())
+                found.update(find_literals(tree))
+                included = {node.template.as_const() for node in tree.find_all(nodes.Include)} - visited
+                visited |= included
+                waiting += filter(None, map(self._load, included))
+        return frozenset(found)
 
     def _load(self, name: str) -> str | None:
         return read_included(self._folder, name)
@@ -238,8 +253,3 @@ def _failing_place(traceback: TracebackType | None) -> tuple[str | None, int | N
             name, line = template.name, template.get_corresponding_lineno(traceback.tb_lineno)
         traceback = traceback.tb_next
     return name, line
-
-
-def _sentence(error: BaseException) -> str:
-    text = str(getattr(error, "message", None) or error).rstrip(".")
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text

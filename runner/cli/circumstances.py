@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from runner.campaign.include import include_folder
+from runner.cli.campaigns import DEFAULT_FOLDER
 from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.frequency import RecentDeliveries, read_recent
+from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
 from runner.ledger.opt_outs import Suppressions, read_suppressions
 from runner.ledger.record import list_unentered, read_earlier_messages
+from runner.ledger.siblings import Sibling, read_siblings
 from runner.ledger.target_key import read_target_key
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.workspace import Workspace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchRecord
     from runner.ledger.record import Record
 
 
@@ -39,14 +45,18 @@ class CircumstanceReader:
         self._now = now
         self._suppressions: Suppressions | None = None
         self._records: list[tuple[Campaign, Record]] = []
+        self._siblings: list[Sibling] | None = None
 
     def note_records(self, records: list[tuple[Campaign, Record]]) -> None:
         """Take note of the campaigns of this command: their lockfiles count for frequency caps.
+
+        So do the other lockfiles of the target that stand beside theirs, or below `campaigns`.
 
         Args:
             records: campaigns, each with what is on record of it.
         """
         self._records = records
+        self._siblings = None
 
     def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
         """Return the circumstances of one campaign.
@@ -85,17 +95,70 @@ class CircumstanceReader:
             return None
         target = self._workspace.target
         since = format_moment(self._now - cap.within)
-        recorded = tuple(self._list_unentered(since))
         if self._ledger is None:
-            return RecentDeliveries(recorded)
+            return RecentDeliveries(tuple(self._list_unentered(since, set())))
         with self._ledger.reading() as connection:
             entered = read_recent(connection, target.name, target.state_key, since)
-        return RecentDeliveries((*entered.shelves, *recorded))
+            guids = read_recent_guids(connection, target.name, since)
+        return RecentDeliveries((*entered.shelves, *self._list_unentered(since, guids)))
 
-    def _list_unentered(self, since: str) -> Iterator[tuple[str, FingerprintKey, FingerprintSet]]:
-        """Yield what only lockfiles tell of: a machine that plans need not have the ledger of who sends."""
+    def _list_unentered(
+        self, since: str, counted: set[str]
+    ) -> Iterator[tuple[str, FingerprintKey, FingerprintSet]]:
+        """Yield what only lockfiles tell of: a machine that plans need not have the ledger of who sends.
+
+        Args:
+            since: UTC, ISO 8601.
+            counted: the `project_launch_guid`s of what the ledger tells; those that are found are added.
+        """
         for campaign, record in self._records:
             launches = list_unentered(self._ledger, self._workspace.identify(campaign))
-            people = [name for launch in launches if launch.sent_at >= since for name in launch.recipients]
+            people = _list_people(launches, since, counted)
             if people and record.key is not None:
-                yield campaign.name, record.key, FingerprintSet(sorted(people))
+                yield campaign.name, record.key, FingerprintSet(people)
+        for sibling in self._read_siblings():
+            people = _list_people(sibling.launches, since, counted)
+            if people:
+                key = sibling.open_key(self._workspace.target.state_key)
+                yield sibling.first_name, key, FingerprintSet(people)
+
+    def _read_siblings(self) -> list[Sibling]:
+        """Return what lockfiles of campaigns tell that this command is not about; read once."""
+        if self._siblings is None:
+            caps = [c.policy.frequency_cap for c, _ in self._records if c.policy.frequency_cap is not None]
+            since = format_moment(self._now - max((cap.within for cap in caps), default=timedelta()))
+            identities = [self._workspace.identify(campaign) for campaign, _ in self._records]
+            own = {identity.lockfile.resolve() for identity in identities}
+            names = [name for identity in identities for name in identity.names]
+            found = _find_lockfiles((campaign for campaign, _ in self._records), self._workspace.target.name)
+            others = [file for file in found if file.resolve() not in own]
+            self._siblings = list(read_siblings(others, self._workspace.target.name, names, since))
+        return self._siblings
+
+
+def _list_people(launches: Iterable[LaunchRecord], since: str, counted: set[str]) -> list[str]:
+    """Return the sorted fingerprints of those whom launches reached, each launch counted once."""
+    new = {
+        launch.project_launch_guid: launch.recipients
+        for launch in launches
+        if launch.sent_at >= since and launch.project_launch_guid not in counted
+    }
+    counted.update(new)
+    return sorted(name for recipients in new.values() for name in recipients)
+
+
+def _find_lockfiles(campaigns: Iterable[Campaign], target: str) -> list[Path]:
+    """Return the lockfiles of a target beside campaigns and below their `campaigns` folder."""
+    pattern = f"*.{target}.lock.json"
+    found: set[Path] = set()
+    folders = {DEFAULT_FOLDER}
+    for campaign in campaigns:
+        found.update(campaign.file.parent.glob(pattern))
+        folder = include_folder(campaign)
+        # Another folder may be anyone's home: only the one of this name has campaigns all the way down.
+        if folder.name == DEFAULT_FOLDER.name:
+            folders.add(folder)
+    for folder in folders:
+        below = (file.relative_to(folder) for file in folder.rglob(pattern))
+        found.update(folder / file for file in below if not any(part.startswith(".") for part in file.parts))
+    return sorted({file.resolve(): file for file in sorted(found)}.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.errors import RunnerError
+from runner.ledger.draft import drafting
 from runner.source.confine import repository_root
 
 
@@ -25,16 +26,26 @@ def make_state_folder() -> Path:
     folder = state_folder()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            # Texts and answers stand in there: they must not be committed by accident.
-            ignore.write_text("*\n", encoding="utf-8")
+        _ignore_all(folder / ".gitignore")
     except OSError as error:
         raise RunnerError(
             f"the folder {folder} cannot be made: {error.strerror}",
             hint="check that this user may write there, or name another place with --ledger",
         ) from None
     return folder
+
+
+def _ignore_all(ignore: Path) -> None:
+    """Keep git from a folder: texts and answers stand in there, and must not be committed by accident.
+
+    A full disk may have left the file empty: then it ignores nothing. What a user has written into it stays.
+    """
+    if ignore.is_file() and ignore.stat().st_size:
+        return
+    with drafting(ignore) as (stream, draft):
+        stream.write("*\n")
+        stream.flush()
+        draft.replace(ignore)
 
 
 def sandbox_database() -> Path:

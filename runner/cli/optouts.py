@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.approval import APPROVAL, require_approval
-from runner.cli.console import count_words, note
-from runner.cli.diagnostics import show_problems
+from runner.cli.console import count_words, note, warn
+from runner.cli.opt_out_import import PhoneFile, enter_export, enter_phones, is_export
 from runner.cli.opt_out_view import (
     OptOutView,
     ask_to_let_in,
@@ -21,15 +20,14 @@ from runner.cli.opt_out_view import (
     write_change,
     write_list,
 )
-from runner.cli.phone_list import iterate_phones, parse_phones
+from runner.cli.phone_list import parse_phones
 from runner.cli.scope import Scope, format_option, ledger_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError
 from runner.ledger.forgotten import let_in
-from runner.ledger.opt_out_file import MAX_LINE, export_opt_outs, import_opt_outs
+from runner.ledger.opt_out_file import Imported, export_opt_outs
 from runner.ledger.opt_outs import add_opt_outs, decide_reply
 from runner.ledger.target_key import KeySource
-from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -163,35 +161,27 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: str | None) -> int:
     """Enter the people of a CSV file, or everything of a file of `runner optouts export`.
 
-    All or nothing: with a single row that cannot be read, nothing is entered. What was decided here
-    stays as it was decided when an exported file says otherwise.
+    All or nothing: with a single row that cannot be read, nothing is entered. An exported file lets nobody
+    in. Who was let in here and has opted out elsewhere since has opted out; what it says besides of people
+    who were let in, or of replies that were dismissed, is left out and counted.
     """
     workspace = Workspace.open(scope)
+    imported = Imported()
 
-    def enter_list(connection: LedgerConnection, people: KeySource) -> int:
-        problems = Problems()
-        phones = iterate_phones(file, phone_column, region, problems)
-        entered = add_opt_outs(connection, people.enter(connection), phones, "import", workspace.now_text())
-        show_problems(problems, quiet=scope.quiet)
-        if problems.error_count:
-            raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
-        return entered
+    def enter(connection: LedgerConnection, people: KeySource) -> int:
+        nonlocal imported
+        if is_export(file):
+            imported = enter_export(connection, people, file)
+        else:
+            phones = PhoneFile(file, phone_column, region, quiet=scope.quiet)
+            imported = enter_phones(connection, people, phones, workspace.now_text())
+        return imported.entered
 
-    def enter_export(connection: LedgerConnection, people: KeySource) -> int:
-        try:
-            with file.open(encoding="utf-8") as stream:
-                # A file without ends of lines must not be taken into memory whole.
-                lines = iter(partial(stream.readline, MAX_LINE), "")
-                return import_opt_outs(connection, lines, people.target, people.state_key)
-        except OSError as error:
-            raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise RunnerError(
-                f"{file} is not UTF-8: nothing was entered",
-                hint="give a file as `runner optouts export` has written it",
-            ) from None
-
-    return _change(workspace, "import", enter_export if _is_export(file) else enter_list, format_)
+    code = _change(workspace, "import", enter, format_)
+    if imported.left_out:
+        left_out = count_words(imported.left_out, "entry", "entries")
+        warn(f"{left_out} left out: dismissed here, and the file says nothing newer")
+    return code
 
 
 @command.command(
@@ -269,11 +259,3 @@ def _ask_to_let_in(workspace: Workspace, phones: Sequence[str]) -> str:
     with workspace.open_ledger_if_present() as ledger, _reading(ledger) as connection:
         forgotten = count_forgotten(connection, people, phones) if connection else 0
     return ask_to_let_in(people.target, phones, forgotten)
-
-
-def _is_export(file: Path) -> bool:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(1) == b"{"
-    except OSError as error:
-        raise RunnerError(f"{file} cannot be read: {error.strerror}") from None

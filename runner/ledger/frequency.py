@@ -89,6 +89,26 @@ def read_recent(
     return RecentDeliveries(tuple(shelves))
 
 
+def read_recent_guids(connection: Connection, target: str, since: str) -> set[str]:
+    """Return the `project_launch_guid`s of what the ledger knows as sent on a target lately.
+
+    Args:
+        connection: reads one state of the ledger.
+        target: the target's name.
+        since: UTC, ISO 8601; by the moment that lockfiles have, too.
+    """
+    query = (
+        select(launches.c.project_launch_guid)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(
+            campaigns.c.target == target,
+            launches.c.outcome_at >= since[:_SECONDS],
+            launches.c.project_launch_guid.is_not(None),
+        )
+    )
+    return set(connection.execute(query).scalars())
+
+
 def _has_recent(connection: Connection, campaign_id: int, is_recent: ColumnElement[bool]) -> bool:
     query = select(launches.c.id).where(launches.c.campaign_id == campaign_id, is_recent).limit(1)
     return connection.execute(query).first() is not None

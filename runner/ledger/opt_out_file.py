@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from sqlalchemy import and_, literal_column, or_, select
+
 from runner.errors import LedgerError
 from runner.ledger.database import exclude_others
-from runner.ledger.opt_outs import OptOut, Source, State, add_replies, iterate_opt_outs
+from runner.ledger.opt_out_entry import RENEW, entering, in_state, says
+from runner.ledger.opt_outs import OptOut, Source, State, iterate_opt_outs, write_rows
+from runner.ledger.tables import opt_outs
 from runner.ledger.target_key import TargetKey, read_target_key, record_target_key
 
 if TYPE_CHECKING:
@@ -38,6 +42,34 @@ _FORMS = {
     "state": re.compile("|".join(get_args(State))),
     "at": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"),
 }
+# Whoever opts out again is not texted, whatever was decided before. A reply stays decided: to read it again
+# makes it no newer. Nobody is let in by a file: here they may have opted out in another way as well.
+_TAKE_OVER = entering(
+    lambda new: and_(
+        says(new, "confirmed"),
+        or_(
+            in_state("doubtful"),
+            and_(
+                in_state("dismissed"),
+                opt_outs.c.source != literal_column("'reply'"),
+                new.excluded.at >= opt_outs.c.at,
+            ),
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file of opt-outs has changed.
+
+    Attributes:
+        entered: opt-outs that are new, have become certain, or count again.
+        left_out: opt-outs that were dismissed here, and of which the file says nothing newer.
+    """
+
+    entered: int = 0
+    left_out: int = 0
 
 
 def export_opt_outs(connection: Connection, key: TargetKey) -> Iterator[str]:
@@ -53,17 +85,19 @@ def export_opt_outs(connection: Connection, key: TargetKey) -> Iterator[str]:
         yield _dump(asdict(item))
 
 
-def import_opt_outs(connection: Connection, lines: Iterable[str], target: str, state_key: str | None) -> int:
-    """Enter what a file of `export_opt_outs` says; what was decided here stays as it was decided.
+def import_opt_outs(
+    connection: Connection, lines: Iterable[str], target: str, state_key: str | None
+) -> Imported:
+    """Enter what a file of `export_opt_outs` says.
+
+    Who was let in here, and opted out elsewhere at the same time or later, has opted out. What was decided
+    here of a reply stays decided, and nobody whom this ledger has as opted out is let in by a file.
 
     Args:
         connection: commits after this.
         lines: of the file.
         target: the target that they must be of.
         state_key: the user's secret; None if there is none.
-
-    Returns:
-        How many opt-outs are new, or have become certain.
 
     Raises:
         LedgerError: it is no such file, is of another target, or was written with another key. Nothing of it
@@ -86,7 +120,27 @@ def import_opt_outs(connection: Connection, lines: Iterable[str], target: str, s
             "the opt-outs were written with another key than the ledger's: nobody can tell whose they are",
             hint="import them into a new ledger first, or give the phones themselves as a CSV",
         )
-    return add_replies(connection, target, _read_items(waiting))
+    return _take_over(connection, target, _read_items(waiting))
+
+
+def _take_over(connection: Connection, target: str, items: Iterable[OptOut]) -> Imported:
+    entered = left_out = 0
+    for rows in write_rows(target, items):
+        entered += _TAKE_OVER.run(connection, rows)
+        RENEW.run(connection, rows)
+        left_out += _count_dismissed(connection, target, rows)
+    return Imported(entered, left_out)
+
+
+def _count_dismissed(connection: Connection, target: str, rows: list[dict[str, Any]]) -> int:
+    """Return how many rows say that people opted out of whom the ledger, that has them, does not."""
+    said = {(row["fingerprint"], row["evidence"]) for row in rows if row["state"] != "dismissed"}
+    query = select(opt_outs.c.fingerprint, opt_outs.c.evidence).where(
+        opt_outs.c.target == target,
+        opt_outs.c.fingerprint.in_({fingerprint for fingerprint, _ in said}),
+        opt_outs.c.state == "dismissed",
+    )
+    return sum(tuple(row) in said for row in connection.execute(query))
 
 
 def _open_key(head: dict[str, Any], target: str, state_key: str | None) -> TargetKey:

@@ -11,22 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Insert,
-    and_,
-    func,
-    inspect,
-    literal_column,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, func, inspect, or_, select, update
 
-from runner.ledger.bulk import BulkStatement
-from runner.ledger.database import insert_into
 from runner.ledger.fingerprint_set import FingerprintSet
+from runner.ledger.opt_out_entry import RENEW, entering, in_state, says
 from runner.ledger.tables import opt_outs
 
 if TYPE_CHECKING:
@@ -39,8 +27,6 @@ Source = Literal["reply", "import", "person", "forgotten"]
 State = Literal["confirmed", "doubtful", "dismissed"]
 
 _GROUP = 1000
-_COLUMNS = [column.name for column in opt_outs.c]
-_KEY = [column.name for column in opt_outs.primary_key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +77,13 @@ class Suppressions:
         return "doubtful" if fingerprint in self.doubtful else None
 
 
-def _in_state(state: State) -> ColumnElement[bool]:
-    # As a part of the text: the parameters are the row's alone.
-    return opt_outs.c.state == literal_column(f"'{state}'")
-
-
-def _compose_replies(connection: Connection) -> Insert:
-    statement = insert_into(connection, opt_outs)
-    # Doubtful until better rules, or the service's own correction, make it certain; never back.
-    return statement.on_conflict_do_update(
-        index_elements=_KEY,
-        set_={"state": statement.excluded.state, "at": statement.excluded.at},
-        where=and_(_in_state("doubtful"), statement.excluded.state == literal_column("'confirmed'")),
-    )
-
-
-def _compose_decided(connection: Connection) -> Insert:
-    statement = insert_into(connection, opt_outs)
-    return statement.on_conflict_do_update(
-        index_elements=_KEY,
-        set_={"state": statement.excluded.state, "at": statement.excluded.at},
-        where=or_(_in_state("doubtful"), _in_state("dismissed")),
-    )
-
-
-_ADD_REPLIES = BulkStatement(_compose_replies, _COLUMNS)
-_ADD_DECIDED = BulkStatement(_compose_decided, _COLUMNS)
+# Doubtful until better rules, or the service's own correction, make it certain; never back.
+_ADD_REPLIES = entering(lambda new: and_(in_state("doubtful"), says(new, "confirmed")))
+_ADD_DECIDED = entering(lambda _: or_(in_state("doubtful"), in_state("dismissed")))
 
 
 def add_replies(connection: Connection, target: str, replies: Iterable[OptOut]) -> int:
-    """Enter replies that opt out, or another ledger's opt-outs; what was decided here stays decided.
+    """Enter replies that opt out; what was decided here stays decided.
 
     Args:
         connection: commits after this, at best with the results themselves.
@@ -130,13 +93,13 @@ def add_replies(connection: Connection, target: str, replies: Iterable[OptOut]) 
     Returns:
         How many are new, or have become certain.
     """
-    return _add(connection, _ADD_REPLIES, target, replies)
+    return sum(_ADD_REPLIES.run(connection, rows) for rows in write_rows(target, replies))
 
 
 def add_opt_outs(
     connection: Connection, key: TargetKey, phones: Iterable[str], source: Source, at: str
 ) -> int:
-    """Enter people who opted out by other ways than a reply.
+    """Enter people who opted out by other ways than a reply; who is on record so did it once more.
 
     Args:
         connection: commits after this.
@@ -149,14 +112,18 @@ def add_opt_outs(
         How many of them were not on record as confirmed by that source.
     """
     found = (OptOut(key.fingerprint(phone), source, source, "confirmed", at) for phone in phones)
-    return _add(connection, _ADD_DECIDED, key.target, found)
-
-
-def _add(connection: Connection, statement: BulkStatement, target: str, items: Iterable[OptOut]) -> int:
-    added, waiting = 0, iter(items)
-    while group := list(islice(waiting, _GROUP)):
-        added += statement.run(connection, [_write_row(target, item) for item in group])
+    added = 0
+    for rows in write_rows(key.target, found):
+        added += _ADD_DECIDED.run(connection, rows)
+        RENEW.run(connection, rows)
     return added
+
+
+def write_rows(target: str, items: Iterable[OptOut]) -> Iterator[list[dict[str, Any]]]:
+    """Yield opt-outs as rows of a target, some at a time."""
+    waiting = iter(items)
+    while group := list(islice(waiting, _GROUP)):
+        yield [_write_row(target, item) for item in group]
 
 
 def _write_row(target: str, item: OptOut) -> dict[str, Any]:

@@ -238,7 +238,7 @@ def test_an_experiment_with_a_reminder_runs_through(loop: Loop) -> None:
 
 
 def test_a_reminder_waits_until_its_time(loop: Loop) -> None:
-    """Two days have to pass: a run a minute before sends nothing, and says when it is due."""
+    """Two days have to pass, and answers be read after that: a run before sends nothing, and says when it is due."""
     loop.move_to_noon()
     loop.apply()
     loop.run("reconcile")
@@ -250,6 +250,8 @@ def test_a_reminder_waits_until_its_time(loop: Loop) -> None:
     status = loop.run("status")
     assert f"ab/nudge: the first of those deferred is due at {early['next_due'][:10]}" in status
     loop.run("sandbox", "clock", "+70m")
+    assert loop.apply()["recipients_sent"] == 0
+    loop.run("reconcile")
     assert loop.apply()["recipients_sent"] == len(loop.draw()[1])
 
 
@@ -337,7 +339,7 @@ def test_a_broken_follow_up_keeps_back_its_first_message(
     )
 
 
-def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, run: Run) -> None:
+def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, run_process: Run) -> None:
     """As long as answers could not be read, it is not known who has not answered: all of them wait."""
     loop.move_to_noon()
     loop.apply()
@@ -346,13 +348,12 @@ def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, ru
     (tmp_path / "sitecustomize.py").write_text(
         "from runner.errors import ServiceError\n"
         "from runner.service.client import ServiceClient\n"
-        "def break_off(self, **_query):\n"
+        "def break_off(self, *_query):\n"
         "    raise ServiceError('the connection was lost')\n"
-        "    yield\n"
-        "ServiceClient.iterate_results = break_off\n",
+        "ServiceClient.read_results = break_off\n",
         encoding="utf-8",
     )
-    broken = run("reconcile", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    broken = run_process("reconcile", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert broken.returncode == 1, broken.stdout
     (tmp_path / "sitecustomize.py").unlink()
     plan = loop.plan()["nudge"]

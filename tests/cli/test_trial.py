@@ -114,6 +114,25 @@ def test_what_everybody_has_can_still_be_tried(folder: Path, run: Run, serve: Se
         assert run("plan", cwd=folder, env=environment).stdout.endswith("Nothing to send.\n")
 
 
+def test_the_frequency_cap_keeps_nobody_from_being_tried(tmp_path: Path, run: Run, serve: Serve) -> None:
+    """Samples go to oneself: how often the others have been texted lately does not matter."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "campaigns").mkdir()
+    for name in ("first", "second"):
+        (tmp_path / f"campaigns/{name}.yaml").write_text(
+            f"version: 1\nname: {name}\nrecipients: [{{phone: '+14155550101'}}]\n"
+            f"messages: [{{id: hi, tag: {name}, text: Hello}}]\n"
+            "policy: {frequency_cap: {messages: 1, within: 7d}}\n",
+            encoding="utf-8",
+        )
+    with serve(tmp_path, "--db", "service.sqlite") as environment:
+        sent = run("apply", "--auto-approve", "campaigns/first.yaml", cwd=tmp_path, env=environment)
+        assert sent.returncode == 0, sent.stderr
+        assert "capped" in run("plan", "campaigns/second.yaml", cwd=tmp_path, env=environment).stdout
+        tried = run(*TRIAL, "campaigns/second.yaml", cwd=tmp_path, env=environment)
+        assert tried.stderr == "Sent 1 test launch to +14•••••••42; nothing was recorded.\n"
+
+
 def test_nobody_to_take_samples_from_is_an_error(folder: Path, run: Run, serve: Serve) -> None:
     """An audience that is excluded as a whole leaves nothing to try, and that is no success."""
     campaign = folder / "campaigns/pulse.yaml"

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.opt_out_file import export_opt_outs, import_opt_outs
+from runner.ledger.opt_out_file import Imported, export_opt_outs, import_opt_outs
 from runner.ledger.opt_outs import (
     OptOut,
+    Source,
     State,
     add_opt_outs,
     add_replies,
@@ -25,8 +26,9 @@ from runner.ledger.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
-from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE
+from runner.ledger.tables import SCHEMA_VERSION
 from runner.ledger.target_key import TargetKey, enter_target_key, read_target_key
+from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,7 @@ ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550103"
 SALT = "0123456789abcdef" * 2
 OTHER_SALT = "f" * 32
 AT, LATER = "2026-11-20T12:00:00.000000Z", "2026-11-21T12:00:00.000000Z"
+LATEST = "2026-11-22T12:00:00.000000Z"
 
 
 def enter(ledger: Ledger, state_key: str | None = None) -> TargetKey:
@@ -165,10 +168,89 @@ def test_a_file_carries_them_to_another_ledger(ledger: Ledger, new_url: Callable
         other.prepare()
         for added in (3, 0):
             with other.writing() as connection:
-                assert import_opt_outs(connection, lines, "live", "a key set since") == added
+                assert import_opt_outs(connection, lines, "live", "a key set since") == Imported(added)
         with other.reading() as connection:
             assert list(export_opt_outs(connection, key)) == lines
         assert find(other, key, ADA, BOB, EVE) == ["confirmed", None, "doubtful"]
+
+
+def export(ledger: Ledger, key: TargetKey) -> list[str]:
+    with ledger.reading() as connection:
+        return list(export_opt_outs(connection, key))
+
+
+@pytest.mark.parametrize("source", ["person", "import", "forgotten"])
+@pytest.mark.parametrize(
+    ("let_in", "found", "imported"),
+    [
+        (AT, "confirmed", Imported(1)),
+        (LATER, "confirmed", Imported(1)),
+        (LATEST, None, Imported(0, left_out=1)),
+    ],
+)
+def test_whoever_opts_out_elsewhere_after_they_were_let_in_here_has_opted_out(
+    ledger: Ledger,
+    new_url: Callable[[], str],
+    source: Source,
+    let_in: str,
+    found: str | None,
+    imported: Imported,
+) -> None:
+    """The later of the two counts, and of two at once the opt-out; what is left out is counted."""
+    key = enter(ledger)
+    with ledger.writing() as connection:
+        add_opt_outs(connection, key, [ADA], source, LATER)
+    with Ledger(new_url()) as here:
+        here.prepare()
+        enter(here)
+        with here.writing() as connection:
+            add_opt_outs(connection, key, [ADA], source, AT)
+            remove_opt_out(connection, key, ADA, let_in)
+            assert import_opt_outs(connection, export(ledger, key), "live", None) == imported
+        assert find(here, key, ADA) == [found]
+
+
+def test_an_opt_out_that_is_said_again_is_newer(ledger: Ledger, new_url: Callable[[], str]) -> None:
+    """Whoever was on record all the time, and opted out once more, is in another ledger not let in since."""
+    key = enter(ledger)
+    with Ledger(new_url()) as here, Ledger(new_url()) as between:
+        for one in (here, between):
+            one.prepare()
+            enter(one)
+        for one in (ledger, between, here):
+            with one.writing() as connection:
+                add_opt_outs(connection, key, [ADA], "person", AT)
+        with here.writing() as connection:
+            remove_opt_out(connection, key, ADA, LATER)
+            assert import_opt_outs(connection, export(ledger, key), "live", None) == Imported(0, left_out=1)
+        with ledger.writing() as connection:
+            assert add_opt_outs(connection, key, [ADA], "person", LATEST) == 0
+        with between.writing() as connection:
+            assert import_opt_outs(connection, export(ledger, key), "live", None) == Imported(0)
+        with here.writing() as connection:
+            assert import_opt_outs(connection, export(between, key), "live", None) == Imported(1)
+        assert find(here, key, ADA) == ["confirmed"]
+
+
+def test_a_file_lets_nobody_in_and_decides_no_reply(ledger: Ledger, new_url: Callable[[], str]) -> None:
+    """Who has opted out here stays so, whoever let them in elsewhere; a dismissed reply stays dismissed."""
+    key = enter(ledger)
+    with Ledger(new_url()) as here:
+        here.prepare()
+        enter(here)
+        with here.writing() as connection:
+            add_opt_outs(connection, key, [ADA], "person", AT)
+            add_replies(connection, "live", [reply(key, BOB, "g1"), reply(key, EVE, "g2", "doubtful")])
+            decide_reply(connection, "live", "g1", "dismissed", AT)
+        with ledger.writing() as connection:
+            add_opt_outs(connection, key, [ADA], "person", AT)
+            remove_opt_out(connection, key, ADA, LATER)
+            add_replies(connection, "live", [reply(key, BOB, "g1"), reply(key, EVE, "g2", "doubtful")])
+            decide_reply(connection, "live", "g1", "confirmed", LATEST)
+            decide_reply(connection, "live", "g2", "dismissed", LATEST)
+        with here.writing() as connection:
+            assert import_opt_outs(connection, export(ledger, key), "live", None) == Imported(0, left_out=1)
+        assert find(here, key, ADA, BOB, EVE) == ["confirmed", None, "doubtful"]
 
 
 HEAD = '{"opt_outs_version": 1, "target": "live", "key_fingerprint": "%s", "salt": "%s"}\n'
@@ -234,16 +316,15 @@ def test_a_file_that_is_none_is_refused(ledger: Ledger, lines: list[str], messag
 def test_a_ledger_of_the_second_version_is_read_and_brought_up_to_date(ledger: Ledger) -> None:
     """Before its tables are there nobody has opted out; then they are added."""
     with ledger.writing() as connection:
-        for table in reversed(TABLES_SINCE[3]):
-            table.drop(connection)
-        connection.exec_driver_sql("UPDATE ledger_info SET value = '2'")
+        take_back(connection, 2)
     with ledger.reading() as connection:
         key = read_target_key(connection, "live", None)
         assert read_suppressions(connection, key).find(ADA) is None
     ledger.prepare()
     with ledger.reading() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM opt_outs").scalar() == 0
-        assert connection.exec_driver_sql("SELECT value FROM ledger_info").scalar() == str(SCHEMA_VERSION)
+        version = "SELECT value FROM ledger_info WHERE name = 'schema_version'"
+        assert connection.exec_driver_sql(version).scalar() == str(SCHEMA_VERSION)
 
 
 @given(

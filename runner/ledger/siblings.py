@@ -1,0 +1,100 @@
+"""Other campaigns' lockfiles: they count for a frequency cap where the ledger does not know what they tell.
+
+Where lockfiles are kept in git and each run starts on a new machine, only they tell who was texted lately.
+They are counted and not entered: the campaign may have another name by now, and only its file says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import LockfileError
+from runner.ledger.checksum import RESTORE_HINT
+from runner.ledger.frequency import open_campaign_key
+from runner.ledger.lockfile import Lockfile, read_lockfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchRecord
+
+_UNCOUNTED = "the frequency cap cannot be counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """What the lockfile of another campaign tells of the time of a frequency cap.
+
+    Attributes:
+        file: the lockfile.
+        first_name: with which the campaign's fingerprints are made.
+        key_fingerprint: tells under which key.
+        salt: that key itself; None if it is the user's secret.
+        launches: those of the time.
+    """
+
+    file: Path
+    first_name: str
+    key_fingerprint: str
+    salt: str | None
+    launches: tuple[LaunchRecord, ...]
+
+    def open_key(self, state_key: str | None) -> FingerprintKey:
+        """Return the key of the fingerprints.
+
+        Args:
+            state_key: the user's secret; None if there is none.
+
+        Raises:
+            LockfileError: it is not at hand: whoever was texted would count as one who was not.
+        """
+        key = open_campaign_key(self.salt, self.key_fingerprint, state_key)
+        if key is not None:
+            return key
+        if self.salt is not None:
+            raise LockfileError(
+                f"{_UNCOUNTED}: the lockfile {self.file} has a damaged salt", hint=RESTORE_HINT
+            )
+        raise LockfileError(
+            f"{_UNCOUNTED}: the lockfile {self.file} was written with another RUNNER_STATE_KEY, or with one "
+            "that is not set",
+            hint="set RUNNER_STATE_KEY to the key it was written with",
+        )
+
+
+def read_siblings(files: Iterable[Path], target: str, names: Sequence[str], since: str) -> Iterator[Sibling]:
+    """Yield what other campaigns' lockfiles tell; those with nothing to tell are left out.
+
+    Args:
+        files: the lockfiles.
+        target: the target that they must be of.
+        names: those of the campaigns whose lockfiles these are not, but which may have left old ones.
+        since: UTC, ISO 8601; what was sent before is left out.
+
+    Raises:
+        LockfileError: one cannot be read: nobody can tell whom it tells of.
+    """
+    for file in files:
+        lockfile = _read(file, target, names)
+        launches = (
+            tuple(launch for launch in lockfile.launches if launch.sent_at >= since) if lockfile else ()
+        )
+        if lockfile is not None and launches:
+            first_name = lockfile.first_name or lockfile.campaign
+            yield Sibling(file, first_name, lockfile.key_fingerprint, lockfile.salt, launches)
+
+
+def _read(file: Path, target: str, names: Sequence[str]) -> Lockfile | None:
+    try:
+        lockfile = read_lockfile(file, names)
+    except LockfileError as error:
+        raise LockfileError(f"{_UNCOUNTED}: {error.message}", hint=error.hint) from None
+    if lockfile is not None and lockfile.target != target:
+        raise LockfileError(
+            f"{_UNCOUNTED}: the lockfile {file} is of the target {lockfile.target!r}, not {target!r}",
+            hint="targets' names are for good: put it back",
+        )
+    return lockfile

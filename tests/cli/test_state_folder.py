@@ -1,0 +1,76 @@
+"""The folder of what belongs to this machine alone: git never takes up what is in it."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.folders import make_state_folder
+from runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IGNORES = ".runner/.gitignore"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty git repository, the current folder."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let no file grow: what a full disk does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def list_untracked(repository: Path) -> str:
+    """Return what git would add."""
+    (repository / ".runner/ledger.sqlite").write_bytes(b"texts and answers")
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_full_disk_leaves_no_file_that_ignores_nothing(repository: Path) -> None:
+    """The first run says that there is no room; the next one keeps git from the folder all the same."""
+    with no_room(), pytest.raises(RunnerError) as caught:
+        make_state_folder()
+    assert caught.value.message == f"the folder {repository / '.runner'} cannot be made: File too large"
+    assert list((repository / ".runner").iterdir()) == []
+    make_state_folder()
+    assert (repository / IGNORES).read_text(encoding="utf-8") == "*\n"
+    assert list_untracked(repository) == ""
+
+
+def test_an_empty_file_is_written_anew(repository: Path) -> None:
+    """What an earlier version has left empty on a full disk ignores everything after the next run."""
+    (repository / ".runner").mkdir()
+    (repository / IGNORES).touch()
+    assert list_untracked(repository) != ""
+    make_state_folder()
+    assert list_untracked(repository) == ""
+
+
+def test_what_a_user_wrote_stays(repository: Path) -> None:
+    """A file with something in it is the user's own."""
+    (repository / ".runner").mkdir()
+    (repository / IGNORES).write_text("*\n!notes.md\n", encoding="utf-8")
+    make_state_folder()
+    assert (repository / IGNORES).read_text(encoding="utf-8") == "*\n!notes.md\n"
