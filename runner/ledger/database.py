@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import Connection, Table, func, insert, inspect, select, update
+from sqlalchemy import Column, Connection, Table, func, insert, inspect, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
 from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
-from runner.ledger.tables import SCHEMA_VERSION, TABLES_SINCE, info, metadata
+from runner.ledger.tables import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE, info, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,15 @@ class Ledger:
         """
         with self.reading() as connection:
             return _is_blank(connection)
+
+    def is_older(self) -> bool:
+        """Return whether an older version wrote it: it lacks tables until it is prepared.
+
+        Raises:
+            LedgerError: it is not a ledger, or was written by a newer version.
+        """
+        with self.reading() as connection:
+            return self._read_version(connection) < SCHEMA_VERSION
 
     def check_version(self) -> None:
         """Refuse a ledger that this version cannot read.
@@ -155,6 +165,10 @@ class Ledger:
         missing = [table for since, tables in TABLES_SINCE.items() if since > version for table in tables]
         if missing:
             metadata.create_all(connection, tables=missing, checkfirst=False)
+            for column in (
+                column for since, new in COLUMNS_SINCE.items() if since > version for column in new
+            ):
+                _add_column(connection, column)
             raised = update(info).where(info.c.name == _VERSION).values(value=str(SCHEMA_VERSION))
             connection.execute(raised)
 
@@ -184,6 +198,15 @@ class Ledger:
         if self._standing is not None:
             self._standing.close()
         self._engine.dispose()
+
+
+def _add_column(connection: Connection, column: Column[Any]) -> None:
+    # Only of columns that all rows can have the default of; SQLAlchemy itself alters no tables.
+    written = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
+    for index in column.table.indexes:
+        if column in index.columns.values():
+            index.create(connection)
 
 
 def show_url(url: str) -> str:

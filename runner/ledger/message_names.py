@@ -11,6 +11,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import iterate_held
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.result_feed import renew_edition
 from runner.ledger.tables import deliveries, launches, message_names
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def rename_messages(
             update(launches).where(is_own, launches.c.message == old).values(message=renames[old])
         )
         _renew_keys(connection, campaign_id, campaign, renames[old])
+        renew_edition(connection)
     _remember(connection, campaign_id, renames)
 
 

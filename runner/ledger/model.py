@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown"]
 """`intent`: recorded before the POST, no outcome yet. The others: design/delivery.md, step 3."""
@@ -65,22 +68,92 @@ _SUMMED = [name for name, kind in MessageTotals.__annotations__.items() if kind 
 
 
 @dataclass(frozen=True, slots=True)
-class ResultRow:
-    """One reconciled result: a validated answer to a question (reference, 2.1).
+class AudienceRow:
+    """How an `apply` found the audience of a message.
 
     Attributes:
-        message: the id of the message whose launch it answers.
-        participant: the participant's pseudonym, stable within the campaign; never a phone number.
-        question_tag: the question's tag; empty when the service gave none.
-        question_text: the question as it was asked, rendered.
-        question_display_order: the question's place in its survey, as the service counts it.
-        answer: `result_answer`: the 1-based index as text, or the text of a freeform answer.
-        response: `result_response`: the answer as text.
-        created: when it was recorded; ISO 8601, the service's clock.
-        guid: `result_guid`.
+        message: the message's id.
+        planned_at: UTC, ISO 8601.
+        recipients: each person once.
+        dispositions: recipients by the plan's disposition, those of none left out.
     """
 
     message: str
+    planned_at: str
+    recipients: int
+    dispositions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SentRow:
+    """Recipients of accepted launches on one day.
+
+    Attributes:
+        message: the message's id.
+        arm: the experiment's arm; empty for a message without arms.
+        date: UTC, ISO 8601.
+        recipients: how many.
+    """
+
+    message: str
+    arm: str
+    date: str
+    recipients: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """What a target's plan allows and costs (reference, 2.2: `meta.plan`).
+
+    Attributes:
+        name: the plan's.
+        price_usd: decimal text; None if the service does not say.
+        renders_max: renders that it allows.
+        renders_used: of these, those that were used when it was read.
+    """
+
+    name: str
+    price_usd: str | None
+    renders_max: int
+    renders_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultVersion:
+    """Which results the ledger has.
+
+    Attributes:
+        edition: changes when rows were removed or moved; different in every ledger.
+        revision: of the latest transaction that entered or changed results.
+    """
+
+    edition: str
+    revision: int
+
+
+class FeedRow(NamedTuple):
+    """One result on its way to a copy, with what there is to know of its launch.
+
+    Attributes:
+        message: the id under which the launch is entered.
+        arm: the experiment's arm; empty for a message without arms.
+        started: when the service began the launch, on its own clock; empty if it is not known.
+        launch_id: the ledger's number of the launch.
+        result_guid: the service's name of it.
+        participant: the participant's pseudonym.
+        question_tag: as the service gave it, as everything that follows.
+        question_text: as it was asked.
+        question_display_order: the question's place.
+        answer: `result_answer`.
+        response: `result_response`.
+        created: ISO 8601, the service's clock.
+    """
+
+    message: str
+    arm: str
+    started: str
+    launch_id: int
+    result_guid: str
     participant: str
     question_tag: str
     question_text: str
@@ -88,7 +161,6 @@ class ResultRow:
     answer: str
     response: str
     created: str
-    guid: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, exists, func, or_, select
 
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
-from runner.ledger.model import LaunchStats, MessageTotals, OpenLaunch, ResultRow, StoredResult
-from runner.ledger.tables import launch_stats, launches, results
+from runner.ledger.model import LaunchStats, MessageTotals, OpenLaunch, StoredResult
+from runner.ledger.result_feed import begin_revision, renew_edition
+from runner.ledger.tables import launch_starts, launch_stats, launches, results
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _GROUP = 500
 # What JSON can hold and a database cannot: NUL on PostgreSQL, half a surrogate pair on either.
@@ -48,63 +49,82 @@ def store_stats(connection: Connection, stats: Sequence[LaunchStats], at: str) -
 
 
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
-    """Keep results; one that is there already is replaced.
+    """Keep results; one that is there already is replaced if anything of it has changed.
 
     Returns:
         How many were given.
     """
     total, stream = 0, iter(rows)
+    revision = begin_revision(connection)
     while group := list(islice(stream, _GROUP)):
-        _upsert(connection, results, ["launch_id", "result_guid"], [_make_storable(row) for row in group])
+        written = [{**_make_storable(row), "revision": revision} for row in group]
+        _upsert(connection, results, ["launch_id", "result_guid"], written, unless_same_but="revision")
         total += len(group)
     return total
 
 
+def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
+    """Keep when the service says that launches began; before their first results.
+
+    Args:
+        connection: commits after this.
+        starts: `project_launch_start` by the ledger's number of the launch.
+    """
+    waiting = ((number, _clean(start)) for number, start in starts.items())
+    while group := dict(islice(waiting, _GROUP)):
+        query = select(launch_starts).where(launch_starts.c.launch_id.in_(group))
+        known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
+        changed = {number: start for number, start in group.items() if known.get(number) != start}
+        rows = [{"launch_id": number, "project_launch_start": start} for number, start in changed.items()]
+        _upsert(connection, launch_starts, ["launch_id"], rows)
+        copied = exists().where(results.c.launch_id.in_(changed))
+        if changed and connection.execute(select(copied)).scalar():
+            renew_edition(connection)
+
+
+def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Return those of some results that are in the ledger.
+
+    Args:
+        connection: reads the ledger.
+        keys: the ledger's number of the launch and the `result_guid` of each; some hundreds at most.
+    """
+    launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
+    query = select(results.c.launch_id, results.c.result_guid).where(
+        results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
+    )
+    found = connection.execute(query) if keys else ()
+    return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
+
+
 def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
-    return {
-        name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
-        for name, value in asdict(row).items()
-    }
+    values = ((name, getattr(row, name)) for name in type(row).__slots__)
+    return {name: _clean(value) if isinstance(value, str) else value for name, value in values}
 
 
-def _upsert(connection: Connection, table: Table, key: list[str], rows: list[dict[str, object]]) -> None:
+def _clean(text: str) -> str:
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _upsert(
+    connection: Connection,
+    table: Table,
+    key: list[str],
+    rows: list[dict[str, object]],
+    *,
+    unless_same_but: str | None = None,
+) -> None:
+    """Enter rows, or replace them; those that are the same but for one column stay, if that is named."""
     if not rows:
         return
     statement = insert_into(connection, table)
     replaced = {column.name: statement.excluded[column.name] for column in table.c if column.name not in key}
-    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=replaced), rows)
-
-
-def iterate_results(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> Iterator[ResultRow]:
-    """Yield a campaign's results, in an order that depends on the results alone.
-
-    Args:
-        connection: reads the ledger.
-        campaign_id: the ledger's number of the campaign.
-        message_ids: the ids that messages have now, by those that they had before.
-    """
-    current = message_ids or {}
-    query = (
-        select(
-            launches.c.message,
-            results.c.participant,
-            results.c.question_tag,
-            results.c.question_text,
-            results.c.question_display_order,
-            results.c.result_answer,
-            results.c.result_response,
-            results.c.created,
-            results.c.result_guid,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
-        .order_by(results.c.created, results.c.result_guid)
-        .execution_options(yield_per=_GROUP)
+    differs = None
+    if unless_same_but is not None:
+        differs = or_(*(table.c[name] != new for name, new in replaced.items() if name != unless_same_but))
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs), rows
     )
-    for message, *columns in connection.execute(query):
-        yield ResultRow(current.get(message, message), *columns)
 
 
 def read_totals(

@@ -10,6 +10,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import iterate_held
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.result_feed import renew_edition
 from runner.ledger.tables import deliveries, forgotten_results, launches, message_names, results
 from runner.ledger.unsettled import OPEN
 
@@ -106,7 +107,10 @@ def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) 
     for row in connection.execute(kept).all():
         counts[row.launch_id] += row.results
     note_forgotten_results(connection, counts)
-    return connection.execute(delete(results).where(theirs)).rowcount
+    removed = connection.execute(delete(results).where(theirs)).rowcount
+    if removed:
+        renew_edition(connection)
+    return removed
 
 
 def _renew_keys(connection: Connection, first_name: str, launch_ids: Collection[int]) -> None:

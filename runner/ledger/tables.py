@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
 _String = String().with_variant(String(collation="C"), "postgresql")
@@ -102,6 +102,9 @@ results = Table(
     Column("result_response", _Text, nullable=False),
     Column("created", _String, nullable=False),
     Column("updated", _String, nullable=False),
+    # Of the transaction that entered it or changed it last: what came since a copy was made is found by it.
+    Column("revision", Integer, nullable=False, server_default="0"),
+    Index("results_by_revision", "revision"),
 )
 
 # Who runs a campaign; without a holder, nobody does. `term` grows with every holder: a run whose term is
@@ -183,8 +186,43 @@ launch_arms = Table(
     Column("arm", _String, nullable=False),
 )
 
+# When the service says that launches began, on its own clock: known before the first of their results is.
+launch_starts = Table(
+    "launch_starts",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("project_launch_start", _String, nullable=False),
+)
+
+# How the last `apply` that planned a message found its audience.
+audiences = Table(
+    "audiences",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("message", _String, primary_key=True),
+    Column("planned_at", _String, nullable=False),
+    Column("recipients", Integer, nullable=False),
+    Column("dispositions", _Text, nullable=False),  # a JSON object: recipients by disposition
+)
+
+# What a target's plan allows and costs, as last read (reference, 2.2: `meta.plan`).
+service_plans = Table(
+    "service_plans",
+    metadata,
+    Column("target", _String, primary_key=True),
+    Column("name", _String, nullable=False),
+    Column("price_usd", _String),
+    Column("renders_max", Integer, nullable=False),
+    Column("renders_used", Integer, nullable=False),
+    Column("read_at", _String, nullable=False),
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
+    4: (launch_starts, audiences, service_plans),
 }
 """The tables that a version of the schema has added."""
+
+COLUMNS_SINCE = {4: (results.c.revision,)}
+"""The columns that a version of the schema has added to tables that were there."""

@@ -15,7 +15,8 @@ from runner.ledger.forget import forget_person
 from runner.ledger.frequency import read_recent
 from runner.ledger.model import StoredResult
 from runner.ledger.opt_outs import add_opt_outs, is_suppressed, iterate_opt_outs
-from runner.ledger.reconciled import iterate_results, store_results
+from runner.ledger.reconciled import store_results
+from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import campaigns, forgotten_results, launches
 from runner.ledger.target_key import TargetSecret, enter_target_key, read_target_key
 
@@ -79,7 +80,7 @@ def test_a_person_is_removed_and_the_others_stay(
     with ledger.reading() as connection:
         assert is_suppressed(connection, key, ADA)
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
-        assert [row.guid for row in iterate_results(connection, 1)] == ["g3"]
+        assert [row.result_guid for row in iterate_feed(connection, 1, -1)] == ["g3"]
         assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint("pulse", BOB)}}
         texts = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
         assert [text is None for text in texts] == [True, False]

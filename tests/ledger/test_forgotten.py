@@ -17,8 +17,8 @@ from runner.ledger.forgotten import find_as_forgotten, let_in
 from runner.ledger.lockfile import read_lockfile, write_lockfile
 from runner.ledger.model import Outcome
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
-from runner.ledger.tables import TABLES_SINCE
 from runner.ledger.target_key import KeySource, TargetSecret
+from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,9 +194,7 @@ def test_a_ledger_without_the_table_is_read(
     deliver(make_record("a", 101))
     write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
     with ledger.writing() as connection:
-        for table in reversed(TABLES_SINCE[3]):
-            table.drop(connection)
-        connection.exec_driver_sql("UPDATE ledger_info SET value = '2'")
+        take_back(connection, 2)
     assert read_record(ledger, identity).known.forgotten == {name(BOB)}
     with ledger.reading() as connection:
         assert find_as_forgotten(connection, "live", BOB, None) == []

@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.reconciled import iterate_results
+from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import info
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_a_lost_connection_is_said_and_the_next_command_goes_on(
         )
         with ledger.reading() as connection:
             assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
-            assert list(iterate_results(connection, 1)) == []
+            assert list(iterate_feed(connection, 1, -1)) == []
 
 
 def test_an_error_does_not_quote_the_row(postgres: PostgresServer, database: str) -> None:

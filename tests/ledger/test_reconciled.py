@@ -10,7 +10,8 @@ from sqlalchemy import select
 
 from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchStats, StoredResult
-from runner.ledger.reconciled import iterate_results, read_totals, store_results, store_stats
+from runner.ledger.reconciled import read_totals, store_results, store_starts, store_stats
+from runner.ledger.result_feed import iterate_feed, read_version
 from runner.ledger.tables import launches
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def test_any_answer_can_be_kept(
     with ledger.writing() as connection:
         assert store_results(connection, [result]) == 1
     with ledger.reading() as connection:
-        (row,) = iterate_results(connection, 1)
+        (row,) = iterate_feed(connection, 1, -1)
     assert (row.answer, row.response) == (kept, kept)
 
 
@@ -73,16 +74,38 @@ def test_any_definition_can_be_kept(
     assert json.loads(rows[-1]) == definition
 
 
-def test_results_come_in_bytewise_order(
+def test_more_results_than_one_portion_are_fed(
     ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
 ) -> None:
-    """More results than come in one portion are read in the same order on both databases."""
+    """However many results there are, each is fed once."""
     (launch_id,) = deliver(make_record("a", 101))
-    guids = [f"{letter}{number:04}" for number in range(400) for letter in "aBé"]
+    guids = [f"{letter}{number:04}" for number in range(1800) for letter in "aBé"]
     rows = [
         StoredResult(launch_id, guid, "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026") for guid in guids
     ]
     with ledger.writing() as connection:
         store_results(connection, rows)
     with ledger.reading() as connection:
-        assert [row.guid for row in iterate_results(connection, 1)] == sorted(guids)
+        assert sorted(row.result_guid for row in iterate_feed(connection, 1, -1)) == sorted(guids)
+
+
+@pytest.mark.parametrize("start", ["2026-11-20T12:00:00", "a\0b", "half \ud83d pair", ""])
+def test_any_start_can_be_kept(
+    ledger: Ledger,
+    deliver: Callable[..., list[int]],
+    make_record: Callable[..., LaunchRecord],
+    start: str,
+) -> None:
+    """When a launch began is kept whatever the service writes, and changes nothing when it comes again."""
+    (launch_id,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        store_results(
+            connection, [StoredResult(launch_id, "g", "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026")]
+        )
+        store_starts(connection, {launch_id: start})
+    with ledger.reading() as connection:
+        first = read_version(connection)
+    with ledger.writing() as connection:
+        store_starts(connection, {launch_id: start})
+    with ledger.reading() as connection:
+        assert read_version(connection) == first

@@ -32,8 +32,8 @@ from runner.ledger.screening import (
     read_definition,
     read_reply_texts,
 )
-from runner.ledger.tables import TABLES_SINCE
 from runner.ledger.target_key import KeySource, TargetSecret
+from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,8 +164,7 @@ def test_screening_is_remembered_for_each_campaign(ledger: Ledger) -> None:
 def test_an_older_ledger_has_no_opt_outs(ledger: Ledger) -> None:
     """A ledger that was opened to be read alone may lack the tables: nobody has opted out in it."""
     with ledger.writing() as connection:
-        for table in reversed(TABLES_SINCE[3]):
-            table.drop(connection)
+        take_back(connection, 2)
         assert list_waiting(connection, "live") == []
         assert count_people(connection, "live") == 0
         assert count_opt_outs(connection, "live") == {}

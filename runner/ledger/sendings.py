@@ -1,0 +1,196 @@
+"""What a report needs beside the results: audiences, sends by day, opt-outs, what the plan costs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, func, select
+
+from runner.ledger.database import insert_into
+from runner.ledger.model import AudienceRow, SentRow, ServicePlan
+from runner.ledger.tables import (
+    audiences,
+    deliveries,
+    forgotten_people,
+    forgotten_results,
+    launch_arms,
+    launches,
+    opt_outs,
+    results,
+    service_plans,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sqlalchemy import Select
+
+_DATE_LENGTH = len("2026-11-20")
+_PORTION = 5000
+
+
+def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[AudienceRow]) -> None:
+    """Keep how an `apply` found the audience of messages, in the place of what was kept of them before.
+
+    Args:
+        connection: commits after this.
+        campaign_id: the ledger's number of the campaign.
+        rows: one a message.
+    """
+    for row in rows:
+        values = {
+            "planned_at": row.planned_at,
+            "recipients": row.recipients,
+            "dispositions": json.dumps(dict(row.dispositions), sort_keys=True),
+        }
+        statement = insert_into(connection, audiences).values(
+            campaign_id=campaign_id, message=row.message, **values
+        )
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["campaign_id", "message"], set_=values)
+        )
+
+
+def read_audiences(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[AudienceRow]:
+    """Return how the last `apply` found the audience of each message, the latest under any of its ids.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    query = select(audiences).where(audiences.c.campaign_id == campaign_id).order_by(audiences.c.planned_at)
+    found = {}
+    for row in connection.execute(query):
+        message = message_ids.get(row.message, row.message)
+        found[message] = AudienceRow(message, row.planned_at, row.recipients, json.loads(row.dispositions))
+    return list(found.values())
+
+
+def count_sent_by_day(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[SentRow]:
+    """Return the recipients of accepted launches by message, arm and day, in that order.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    date = func.substr(launches.c.outcome_at, 1, _DATE_LENGTH)
+    query = (
+        select(
+            launches.c.message, func.coalesce(launch_arms.c.arm, ""), date, func.sum(launches.c.recipients)
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .group_by(launches.c.message, launch_arms.c.arm, date)
+    )
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for message, arm, day, recipients in connection.execute(query):
+        counted[message_ids.get(message, message), arm, day] += int(recipients)
+    return [SentRow(*key, recipients) for key, recipients in sorted(counted.items())]
+
+
+def iterate_reached(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the message id and the fingerprint of every recipient of an accepted launch, in no order."""
+    query = (
+        select(launches.c.message, deliveries.c.fingerprint)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state == "sent",
+            deliveries.c.released.is_(False),
+        )
+        .execution_options(yield_per=_PORTION)
+    )
+    for message, fingerprint in connection.execute(query):
+        yield message_ids.get(message, message), fingerprint
+
+
+def count_replied_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the results of a campaign that opt out, by message id."""
+    query = (
+        select(launches.c.message, func.count())
+        .join(results, results.c.launch_id == launches.c.id)
+        .join(opt_outs, opt_outs.c.evidence == results.c.result_guid)
+        .where(launches.c.campaign_id == campaign_id)
+    )
+    return _count_confirmed(connection, query, target, message_ids)
+
+
+def count_reported_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the opt-outs that the service says ended a campaign's sessions, by message id."""
+    query = (
+        select(launches.c.message, func.count())
+        .join(opt_outs, opt_outs.c.evidence == launches.c.project_launch_guid)
+        .where(launches.c.campaign_id == campaign_id)
+    )
+    return _count_confirmed(connection, query, target, message_ids)
+
+
+def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:
+    """Return the results that are not kept because their participants were forgotten, by message id."""
+    query = (
+        select(launches.c.message, func.sum(forgotten_results.c.results))
+        .join(forgotten_results, forgotten_results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id)
+        .group_by(launches.c.message)
+    )
+    found: Counter[str] = Counter()
+    for message, count in connection.execute(query):
+        found[message_ids.get(message, message)] += int(count)
+    return found
+
+
+def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
+    """Return how many people a campaign has forgotten, whichever of its messages they got."""
+    is_theirs = (forgotten_people.c.campaign_id == campaign_id, forgotten_people.c.released.is_(False))
+    query = select(func.count()).select_from(forgotten_people).where(*is_theirs)
+    return connection.execute(query).scalar_one()
+
+
+def _count_confirmed(
+    connection: Connection, query: Select[Any], target: str, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    is_ours = (opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed")
+    found: Counter[str] = Counter()
+    for message, count in connection.execute(query.where(*is_ours).group_by(launches.c.message)):
+        found[message_ids.get(message, message)] += count
+    return found
+
+
+def store_service_plan(connection: Connection, target: str, plan: ServicePlan, at: str) -> None:
+    """Keep what the service's plan allows and costs, as just read.
+
+    Args:
+        connection: commits after this.
+        target: the target's name.
+        plan: as the service says it.
+        at: UTC, ISO 8601.
+    """
+    values = {
+        "name": plan.name,
+        "price_usd": plan.price_usd,
+        "renders_max": plan.renders_max,
+        "renders_used": plan.renders_used,
+        "read_at": at,
+    }
+    statement = insert_into(connection, service_plans).values(target=target, **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["target"], set_=values))
+
+
+def read_service_plan(connection: Connection, target: str) -> ServicePlan | None:
+    """Return what a target's plan allows and costs; None if it was never read."""
+    row = connection.execute(select(service_plans).where(service_plans.c.target == target)).first()
+    return None if row is None else ServicePlan(row.name, row.price_usd, row.renders_max, row.renders_used)

@@ -1,0 +1,207 @@
+"""What a copy of the results is told: what is new since it was made, or that it is worth nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.forget import forget_person
+from runner.ledger.message_names import rename_messages
+from runner.ledger.model import FeedRow, StoredResult
+from runner.ledger.reconciled import find_held, store_results, store_starts
+from runner.ledger.result_feed import begin_revision, iterate_feed, read_version, renew_edition
+from runner.ledger.target_key import TargetSecret
+from tests.older_ledger import take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord, ResultVersion
+
+    MakeRecord = Callable[..., LaunchRecord]
+    Deliver = Callable[..., list[int]]
+
+SALT = "0123456789abcdef" * 2
+KEY = FingerprintKey.from_salt(SALT)
+AT = "2026-11-20T12:00:00.000000Z"
+
+
+def make_result(launch_id: int, guid: str, response: str = "Yes", participant: str = "p") -> StoredResult:
+    return StoredResult(
+        launch_id, guid, participant, "q", "why", "Why?", 1, response, response, "2026", "2026"
+    )
+
+
+def store(ledger: Ledger, *rows: StoredResult) -> None:
+    with ledger.writing() as connection:
+        store_results(connection, rows)
+
+
+def store_start(ledger: Ledger, starts: Mapping[int, str]) -> None:
+    with ledger.writing() as connection:
+        store_starts(connection, starts)
+
+
+def version_of(ledger: Ledger) -> ResultVersion:
+    with ledger.reading() as connection:
+        return read_version(connection)
+
+
+def feed_of(ledger: Ledger, since: int = -1, campaign_id: int = 1) -> list[FeedRow]:
+    with ledger.reading() as connection:
+        return sorted(iterate_feed(connection, campaign_id, since))
+
+
+def guids_since(ledger: Ledger, since: int) -> list[str]:
+    return [row.result_guid for row in feed_of(ledger, since)]
+
+
+@pytest.fixture
+def launch_id(deliver: Deliver, make_record: MakeRecord) -> int:
+    """A launch that two people got."""
+    (number,) = deliver(make_record("a", 101, 102))
+    return number
+
+
+def test_before_the_first_result_no_two_readings_are_alike(ledger: Ledger, launch_id: int) -> None:
+    """A copy of a ledger that has none yet is never taken for one of another."""
+    assert version_of(ledger).revision == version_of(ledger).revision == 0
+    assert version_of(ledger).edition != version_of(ledger).edition
+    assert feed_of(ledger) == []
+    assert launch_id
+
+
+def test_every_transaction_has_its_revision(ledger: Ledger, launch_id: int) -> None:
+    """What a transaction enters is asked for by the revision before it, in one edition."""
+    editions = set()
+    for number, guid in enumerate(("a", "b", "c")):
+        store(ledger, make_result(launch_id, guid))
+        assert version_of(ledger).revision == number + 1
+        assert guids_since(ledger, number) == [guid]
+        editions.add(version_of(ledger).edition)
+    assert len(editions) == 1
+    assert guids_since(ledger, -1) == guids_since(ledger, 0) == ["a", "b", "c"]
+    assert guids_since(ledger, 3) == []
+
+
+def test_only_what_has_changed_is_new(ledger: Ledger, launch_id: int) -> None:
+    """A result that comes in again as it was keeps its revision; one that has changed has the latest."""
+    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b"))
+    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b", "No"))
+    assert [(row.result_guid, row.response) for row in feed_of(ledger, 1)] == [("b", "No")]
+    store(ledger, make_result(launch_id, "a"))
+    assert (guids_since(ledger, 2), version_of(ledger).revision) == ([], 3)
+
+
+def test_what_failed_has_no_revision(ledger: Ledger, launch_id: int) -> None:
+    """A transaction that is not kept counts for nothing."""
+    store(ledger, make_result(launch_id, "a"))
+
+    def fail() -> None:
+        with ledger.writing() as connection:
+            store_results(connection, [make_result(launch_id, "b")])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (version_of(ledger).revision, guids_since(ledger, -1)) == (1, ["a"])
+    with ledger.writing() as connection:
+        assert begin_revision(connection) == 2
+
+
+def test_a_result_comes_with_its_launch(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
+    """Message, arm and start are those of the launch; of another campaign's launches nothing is fed."""
+    (number,) = deliver(make_record("a", 101))
+    store_start(ledger, {number: "2026-11-20T09:00:00"})
+    store(ledger, make_result(number, "a"))
+    row = FeedRow("ask", "", "2026-11-20T09:00:00", number, "a", "p", "why", "Why?", 1, "Yes", "Yes", "2026")
+    assert feed_of(ledger) == [row]
+    assert feed_of(ledger, campaign_id=2) == []
+
+
+def test_a_start_that_is_known_before_results_renews_nothing(ledger: Ledger, launch_id: int) -> None:
+    """Starts belong to copied rows: one that comes after results makes copies worthless, one before does not."""
+    store(ledger, make_result(launch_id, "a"))
+    edition = version_of(ledger).edition
+    store_start(ledger, {launch_id: "2026-11-20T09:00:00"})
+    renewed = version_of(ledger).edition
+    assert renewed != edition
+    store_start(ledger, {launch_id: "2026-11-20T09:00:00"})
+    assert version_of(ledger).edition == renewed
+    store_start(ledger, {launch_id: "2026-11-20T09:00:01"})
+    assert version_of(ledger).edition != renewed
+
+
+def test_a_start_of_a_launch_without_results_renews_nothing(
+    ledger: Ledger, launch_id: int, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """A new launch is no reason to copy everything again."""
+    store(ledger, make_result(launch_id, "a"))
+    (new,) = deliver(make_record("b", 103))
+    before = version_of(ledger)
+    store_start(ledger, {new: "2026-11-20T09:00:00"})
+    store_start(ledger, {})
+    assert version_of(ledger) == before
+
+
+def test_a_renamed_message_renews_the_edition(ledger: Ledger, launch_id: int) -> None:
+    """Copied rows have the old id; a rename that moves nothing leaves them as they are."""
+    store(ledger, make_result(launch_id, "a"))
+    before = version_of(ledger)
+    for names, is_renewed in (({"other": "opener"}, False), ({"ask": "opener"}, True)):
+        with ledger.writing() as connection:
+            rename_messages(connection, 1, "pulse", names)
+        assert (version_of(ledger).edition != before.edition) == is_renewed
+    assert [row.message for row in feed_of(ledger)] == ["opener"]
+
+
+def test_who_is_forgotten_renews_the_edition(ledger: Ledger, launch_id: int) -> None:
+    """A copy that has answers of a forgotten person is worthless; one that has none of them stays."""
+    store(ledger, make_result(launch_id, "a", participant=KEY.fingerprint("pulse", "+14155550101")))
+    before = version_of(ledger)
+    for phone, is_renewed in (("+14155550102", False), ("+14155550101", True)):
+        forget_person(
+            ledger,
+            phone,
+            targets=("live",),
+            find_secret=lambda _: TargetSecret("RUNNER_STATE_KEY", None, is_certain=True),
+            new_salt=SALT,
+            at=AT,
+        )
+        assert (version_of(ledger).edition != before.edition) == is_renewed
+    assert feed_of(ledger) == []
+
+
+def test_renewing_needs_no_edition_before(ledger: Ledger) -> None:
+    """An edition that is renewed before the first result stays, until the next time."""
+    with ledger.writing() as connection:
+        renew_edition(connection)
+    assert version_of(ledger) == version_of(ledger)
+
+
+def test_held_results_are_found(ledger: Ledger, launch_id: int) -> None:
+    """Of launch and guid both count."""
+    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b"))
+    asked = {(launch_id, "a"), (launch_id, "c"), (launch_id + 1, "b")}
+    with ledger.reading() as connection:
+        assert find_held(connection, asked) == {(launch_id, "a")}
+        assert find_held(connection, set()) == set()
+
+
+def test_a_ledger_of_the_version_before_keeps_its_results(ledger: Ledger, launch_id: int) -> None:
+    """Results that are older than revisions are fed to the first copy, and what comes then after them."""
+    store(ledger, make_result(launch_id, "a"))
+    with ledger.writing() as connection:
+        take_back(connection, 3)
+        connection.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'results_%%'")
+    assert ledger.is_older()
+    ledger.prepare()
+    assert not ledger.is_older()
+    assert version_of(ledger).edition != version_of(ledger).edition
+    assert guids_since(ledger, -1) == ["a"]
+    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b"))
+    assert version_of(ledger) == version_of(ledger)
+    assert guids_since(ledger, 0) == ["b"]

@@ -1,0 +1,152 @@
+"""What a report reads beside the results: audiences, sends by day, opt-outs, the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import insert, update
+
+from runner.ledger import sendings
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import AudienceRow, SentRow, ServicePlan, StoredResult
+from runner.ledger.reconciled import store_results
+from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
+from runner.ledger.target_key import enter_target_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchRecord
+
+    MakeRecord = Callable[..., LaunchRecord]
+    Deliver = Callable[..., list[int]]
+
+SALT = "0123456789abcdef" * 2
+KEY = FingerprintKey.from_salt(SALT)
+RENAMED = {"ask": "opener", "opener": "opener"}
+
+
+def audience(message: str, at: str, **dispositions: int) -> AudienceRow:
+    return AudienceRow(message, at, sum(dispositions.values()), dispositions)
+
+
+def test_the_last_audience_of_a_message_is_kept(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """A later plan takes the place of an earlier one, under whatever id the message had; campaigns are apart."""
+    deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        sendings.store_audiences(
+            connection, 1, [audience("ask", "1", to_send=3), audience("more", "1", to_send=1)]
+        )
+        sendings.store_audiences(connection, 1, [audience("ask", "2", to_send=2, opted_out=5)])
+    with ledger.reading() as connection:
+        found = sendings.read_audiences(connection, 1, {})
+        assert sorted(found, key=lambda row: row.message) == [
+            audience("ask", "2", to_send=2, opted_out=5),
+            audience("more", "1", to_send=1),
+        ]
+        assert sendings.read_audiences(connection, 2, {}) == []
+    with ledger.writing() as connection:
+        sendings.store_audiences(connection, 1, [audience("opener", "3", to_send=9)])
+    with ledger.reading() as connection:
+        renamed = {row.message: row for row in sendings.read_audiences(connection, 1, RENAMED)}
+    assert renamed == {"opener": audience("opener", "3", to_send=9), "more": audience("more", "1", to_send=1)}
+
+
+@pytest.fixture
+def sent(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> list[int]:
+    """Launches of two days, two messages and two arms, and one that the service refused."""
+    ids = deliver(
+        make_record("a", 101, 102), make_record("b", 103), make_record("c", 104, message="opener"),
+        make_record("d", 105, 106),
+    )  # fmt: skip
+    deliver(make_record("e", 107, 108, 109), state="rejected")
+    with ledger.writing() as connection:
+        connection.execute(
+            insert(launch_arms),
+            [{"launch_id": one, "arm": arm} for one, arm in zip(ids, "xyx", strict=False)],
+        )
+        later = (
+            update(launches).where(launches.c.id == ids[1]).values(outcome_at="2026-11-21T00:00:00.000000Z")
+        )
+        connection.execute(later)
+    return ids
+
+
+def test_sends_are_counted_by_day_and_arm(ledger: Ledger, sent: list[int]) -> None:
+    """Recipients of accepted launches, sorted; a renamed message's are added up."""
+    assert len(sent) == 4
+    with ledger.reading() as connection:
+        assert sendings.count_sent_by_day(connection, 1, {}) == [
+            SentRow("ask", "", "2026-11-20", 2),
+            SentRow("ask", "x", "2026-11-20", 2),
+            SentRow("ask", "y", "2026-11-21", 1),
+            SentRow("opener", "x", "2026-11-20", 1),
+        ]
+        assert sendings.count_sent_by_day(connection, 1, RENAMED)[1] == SentRow(
+            "opener", "x", "2026-11-20", 3
+        )
+        assert sendings.count_sent_by_day(connection, 2, {}) == []
+
+
+def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
+    """Everyone of an accepted launch, under the id that the message has now; nobody who was let go again."""
+    with ledger.writing() as connection:
+        gone = KEY.fingerprint("pulse", "+14155550105")
+        connection.execute(update(deliveries).where(deliveries.c.fingerprint == gone).values(released=True))
+    with ledger.reading() as connection:
+        found = list(sendings.iterate_reached(connection, 1, RENAMED))
+    numbers = (101, 102, 103, 104, 106)
+    assert sorted(found) == sorted(
+        ("opener", KEY.fingerprint("pulse", f"+1415555{number:04}")) for number in numbers
+    )
+    assert len(sent) == 4
+
+
+def opt_out(connection: Connection, evidence: str, source: str = "reply", state: str = "confirmed") -> None:
+    connection.execute(
+        insert(opt_outs).values(
+            target="live", fingerprint=f"f-{evidence}-{state}", evidence=evidence, source=source, state=state,
+            at="2026",
+        )
+    )  # fmt: skip
+
+
+def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int]) -> None:
+    """Replies by their results, ended sessions by their launches; what was dismissed or imported is none."""
+    results = [
+        StoredResult(launch_id, f"r{number}", "p", "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
+        for number, launch_id in enumerate((*sent, sent[0]))
+    ]
+    with ledger.writing() as connection:
+        enter_target_key(connection, "live", None, SALT)
+        store_results(connection, results)
+        for evidence in ("r0", "r2", "r4", "guid-b"):
+            opt_out(connection, evidence)
+        opt_out(connection, "r3", state="dismissed")
+        opt_out(connection, "guid-a", source="import")
+    with ledger.reading() as connection:
+        assert sendings.count_replied_opt_outs(connection, "live", 1, {}) == {"ask": 2, "opener": 1}
+        assert sendings.count_replied_opt_outs(connection, "live", 1, RENAMED) == {"opener": 3}
+        assert sendings.count_reported_opt_outs(connection, "live", 1, RENAMED) == {"opener": 1}
+        assert sendings.count_replied_opt_outs(connection, "other", 1, {}) == {}
+        assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
+
+
+def test_the_plan_that_was_read_last_is_kept(ledger: Ledger) -> None:
+    """Each target has one plan; a price that is not said is none."""
+    first, second = ServicePlan("Small", "12.50", 1000, 10), ServicePlan("Large", None, 9000, 11)
+    for plan in (first, second):
+        with ledger.writing() as connection:
+            sendings.store_service_plan(connection, "live", plan, "2026")
+    with ledger.writing() as connection:
+        sendings.store_service_plan(connection, "other", first, "2026")
+    with ledger.reading() as connection:
+        assert sendings.read_service_plan(connection, "live") == second
+        assert sendings.read_service_plan(connection, "other") == first
+        assert sendings.read_service_plan(connection, "nobody") is None
