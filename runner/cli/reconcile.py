@@ -12,6 +12,8 @@ from runner.cli.console import count_words, note, print_json, show_progress, war
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
+from runner.ledger.model import ServicePlan
+from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 
@@ -21,17 +23,27 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.record import Record
+    from runner.service.client import ServiceClient
+
+
+_SHOWN = 5
 
 
 @click.command(
-    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile campaigns/customer-pulse.yaml --target live"
+    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
+    "  runner reconcile campaigns/customer-pulse.yaml --target live"
 )
 @target_scope
 @format_option("human", "json")
-def command(scope: Scope, format_: str) -> int:
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Read every result again: finds answers that were edited, which the service's counts don't tell.",
+)
+def command(scope: Scope, format_: str, full: bool) -> int:
     """Bring stats and results of every launch into the ledger.
 
-    Only launches with something new are read. What was stored is checked against the service's own counts.
+    Only what is new is read. What was stored is checked against the service's own counts.
 
     Replies that opt out are kept: their authors are not texted again by any campaign on the target. A reply
     that only sounds like it waits for your decision, and its author with it: see `runner optouts`.
@@ -39,7 +51,7 @@ def command(scope: Scope, format_: str) -> int:
     workspace = Workspace.open(scope)
     campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger() as opened:
-        summaries = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
+        summaries = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, full=full)
     if format_ == "json":
         print_json({"campaigns": [{"name": name, **asdict(summary)} for name, summary in summaries.items()]})
     else:
@@ -49,7 +61,7 @@ def command(scope: Scope, format_: str) -> int:
 
 
 def reconcile_campaigns(
-    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], *, quiet: bool
+    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], *, quiet: bool, full: bool = False
 ) -> dict[str, ReconcileSummary]:
     """Reconcile campaigns one after the other, and warn of what does not add up.
 
@@ -58,6 +70,7 @@ def reconcile_campaigns(
         ledger: open for writing.
         campaigns: those to bring up to date.
         quiet: show no progress.
+        full: read every result again.
 
     Returns:
         What was found, by campaign name.
@@ -65,6 +78,7 @@ def reconcile_campaigns(
     summaries: dict[str, ReconcileSummary] = {}
     target = workspace.target
     with workspace.open_service() as (client, _):
+        _store_plan(workspace, ledger, client)
         for campaign in campaigns:
             record = workspace.enter_record(ledger, campaign)
             campaign_id, key = record.require_entered()
@@ -78,12 +92,22 @@ def reconcile_campaigns(
                     people=KeySource(target.name, target.state_key, secrets.token_hex(16)),
                     now=workspace.now_text,
                     observe_progress=progress.advance,
+                    full=full,
                 )
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
             summaries[campaign.name] = summary
             _warn_of_differences(campaign.name, summary)
     _warn_of_doubtful(summaries, target.name)
     return summaries
+
+
+def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:
+    """Keep what the service's plan allows and costs, for reports, if the service says it."""
+    usage = client.read_plan_usage()
+    if usage is not None:
+        plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
+        with ledger.writing() as connection:
+            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
 
 
 def _rewrite_lockfile(
@@ -103,8 +127,21 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
     if missing:
         launches = count_words(len(missing), "recorded launch is", "recorded launches are")
         warn(f"{name}: {launches} not listed by the service, first: {', '.join(missing[:3])}")
-    if not summary.is_complete:
-        read = summary.results + summary.forgotten_results
+    for unreadable in summary.unreadable[:_SHOWN]:
+        which = (
+            f"result {unreadable.guid}"
+            if unreadable.guid
+            else f"number {unreadable.position + 1} of its list"
+        )
+        warn(f"{name}: {unreadable.problem} ({which}, launch {unreadable.project_launch_guid or 'unknown'})")
+    if summary.unreadable_results:
+        count = count_words(summary.unreadable_results, "result is", "results are")
+        warn(f"{name}: {count} left out: the service's records of them cannot be read")
+    read = summary.results + summary.forgotten_results
+    if summary.unlisted_results:
+        gone = count_words(summary.unlisted_results, "result")
+        warn(f"{name}: the service does not list {gone} any more that the ledger has; it keeps them")
+    elif read != summary.expected_results:
         warn(
             f"{name}: the ledger holds {count_words(read, 'result')}, "
             f"the service counts {summary.expected_results:,}; "

@@ -1,8 +1,9 @@
 """Brings the service's counts and results of a campaign's launches into the ledger.
 
 Incremental: the counts are read for every launch, results only of launches whose counts say that
-the ledger lacks some. Results are known by `result_guid`, so a list that grows while it is paged
-does no harm, and what was stored is checked against the service's own `num_results`.
+the ledger lacks some, and of these only until it has them (see `reading`). While the service deletes no
+result, counts that add up mean that nothing is missing. What they cannot tell, a result that was edited or
+one that was deleted while another came, is found by reading in full.
 
 A result in the ledger has no phone. So launches with replies that came before opt-outs were kept, or before
 the rules found them, are read once more.
@@ -10,24 +11,29 @@ the rules found them, are read once more.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import LaunchStats, OpenLaunch
-from runner.ledger.reconciled import iterate_accepted_launches, store_stats
+from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
 from runner.optout.reply import classify
-from runner.reconcile.intake import Intake, Source
-from runner.service.client import PAGE, ServiceClient
-from runner.service.listing import list_launches
+from runner.reconcile.backlog import Backlog
+from runner.reconcile.intake import Intake
+from runner.reconcile.reading import Reading
+from runner.reconcile.source import Source
+from runner.reconcile.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Mapping
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.target_key import KeySource
-    from runner.service.model import ResultRecord, StatRecord
+    from runner.service.client import ServiceClient
+    from runner.service.model import StatRecord
+    from runner.service.paging import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,15 @@ class ReconcileSummary:
         sessions: by state.
         results: results in the ledger now.
         new_results: of these, those that were not there before.
-        expected_results: what the service's own counts say.
+        expected_results: what the service's own counts say, the last that were read.
         forgotten_results: of these, those that are not kept: their participants were forgotten.
         opted_out: replies that opt out and were not known to.
         doubtful: replies on the target, to any campaign, that wait for a person's decision.
+        short_launches: `project_launch_guid`s of which fewer results are listed than the service counts.
+        unlisted_results: results in the ledger that the service doesn't list any more, as far as was looked:
+            the ledger keeps them.
+        unreadable_results: results that are listed and cannot be read.
+        unreadable: the first of these, and every launch that cannot be read.
     """
 
     launches: int
@@ -55,11 +66,16 @@ class ReconcileSummary:
     forgotten_results: int
     opted_out: int
     doubtful: int
+    short_launches: list[str]
+    unlisted_results: int
+    unreadable_results: int
+    unreadable: list[Unreadable]
 
     @property
     def is_complete(self) -> bool:
         """Whether the ledger holds what the service counts, but for what it is not to hold."""
-        return self.results + self.forgotten_results == self.expected_results
+        is_even = self.results + self.forgotten_results == self.expected_results
+        return is_even and not self.short_launches and not self.unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +97,20 @@ class _Held:
         """How many results are kept."""
         return sum(launch.results for launch in self.launches.values())
 
-    def lacks_results(self, stat: StatRecord) -> bool:
-        """Return whether the service counts another number of results than were read."""
+    def account_for(self, guid: str) -> int:
+        """Return how many results of a launch were read: those that are kept, and those that are not."""
+        launch = self.launches[guid]
+        return launch.results + self.forgotten.get(launch.id, 0)
+
+    def find_source(self, stat: StatRecord, *, full: bool) -> Source:
+        """Return how a launch is to be read.
+
+        What is not kept cannot be told from what is new, and what the ledger has beyond the counts is known
+        only by what is listed: such a launch is read whole, and so is one of which there is nothing yet.
+        """
         launch = self.launches[stat.project_launch_guid]
-        return stat.num_results != launch.results + self.forgotten.get(launch.id, 0)
+        is_part = 0 < launch.results < stat.num_results and launch.id not in self.forgotten
+        return Source(launch, stat, is_whole=full or not is_part)
 
 
 def reconcile_campaign(
@@ -97,6 +123,7 @@ def reconcile_campaign(
     people: KeySource,
     now: Callable[[], str],
     observe_progress: Callable[[int], None],
+    full: bool = False,
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
@@ -109,28 +136,41 @@ def reconcile_campaign(
         people: does so for opt-outs, which hold for every campaign on the target.
         now: returns UTC, ISO 8601.
         observe_progress: is called with the number of launches or results read since the last call.
+        full: read every result again: finds those that were edited, and those that the counts hide.
 
     Raises:
         ServiceError: the service cannot be asked; what was read before is kept.
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = _read_held(ledger, campaign_id, people.target)
-    read_at, stats = now(), _read_stats(client, held.launches, observe_progress)
+    survey = Survey(client, held.launches, observe_progress)
+    read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = _find_unscreened(ledger, campaign_id, held)
-    behind = [guid for guid, stat in stats.items() if held.lacks_results(stat) or guid in unscreened]
-    sources = {guid: Source(held.launches[guid], stats[guid]) for guid in sorted(behind)}
+    sources = _choose_sources(held, stats, unscreened, full=full)
     intake = Intake(ledger, sources, campaign_id, campaign, key, people)
-    intake.store_stopped(stats.values(), now())
-    records = _read_results(client, held, sources, expected=sum(s.num_results for s in stats.values()))
-    for page in _in_pages(records):
-        observe_progress(len(page))
-        intake.store(page, now())
-    intake.close(held.forgotten, is_screened=unscreened <= sources.keys())
     with ledger.writing() as connection:
-        # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
-        store_stats(connection, [_stats_of(held.launches[guid], s) for guid, s in stats.items()], read_at)
-    found = _read_held(ledger, campaign_id, people.target)
-    return _summarise(held, stats, found, opted_out=intake.opted_out)
+        store_starts(
+            connection, {held.launches[g].id: stat.project_launch_start for g, stat in stats.items()}
+        )
+    intake.store_stopped(stats.values(), now())
+    backlog = Backlog(sources, _count_listed(held, stats))
+    stats |= Reading(
+        client,
+        backlog,
+        intake,
+        read_stats=lambda guids: survey.read_stats(guids).values(),
+        now=now,
+        observe_progress=observe_progress,
+    ).read()
+    short = backlog.list_short()
+    intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
+    known = [_stats_of(held.launches[guid], stat) for guid, stat in stats.items() if guid not in short]
+    with ledger.writing() as connection:
+        # Last, and as of the start: that a launch is reconciled says that whoever has answered is known. So
+        # one of whose results some are missing stays what it was before.
+        store_stats(connection, known, read_at)
+    after = _read_held(ledger, campaign_id, people.target)
+    return _summarise(held, after, stats, survey, intake, backlog)
 
 
 def _read_held(ledger: Ledger, campaign_id: int, target: str) -> _Held:
@@ -141,20 +181,6 @@ def _read_held(ledger: Ledger, campaign_id: int, target: str) -> _Held:
             count_forgotten_results(connection, campaign_id),
             len(list_waiting(connection, target)),
         )
-
-
-def _read_stats(
-    client: ServiceClient, launches: dict[str, OpenLaunch], observe_progress: Callable[[int], None]
-) -> dict[str, StatRecord]:
-    found: dict[str, StatRecord] = {}
-    guids: dict[str, set[str]] = {}
-    for launch in launches.values():
-        guids.setdefault(launch.tag, set()).add(launch.project_launch_guid)
-    for tag, sought in sorted(guids.items()):
-        for stat in list_launches(client, tag, sought=sought, observe_progress=observe_progress):
-            if stat.project_launch_guid in launches:
-                found[stat.project_launch_guid] = stat
-    return found
 
 
 def _find_unscreened(ledger: Ledger, campaign_id: int, held: _Held) -> set[str]:
@@ -171,12 +197,36 @@ def _find_unscreened(ledger: Ledger, campaign_id: int, held: _Held) -> set[str]:
         }
 
 
+def _choose_sources(
+    held: _Held, stats: Mapping[str, StatRecord], unscreened: set[str], *, full: bool
+) -> dict[str, Source]:
+    """Return the launches whose results are to be read, and how."""
+    return {
+        guid: held.find_source(stat, full=full or guid in unscreened)
+        for guid, stat in sorted(stats.items())
+        if full or guid in unscreened or stat.num_results != held.account_for(guid)
+    }
+
+
+def _count_listed(held: _Held, stats: Mapping[str, StatRecord]) -> Counter[str]:
+    """Return how many results the service counts under each tag."""
+    listed = Counter[str]()
+    for guid, stat in stats.items():
+        listed[held.launches[guid].tag] += stat.num_results
+    return listed
+
+
 def _summarise(
-    before: _Held, stats: dict[str, StatRecord], after: _Held, *, opted_out: int
+    before: _Held,
+    after: _Held,
+    stats: Mapping[str, StatRecord],
+    survey: Survey,
+    intake: Intake,
+    backlog: Backlog,
 ) -> ReconcileSummary:
     return ReconcileSummary(
         launches=len(stats),
-        missing_launches=sorted(before.launches.keys() - stats.keys()),
+        missing_launches=sorted(before.launches.keys() - stats.keys() - survey.unreadable.keys()),
         sessions={
             "queued": sum(stat.num_queued_sessions for stat in stats.values()),
             "active": sum(stat.num_active_sessions for stat in stats.values()),
@@ -186,33 +236,15 @@ def _summarise(
         new_results=after.results - before.results,
         expected_results=sum(stat.num_results for stat in stats.values()),
         forgotten_results=sum(after.forgotten.values()),
-        opted_out=opted_out,
+        opted_out=intake.opted_out,
         doubtful=after.doubtful,
+        short_launches=sorted(backlog.list_short()),
+        unlisted_results=sum(
+            backlog.count_surplus(guid, after.account_for(guid)) for guid in backlog.sources
+        ),
+        unreadable_results=backlog.unreadable_count,
+        unreadable=[*survey.unreadable.values(), *backlog.unreadable],
     )
-
-
-def _read_results(
-    client: ServiceClient, held: _Held, behind: Collection[str], *, expected: int
-) -> Iterator[ResultRecord]:
-    """Read by launch when few have something new, by tag when that takes fewer requests."""
-    if len(behind) <= expected // PAGE + 1:
-        lists = [client.iterate_results(project_launch_guid=guid) for guid in behind]
-    else:
-        tags = sorted({held.launches[guid].tag for guid in behind})
-        lists = [client.iterate_results(project_tag=tag) for tag in tags]
-    for records in lists:
-        yield from (record for record in records if record.project_launch_guid in behind)
-
-
-def _in_pages(records: Iterable[ResultRecord]) -> Iterator[list[ResultRecord]]:
-    page: dict[str, ResultRecord] = {}
-    for record in records:
-        page[record.result_guid] = record
-        if len(page) == PAGE:
-            yield list(page.values())
-            page = {}
-    if page:
-        yield list(page.values())
 
 
 def _stats_of(launch: OpenLaunch, stat: StatRecord) -> LaunchStats:

@@ -15,7 +15,7 @@ from runner.ledger.database import exclude_others
 from runner.ledger.forgotten import read_forgotten
 from runner.ledger.model import StoredResult
 from runner.ledger.opt_outs import OptOut, add_replies
-from runner.ledger.reconciled import store_results
+from runner.ledger.reconciled import find_held, store_results
 from runner.ledger.removal import note_forgotten_results
 from runner.ledger.screening import find_forgotten, mark_screened, read_definition
 from runner.optout.offered import find_offered
@@ -26,27 +26,14 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import OpenLaunch
     from runner.ledger.opt_outs import State
     from runner.ledger.target_key import KeySource, LedgerConnection
     from runner.optout.reply import Kind
+    from runner.reconcile.source import Source
     from runner.service.model import ResultRecord, StatRecord
 
 _GROUP = 500
 _STATES: Mapping[Kind, State] = {"exact": "confirmed", "doubtful": "doubtful"}
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A launch whose results are read.
-
-    Attributes:
-        launch: as the ledger knows it.
-        stat: as the service does.
-    """
-
-    launch: OpenLaunch
-    stat: StatRecord
 
 
 @dataclass(slots=True)
@@ -76,12 +63,15 @@ class Intake:
         """Begin with nothing left out."""
         self._left_out = {source.launch.id: set() for source in self.sources.values()}
 
-    def store(self, page: Sequence[ResultRecord], at: str) -> None:
+    def store(self, page: Sequence[ResultRecord], at: str) -> set[tuple[str, str]]:
         """Put some results into the ledger.
 
         Args:
-            page: each `result_guid` once.
+            page: each once, of these launches.
             at: UTC, ISO 8601.
+
+        Returns:
+            Launch and `result_guid` of those that are new here, of launches that are not read whole.
 
         Raises:
             LedgerError: it cannot be written, or the target's key is not at hand.
@@ -89,9 +79,11 @@ class Intake:
         with self.ledger.writing() as connection:
             # Who is being forgotten at this moment is either seen here, or finds what is stored here.
             exclude_others(connection)
-            kept = self._leave_out_forgotten(connection, page)
+            kept, left_out = self._leave_out_forgotten(connection, page)
+            new = self._find_new(connection, kept)
             store_results(connection, [self._result_of(record) for record in kept])
             self._enter_opt_outs(connection, kept, at)
+        return {(record.project_launch_guid, record.result_guid) for record in (*new, *left_out)}
 
     def store_stopped(self, stats: Iterable[StatRecord], at: str) -> None:
         """Enter the people of whom the service itself says that they opted out.
@@ -117,14 +109,16 @@ class Intake:
                 ]
                 self.opted_out += add_replies(connection, key.target, replies)
 
-    def close(self, forgotten: Mapping[int, int], *, is_screened: bool) -> None:
-        """Take note of what was left out, after all results of the launches were stored.
+    def close(self, forgotten: Mapping[int, int], short: Collection[str], *, is_screened: bool) -> None:
+        """Take note of what was left out, after the results of the launches were stored.
 
         Args:
             forgotten: what is noted by now, by the ledger's number of the launch.
+            short: launches that could not be read in full: of these nothing is noted.
             is_screened: whether every result in the ledger has been looked at for opt-outs.
         """
-        counts = {number: len(guids) for number, guids in self._left_out.items()}
+        full = {source.launch.id for guid, source in self.sources.items() if guid not in short}
+        counts = {number: len(guids) for number, guids in self._left_out.items() if number in full}
         changed = {number: n for number, n in counts.items() if n != forgotten.get(number, 0)}
         with self.ledger.writing() as connection:
             note_forgotten_results(connection, changed)
@@ -133,13 +127,28 @@ class Intake:
 
     def _leave_out_forgotten(
         self, connection: LedgerConnection, page: Sequence[ResultRecord]
-    ) -> Sequence[ResultRecord]:
+    ) -> tuple[list[ResultRecord], list[ResultRecord]]:
+        """Return what may be kept, and what was left out for the first time."""
         forgotten = self._find_forgotten(connection, {record.participant_phone_number for record in page})
+        kept, left_out = [], []
         for record in page:
-            if record.participant_phone_number in forgotten:
-                launch = self.sources[record.project_launch_guid].launch
-                self._left_out[launch.id].add(record.result_guid)
-        return [record for record in page if record.participant_phone_number not in forgotten]
+            if record.participant_phone_number not in forgotten:
+                kept.append(record)
+                continue
+            known = self._left_out[self.sources[record.project_launch_guid].launch.id]
+            if record.result_guid not in known:
+                known.add(record.result_guid)
+                left_out.append(record)
+        return kept, left_out
+
+    def _find_new(self, connection: LedgerConnection, page: Sequence[ResultRecord]) -> list[ResultRecord]:
+        looked_up = {
+            (self.sources[record.project_launch_guid].launch.id, record.result_guid): record
+            for record in page
+            if not self.sources[record.project_launch_guid].is_whole
+        }
+        held = find_held(connection, looked_up.keys())
+        return [record for key, record in looked_up.items() if key not in held]
 
     def _find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
         """Return the phones of those whom the target, or by a lockfile the campaign alone, is to forget."""

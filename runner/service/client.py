@@ -7,25 +7,23 @@ import json
 import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from runner.errors import ServiceError
 from runner.service.connection import Connection, NetworkError
 from runner.service.model import PlanUsage, ResultRecord, SendReply, StatRecord
+from runner.service.paging import PAGE, Page, Unreadable
 from runner.service.retry_after import read_retry_after
 from runner.service.wire import read_guid, read_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
 
     from runner.service.answer import Answer
     from runner.service.target import Target
 
-PAGE = 100
-"""Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
-
-_STATS = "/api/stats/"
+_RESULTS, _STATS = "/api/results", "/api/stats/"
 _NO_ACCESS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 """Answers that every further request of the run would get too."""
@@ -33,6 +31,7 @@ _SUCCESS, _REFUSAL = 2, 4
 """The classes of HTTP statuses: 2xx and 4xx."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
+_Record = TypeVar("_Record", StatRecord, ResultRecord)
 
 
 class AccessRefusedError(ServiceError):
@@ -94,20 +93,23 @@ class ServiceClient:
             return SendReply("rejected", detail=detail, status=status, is_final_for_run=status in _FINAL)
         return SendReply("unknown", detail=detail, status=status)
 
-    def iterate_stats(self, project_tag: str) -> Iterator[StatRecord]:
-        """Yield the launches under a project tag (reference, 4.4).
+    def read_stats(self, project_tag: str, offset: int) -> Page[StatRecord]:
+        """Return a page of the launches under a project tag (reference, 4.4).
+
+        Args:
+            project_tag: the filter.
+            offset: where in the list it begins, from 0.
 
         Raises:
             ServiceError: the service cannot be reached, or what it answers cannot be read.
         """
-        for item in self._iterate_pages(_STATS, {"project_tag": project_tag}):
-            yield read_record(StatRecord, item)
+        return self._read_page(StatRecord, _STATS, {"project_tag": project_tag}, offset)
 
     def count_launches(self, project_tag: str) -> int:
         """Return how many launches the service knows under a project tag, with one small request.
 
         Raises:
-            ServiceError: as for `iterate_stats`.
+            ServiceError: as for `read_stats`.
         """
         _, total = _read_page(_STATS, self._get(_STATS, {"project_tag": project_tag, "limit": 1}))
         return total
@@ -117,53 +119,70 @@ class ServiceClient:
 
         Raises:
             AccessRefusedError: the service refuses the credentials.
-            ServiceError: as for `iterate_stats`.
+            ServiceError: as for `read_stats`.
         """
         answer = self._get(_STATS, {"limit": 1})
         try:
-            renders = answer["meta"]["plan"]["renders"]
-            return PlanUsage(renders_used=int(renders["used"]), renders_max=int(renders["max"]))
-        except (KeyError, TypeError, ValueError, OverflowError):
+            plan = answer["meta"]["plan"]
+            renders = plan["renders"]
+            price = plan.get("price_usd")
+            return PlanUsage(
+                renders_used=int(renders["used"]),
+                renders_max=int(renders["max"]),
+                name=str(plan.get("name") or ""),
+                price_usd=None if price is None else str(price),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             return None
 
-    def read_stat(self, project_launch_guid: str) -> StatRecord:
-        """Return one launch's counts (reference, 4.5).
+    def read_stat(self, project_launch_guid: str) -> StatRecord | Unreadable | None:
+        """Return one launch's counts (reference, 4.5); None if the service doesn't know it.
 
         Raises:
-            ServiceError: as for `iterate_stats`.
+            ServiceError: as for `read_stats`.
         """
-        return read_record(StatRecord, self._get(f"{_STATS}{quote(project_launch_guid, safe='')}/", {}))
+        path = f"{_STATS}{quote(project_launch_guid, safe='')}/"
+        answer = self._ask(path, {})
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        return _read_item(StatRecord, self._read_body(path, answer), 0)
 
-    def iterate_results(self, **filters: str) -> Iterator[ResultRecord]:
-        """Yield results (reference, 4.2). A result may come twice when the list grows meanwhile.
+    def read_results(self, filters: Mapping[str, str], offset: int) -> Page[ResultRecord]:
+        """Return a page of results (reference, 4.2).
 
         Args:
             filters: `project_launch_guid`, `project_tag`, `participant_guid` or `question_tag`.
+            offset: where in the list it begins, from 0.
 
         Raises:
-            ServiceError: as for `iterate_stats`.
+            ServiceError: as for `read_stats`.
         """
-        for item in self._iterate_pages("/api/results", dict(filters)):
-            yield read_record(ResultRecord, item)
+        return self._read_page(ResultRecord, _RESULTS, filters, offset)
 
-    def _iterate_pages(self, path: str, filters: dict[str, str]) -> Iterator[dict[str, Any]]:
+    def _read_page(
+        self, kind: type[_Record], path: str, filters: Mapping[str, str], offset: int
+    ) -> Page[_Record]:
         # `next` may carry credentials and its form is not shown: pages are asked for by offset.
-        offset = 0
-        while True:
-            page = self._get(path, {**filters, "limit": PAGE, "offset": offset})
-            objects, total = _read_page(path, page)
-            yield from objects
-            offset += len(objects)
-            if not objects or offset >= total:
-                return
+        objects, total = _read_page(path, self._get(path, {**filters, "limit": PAGE, "offset": offset}))
+        items = [_read_item(kind, item, position) for position, item in enumerate(objects, offset)]
+        return Page(
+            tuple(item for item in items if not isinstance(item, Unreadable)),
+            tuple(item for item in items if isinstance(item, Unreadable)),
+            total,
+        )
 
     def _get(self, path: str, query: dict[str, str | int]) -> dict[str, Any]:
+        return self._read_body(path, self._ask(path, query))
+
+    def _ask(self, path: str, query: dict[str, str | int]) -> Answer:
         try:
-            answer = self._connection.get(path, query)
+            return self._connection.get(path, query)
         except NetworkError as error:
             raise ServiceError(
                 f"the service cannot be asked (GET {path}): {error.reason}", hint=_REACH_HINT
             ) from None
+
+    def _read_body(self, path: str, answer: Answer) -> dict[str, Any]:
         if answer.status != HTTPStatus.OK:
             message = f"the service refuses GET {path}: HTTP {answer.status}{self._quote(answer.body)}"
             if answer.status in _NO_ACCESS:
@@ -208,6 +227,38 @@ def _read_guid(body: bytes) -> str | None:
         return read_guid((_read_object(body) or {}).get("project_launch_guid"))
     except ValueError:
         return None
+
+
+def _read_item(kind: type[_Record], item: object, position: int) -> _Record | Unreadable:
+    """Return a record of a list, which may hold anything; without a name or a person it is of no use."""
+    try:
+        record = read_record(kind, item)
+    except ServiceError as error:
+        problem = error.message
+    else:
+        missing = _find_missing(record)
+        if missing is None:
+            return record
+        problem = f"a {kind.kind} record of the service has no usable {missing}"
+    guid, launch = _find_guid(item, "result_guid"), _find_guid(item, "project_launch_guid")
+    return Unreadable(guid, launch, position, problem)
+
+
+def _find_missing(record: StatRecord | ResultRecord) -> str | None:
+    if isinstance(record, ResultRecord):
+        if not record.result_guid:
+            return "result_guid"
+        if not any(map(str.isdigit, record.participant_phone_number)):
+            return "participant_phone_number"
+    return None
+
+
+def _find_guid(item: object, name: str) -> str:
+    """Return a guid of a record; empty if there is none."""
+    try:
+        return read_guid(item.get(name)) if isinstance(item, dict) else ""
+    except ValueError:
+        return ""
 
 
 def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.errors import ServiceError
+from runner.service.paging import ListWalk, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,19 +15,14 @@ if TYPE_CHECKING:
 
     from runner.service.client import ServiceClient
     from runner.service.model import StatRecord
+    from runner.service.paging import Page
 
 _TRIES = 100
 _FRUITLESS_TRIES = 8
 """How often a list is read without finding anything new, before it is given up."""
 
 
-def list_launches(
-    client: ServiceClient,
-    tag: str,
-    *,
-    sought: AbstractSet[str] | None = None,
-    observe_progress: Callable[[int], None] = lambda _steps: None,
-) -> list[StatRecord]:
+def list_launches(client: ServiceClient, tag: str) -> list[StatRecord]:
     """Return every launch that the service lists under a project tag.
 
     The order of the list is not promised, and it can grow meanwhile (wire facts, "Result records"): it is
@@ -35,31 +32,115 @@ def list_launches(
     Args:
         client: the service.
         tag: the project tag; also that of launches whose record leaves it out.
-        sought: the `project_launch_guid`s that are of interest, if not all are: with them the list is
-            full enough.
+
+    Raises:
+        ServiceError: the service cannot be asked, one of the launches cannot be read, or the list does not
+            come to rest.
+    """
+    search = _Search(client, tag, None, _refuse)
+    search.read()
+    return list(search.found.values())
+
+
+def find_launches(
+    client: ServiceClient,
+    tag: str,
+    sought: AbstractSet[str],
+    *,
+    observe_progress: Callable[[int], None],
+    observe_unreadable: Callable[[Unreadable], None],
+) -> dict[str, StatRecord]:
+    """Return those of some launches under a project tag that the service knows, by `project_launch_guid`.
+
+    Where they are few of a long list, each is asked for on its own (reference, 4.5).
+
+    Args:
+        client: the service.
+        tag: the project tag.
+        sought: their `project_launch_guid`s.
         observe_progress: is called with the number of launches found since the last call.
+        observe_unreadable: is told of each of the list's records that cannot be read, perhaps repeatedly.
 
     Raises:
         ServiceError: the service cannot be asked, or its list does not come to rest.
     """
-    found: dict[str, StatRecord] = {}
-    fruitless = total = 0
-    for _ in range(_TRIES):
-        before = len(found)
-        for stat in client.iterate_stats(tag):
-            if stat.project_launch_guid not in found:
-                observe_progress(1)
-            found[stat.project_launch_guid] = stat if stat.project_tag else replace(stat, project_tag=tag)
-        if sought is not None and found.keys() >= sought:
-            return list(found.values())
-        total = client.count_launches(tag)
-        if len(found) >= total:
-            return list(found.values())
-        fruitless = 0 if len(found) > before else fruitless + 1
-        if fruitless == _FRUITLESS_TRIES:
-            break
-    raise ServiceError(
-        f"the service's launches under the tag {tag!r} cannot all be read: it counts {total:,} of them, "
-        f"and lists {len(found):,}",
-        hint="try again when nothing is sent under this tag",
-    )
+    search = _Search(client, tag, set(sought), observe_unreadable, observe_progress)
+    search.read()
+    return {guid: stat for guid, stat in search.found.items() if guid in sought}
+
+
+@dataclass(slots=True)
+class _Search:
+    """Reads a tag's launches until all of them, or all that are sought, are found."""
+
+    client: ServiceClient
+    tag: str
+    sought: set[str] | None
+    observe_unreadable: Callable[[Unreadable], None]
+    observe_progress: Callable[[int], None] = lambda _steps: None
+    found: dict[str, StatRecord] = field(default_factory=dict, init=False)
+    _unreadable: set[str | int] = field(default_factory=set, init=False)
+
+    @property
+    def _count(self) -> int:
+        return len(self.found) + len(self._unreadable)
+
+    @property
+    def _is_done(self) -> bool:
+        return self.sought is not None and self.sought <= self.found.keys()
+
+    def read(self) -> None:
+        fruitless = total = 0
+        for _ in range(_TRIES):
+            before = self._count
+            self._read_once()
+            if self._is_done:
+                return
+            total = self.client.count_launches(self.tag)
+            if self._count >= total:
+                return
+            fruitless = 0 if self._count > before else fruitless + 1
+            if fruitless == _FRUITLESS_TRIES:
+                break
+        raise ServiceError(
+            f"the service's launches under the tag {self.tag!r} cannot all be read: it counts {total:,} of "
+            f"them, and lists {self._count:,}",
+            hint="try again when nothing is sent under this tag",
+        )
+
+    def _read_once(self) -> None:
+        walk = ListWalk(partial(self.client.read_stats, self.tag))
+        while not self._is_done and (page := walk.read_page()):
+            if not self._take(page):
+                walk.turn()
+            if self.sought is not None and len(self.sought - self.found.keys()) < walk.pages_left:
+                self._ask_for_each(self.sought)
+
+    def _ask_for_each(self, sought: set[str]) -> None:
+        for guid in sorted(sought - self.found.keys()):
+            stat = self.client.read_stat(guid)
+            if isinstance(stat, Unreadable):
+                self.observe_unreadable(stat)
+            elif stat is not None:
+                self.found[guid] = stat
+                self.observe_progress(1)
+                continue
+            # Who asks for it by its name need not look for it in the list.
+            sought.remove(guid)
+
+    def _take(self, page: Page[StatRecord]) -> bool:
+        """Keep what is on a page, and return whether any of it was not known."""
+        before, found = self._count, len(self.found)
+        for stat in page.records:
+            tagged = stat if stat.project_tag else replace(stat, project_tag=self.tag)
+            self.found[stat.project_launch_guid] = tagged
+        self.observe_progress(len(self.found) - found)
+        for record in page.unreadable:
+            self.observe_unreadable(record)
+            self._unreadable.add(record.project_launch_guid or record.position)
+        return self._count > before
+
+
+def _refuse(record: Unreadable) -> None:
+    # A launch that is passed over would be taken for one that was not sent.
+    raise ServiceError(record.problem)

@@ -67,10 +67,19 @@ class StatRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanUsage:
-    """What the service's plan allows (reference, 2.2: `meta.plan.renders`)."""
+    """What the service's plan allows and costs (reference, 2.2: `meta.plan`).
+
+    Attributes:
+        renders_used: renders of the plan that were used.
+        renders_max: renders that it allows.
+        name: the plan's; empty if the service does not say.
+        price_usd: decimal text; None if the service does not say.
+    """
 
     renders_used: int
     renders_max: int
+    name: str = ""
+    price_usd: str | None = None
 
     @property
     def is_used_up(self) -> bool:

@@ -36,10 +36,9 @@ def read_record(kind: type[_Record], item: Any) -> _Record:
         ServiceError: a field that is needed is missing, or cannot be read. Its value is not told.
     """
     values: dict[str, Any] = {}
-    for field in fields(kind):
-        name = field.metadata.get("wire", field.name)
+    for field, name, read in _FIELDS[kind.kind]:
         try:
-            values[field.name] = _READERS[str(field.type)](item[name])
+            values[field] = read(item[name])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise ServiceError(f"a {kind.kind} record of the service has no usable {name}") from None
     return kind(**values)
@@ -106,3 +105,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Stopped": _read_stopped,
 }
 """How a field is read from its wire form, by its type."""
+
+_FIELDS = {
+    kind.kind: [
+        (field.name, field.metadata.get("wire", field.name), _READERS[str(field.type)])
+        for field in fields(kind)
+    ]
+    for kind in (StatRecord, ResultRecord)
+}
+"""Of each kind of record: its fields, their names on the wire, and how they are read."""

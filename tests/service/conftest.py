@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -33,6 +34,7 @@ class ListService:
         change_page: changes a page before it is answered.
         answer: status and body to answer instead.
         on_page: is called after each page.
+        on_request: is called with the path before each answer.
     """
 
     def __init__(self) -> None:
@@ -42,12 +44,14 @@ class ListService:
         self.change_page: Callable[[dict[str, Any]], Any] = lambda page: page
         self.answer: tuple[int, bytes] | None = None
         self.on_page: Callable[[], None] = lambda: None
+        self.on_request: Callable[[str], None] = lambda _path: None
 
     def respond(self, target: str) -> tuple[int, bytes]:
         """Return status and body for a request."""
         parts = urlsplit(target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.queries.append((parts.path, query))
+        self.on_request(parts.path)
         if self.answer is not None:
             return self.answer
         offset, limit = int(query.get("offset", "0")), min(int(query.get("limit", "20")), self.page_size)
@@ -89,9 +93,9 @@ def service() -> ListService:
     return ListService()
 
 
-@pytest.fixture
-def client(service: ListService) -> Iterator[ServiceClient]:
-    """A client of the service."""
+@contextmanager
+def serving(service: ListService) -> Iterator[ServiceClient]:
+    """Give a client of a service, which is on a real socket as long as the block lasts."""
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.service = service
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -100,10 +104,19 @@ def client(service: ListService) -> Iterator[ServiceClient]:
             "live", f"http://127.0.0.1:{server.server_address[1]}", Credentials(USERNAME, API_KEY)
         )
         connection = Connection(target)
-        yield ServiceClient(target, connection)
-        connection.close()
-        server.shutdown()
-        thread.join()
+        try:
+            yield ServiceClient(target, connection)
+        finally:
+            connection.close()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def client(service: ListService) -> Iterator[ServiceClient]:
+    """A client of the service."""
+    with serving(service) as made:
+        yield made
 
 
 @pytest.fixture

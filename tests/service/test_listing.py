@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.errors import ServiceError
-from runner.service.listing import list_launches
+from runner.service.listing import find_launches, list_launches
+from runner.service.paging import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +20,19 @@ if TYPE_CHECKING:
     Make = Callable[..., dict[str, Any]]
 
 
-def list_guids(client: ServiceClient, **options: Any) -> set[str]:
-    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026", **options)}
+def list_guids(client: ServiceClient) -> set[str]:
+    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026")}
+
+
+def find(client: ServiceClient, *sought: str) -> tuple[set[str], list[Unreadable]]:
+    """Return which of some launches are found, and what cannot be read."""
+    told: list[Unreadable] = []
+    steps: list[int] = []
+    found = find_launches(
+        client, "pulse-2026", set(sought), observe_progress=steps.append, observe_unreadable=told.append
+    )
+    assert sum(steps) >= len(found)
+    return set(found), told
 
 
 def test_a_list_in_another_order_each_time_is_read_in_full(
@@ -75,11 +88,63 @@ def test_a_list_that_lacks_what_it_counts_is_refused(
 def test_what_is_sought_makes_a_list_full_enough(
     client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
-    """A list in which everything that is sought was found is read once, and not counted."""
-    service.records = [make_stat(1), make_stat(2)]
-    steps: list[int] = []
-    assert list_guids(client, sought={"launch-2"}, observe_progress=steps.append) == {"launch-1", "launch-2"}
-    assert (len(service.queries), sum(steps)) == (1, 2)
+    """A list in which everything that is sought was found is read no further, and not counted."""
+    service.records = [make_stat(number) for number in range(150)]
+    assert find(client, "launch-2", "launch-99") == ({"launch-2", "launch-99"}, [])
+    assert len(service.queries) == 1
+
+
+def test_few_of_a_long_list_are_asked_for_one_by_one(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """Where the rest of the list takes more requests than there are launches to find, each has its own."""
+    service.records = [make_stat(number) for number in range(50)]
+    service.page_size = 5
+
+    def answer_one(path: str) -> None:
+        number = path.removeprefix("/api/stats/launch-").removesuffix("/")
+        service.answer = (200, json.dumps(make_stat(int(number))).encode()) if number.isdigit() else None
+        service.answer = (404, b"") if number == "404" else service.answer
+
+    service.on_request = answer_one
+    assert find(client, "launch-0", "launch-40", "launch-404") == ({"launch-0", "launch-40"}, [])
+    assert [path for path, _ in service.queries] == [
+        "/api/stats/",
+        "/api/stats/launch-40/",
+        "/api/stats/launch-404/",
+    ]
+
+
+def test_a_launch_that_cannot_be_read_does_not_lose_the_others(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """Of counts that are only reported it is told which cannot be read; who may send refuses the list."""
+    service.records = [make_stat(1, num_results="many"), make_stat(2)]
+    problem = "a stat record of the service has no usable num_results"
+    assert find(client, "launch-1", "launch-2") == (
+        {"launch-2"},
+        [Unreadable("", "launch-1", 0, problem)],
+    )
+    with pytest.raises(ServiceError, match=f"^{problem}$"):
+        list_guids(client)
+
+
+def test_a_launch_that_moved_behind_the_reader_is_found(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """What one reading has missed the next one finds: it changes ends whenever a page has nothing new."""
+    service.records = [make_stat(number) for number in range(10)]
+    service.page_size = 2
+    pages = iter(range(20))
+
+    def move_one() -> None:
+        if next(pages) == 2:
+            service.records = [*service.records[1:], service.records[0]]
+
+    service.on_page = move_one
+    assert list_guids(client) == {f"launch-{number}" for number in range(10)}
+    offsets = [query["offset"] for path, query in service.queries if "offset" in query]
+    assert offsets == ["0", "2", "4", "6", "8", "0", "8", "2", "6", "4"]
 
 
 def test_a_launch_has_the_tag_that_it_is_listed_under(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import ServiceError
+from runner.service.listing import list_launches
 from runner.service.model import ResultRecord, StatRecord
+from runner.service.paging import ListWalk, Page, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +32,26 @@ CREDENTIALS = {"username": USERNAME, "api_key": API_KEY}
 HOSTILE = "https://evil.invalid/api/results?username=ada%40example.com&api_key=x&offset=0"
 
 
+def read_results(client: ServiceClient, **filters: str) -> list[ResultRecord]:
+    walk = ListWalk(partial(client.read_results, filters))
+    return [record for page in iter(walk.read_page, None) for record in page.records]
+
+
+def read_stats(client: ServiceClient, tag: str = "pulse-2026") -> list[StatRecord]:
+    return list(client.read_stats(tag, 0).records)
+
+
+def find_problem(page: Page[Any]) -> str:
+    """Return what is said of the one record of a page, which cannot be read."""
+    assert page.records == ()
+    (unreadable,) = page.unreadable
+    return unreadable.problem
+
+
 def test_a_result_is_read(client: ServiceClient, service: ListService, make_result: Make) -> None:
     """A record's fields are kept as they are; its place in the survey, a text on the wire, is a number."""
     service.records = [make_result(1, question_display_order="3", origin_phone_number="+14155550199")]
-    assert list(client.iterate_results(project_tag="a tag&more=1")) == [
+    assert read_results(client, project_tag="a tag&more=1") == [
         ResultRecord(
             result_guid="result-1",
             project_launch_guid="launch-1",
@@ -60,7 +79,7 @@ def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: 
         "launch-1", "2026-11-20T12:00:00.000001", *counts, "pulse-2026", {"text": "Hello"}, phones
     )
     service.records = [make_stat(1, sessions=sessions)]
-    assert list(client.iterate_stats("pulse-2026")) == [expected]
+    assert read_stats(client) == [expected]
     service.answer = (200, json.dumps(make_stat(1, sessions=sessions)).encode())
     assert client.read_stat("a/../b c") == expected
     assert [path for path, _ in service.queries] == ["/api/stats/", "/api/stats/a%2F..%2Fb%20c/"]
@@ -69,7 +88,7 @@ def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: 
 def test_empty_values_are_empty_texts(client: ServiceClient, service: ListService, make_result: Make) -> None:
     """A null text is an empty one; a number where a text is expected is its text."""
     service.records = [make_result(1, question_tag=None, result_answer=10)]
-    (record,) = client.iterate_results()
+    (record,) = read_results(client)
     assert (record.question_tag, record.result_answer) == ("", "10")
 
 
@@ -85,7 +104,7 @@ def test_pages_are_asked_for_by_offset(
         return page
 
     service.change_page = set_next
-    found = [record.result_guid for record in client.iterate_results()]
+    found = [record.result_guid for record in read_results(client)]
     assert found == [record["result_guid"] for record in service.records]
     assert [query["offset"] for _, query in service.queries] == ["0", "100", "200"]
 
@@ -97,8 +116,14 @@ def test_smaller_pages_than_asked_for_lose_nothing(
     """The service may give less than was asked for: what it gave counts, not what was asked."""
     service.records = [make_result(number) for number in range(101)]
     service.page_size = page_size
-    assert len({record.result_guid for record in client.iterate_results()}) == 101
+    assert len({record.result_guid for record in read_results(client)}) == 101
     assert [int(query["offset"]) for _, query in service.queries] == list(range(0, 101, min(page_size, 100)))
+
+
+def test_a_launch_that_is_not_known_is_none(client: ServiceClient, service: ListService) -> None:
+    """A launch that the service doesn't know is no error, any other refusal is."""
+    service.answer = (404, b"no such launch")
+    assert client.read_stat("gone") is None
 
 
 def test_a_list_that_grows_is_read_to_its_new_end(
@@ -115,7 +140,7 @@ def test_a_list_that_grows_is_read_to_its_new_end(
             service.records.insert(0 if number % 2 else len(service.records), make_result(number))
 
     service.on_page = grow
-    found = {record.result_guid for record in client.iterate_results()}
+    found = {record.result_guid for record in read_results(client)}
     assert {f"result-{number}" for number in range(30)} <= found
     assert {"result-100", "result-102"} <= found
 
@@ -129,23 +154,46 @@ def test_a_list_that_shrinks_ends(client: ServiceClient, service: ListService, m
         return page
 
     service.change_page = promise
-    assert len(list(client.iterate_results())) == 1
+    assert len(read_results(client)) == 1
     assert len(service.queries) == 2
 
 
 @pytest.mark.parametrize(
     "field", ["result_guid", "participant_phone_number", "question_display_order", "updated"]
 )
-def test_a_result_that_lacks_a_field_is_refused(
+def test_a_result_that_lacks_a_field_is_told(
     client: ServiceClient, service: ListService, make_result: Make, field: str
 ) -> None:
-    """A record without a field that is needed is an error that names the field, and no value."""
+    """A record without a field that is needed is told, with its names and no value; the others are read."""
     record = make_result(1)
     del record[field]
-    service.records = [record]
-    with pytest.raises(ServiceError) as caught:
-        list(client.iterate_results())
-    assert caught.value.message == f"a result record of the service has no usable {field}"
+    service.records = [make_result(0), record, make_result(2)]
+    page = client.read_results({}, 0)
+    assert [found.result_guid for found in page.records] == ["result-0", "result-2"]
+    guid = "" if field == "result_guid" else "result-1"
+    problem = f"a result record of the service has no usable {field}"
+    assert page.unreadable == (Unreadable(guid, "launch-1", 1, problem),)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("result_guid", None), ("result_guid", ""), ("participant_phone_number", None)],
+)
+def test_a_result_of_no_name_or_nobody_is_not_read(
+    client: ServiceClient, service: ListService, make_result: Make, field: str, value: object
+) -> None:
+    """Two results without a guid would be taken for one, and everybody without a phone for one person."""
+    service.records = [make_result(1, **{field: value})]
+    problem = f"a result record of the service has no usable {field}"
+    assert find_problem(client.read_results({}, 0)) == problem
+
+
+def test_fields_that_do_not_exist_yet_do_no_harm(
+    client: ServiceClient, service: ListService, make_result: Make
+) -> None:
+    """What a later version of the service adds to a record is passed over."""
+    service.records = [make_result(1, sentiment={"score": [0.7]}, **{"": None})]
+    assert [record.result_guid for record in read_results(client)] == ["result-1"]
 
 
 @pytest.mark.parametrize("value", [None, "many", "1.5", [], {}, "1e400", float("inf")])
@@ -154,9 +202,8 @@ def test_a_count_that_is_no_number_is_refused(
 ) -> None:
     """A count that cannot be read is an error, not a zero."""
     service.records = [make_stat(1, num_results=value)]
-    with pytest.raises(ServiceError) as caught:
-        list(client.iterate_stats("pulse"))
-    assert caught.value.message == "a stat record of the service has no usable num_results"
+    problem = "a stat record of the service has no usable num_results"
+    assert find_problem(client.read_stats("pulse", 0)) == problem
 
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400])
@@ -165,8 +212,8 @@ def test_a_count_that_no_ledger_can_hold_is_refused(
 ) -> None:
     """A count beyond what a database's integer holds is an error in words, not the database's."""
     service.records = [make_stat(1, num_renders=value)]
-    with pytest.raises(ServiceError, match=r"^a stat record of the service has no usable num_renders$"):
-        list(client.iterate_stats("pulse"))
+    problem = "a stat record of the service has no usable num_renders"
+    assert find_problem(client.read_stats("pulse", 0)) == problem
 
 
 @pytest.mark.parametrize("guid", [None, "", 7, "a\0b", "a\ud800b", "gü", "a b", "g\n", "g" * 201])
@@ -174,14 +221,11 @@ def test_a_guid_that_is_none_is_refused(
     client: ServiceClient, service: ListService, make_stat: Make, make_result: Make, guid: object
 ) -> None:
     """A guid goes into records and addresses: what is not short and visible ASCII is not taken for one."""
-    for kind, read, make in (
-        ("stat", client.iterate_stats, make_stat),
-        ("result", lambda tag: client.iterate_results(project_tag=tag), make_result),
-    ):
-        service.records = [make(1, project_launch_guid=guid)]
-        with pytest.raises(ServiceError) as caught:
-            list(read("pulse"))
-        assert caught.value.message == f"a {kind} record of the service has no usable project_launch_guid"
+    problem = "a {} record of the service has no usable project_launch_guid"
+    service.records = [make_stat(1, project_launch_guid=guid)]
+    assert find_problem(client.read_stats("pulse", 0)) == problem.format("stat")
+    service.records = [make_result(1, project_launch_guid=guid)]
+    assert find_problem(client.read_results({}, 0)) == problem.format("result")
 
 
 @pytest.mark.parametrize(
@@ -200,9 +244,9 @@ def test_a_phone_is_known_however_it_is_written(
 ) -> None:
     """Blanks, dots, dashes and brackets in a number make it nobody else's."""
     service.records = [make_stat(1, sessions=[{"to": written}])]
-    assert [stat.recipients for stat in client.iterate_stats("pulse")] == [("+14155550101",)]
+    assert [stat.recipients for stat in read_stats(client)] == [("+14155550101",)]
     service.records = [make_result(1, participant_phone_number=written)]
-    assert [r.participant_phone_number for r in client.iterate_results()] == ["+14155550101"]
+    assert [r.participant_phone_number for r in read_results(client)] == ["+14155550101"]
 
 
 @pytest.mark.parametrize(
@@ -225,10 +269,10 @@ def test_a_phone_is_known_however_it_is_written(
 def test_a_list_of_people_who_cannot_be_told_apart_is_refused(
     client: ServiceClient, service: ListService, make_stat: Make, sessions: object
 ) -> None:
-    """A number that is no E.164 would count as nobody's, and its owner be texted again: the list is refused."""
+    """A number that is no E.164 would count as nobody's, and its owner be texted again: such a list is refused."""
     service.records = [make_stat(1, sessions=sessions)]
     with pytest.raises(ServiceError) as caught:
-        list(client.iterate_stats("pulse"))
+        list_launches(client, "pulse")
     assert caught.value.message == "a stat record of the service has no usable sessions"
 
 
@@ -238,7 +282,7 @@ def test_a_launch_without_sessions_leaves_the_list_usable(
 ) -> None:
     """Whom a launch has reached may not be listed, or not yet: the others are read all the same."""
     service.records = [make_stat(1, sessions=sessions), make_stat(2)]
-    assert [(s.project_launch_guid, s.recipients) for s in client.iterate_stats("pulse")] == [
+    assert [(s.project_launch_guid, s.recipients) for s in read_stats(client)] == [
         ("launch-1", ()),
         ("launch-2", ()),
     ]
@@ -248,12 +292,10 @@ def test_a_launch_without_sessions_leaves_the_list_usable(
 def test_a_record_that_is_none_is_refused(
     client: ServiceClient, service: ListService, record: object
 ) -> None:
-    """Something else in a list is an error in words."""
+    """Something else in a list is told in words."""
     service.records = [record]
-    with pytest.raises(
-        ServiceError, match=r"^a stat record of the service has no usable project_launch_guid$"
-    ):
-        list(client.iterate_stats("pulse"))
+    problem = "a stat record of the service has no usable project_launch_guid"
+    assert find_problem(client.read_stats("pulse", 0)) == problem
 
 
 @pytest.mark.parametrize(
@@ -278,7 +320,7 @@ def test_a_page_that_is_none_is_refused(
     """An envelope without a list or without its length is an error that names the request."""
     service.change_page = lambda _: page
     with pytest.raises(ServiceError) as caught:
-        list(client.iterate_stats("pulse"))
+        client.read_stats("pulse", 0)
     assert caught.value.message == "the service's answer to GET /api/stats/ has no list in it"
 
 
@@ -310,7 +352,7 @@ def test_a_refused_read_is_an_error(
     echo = f"bad key {API_KEY} ({quote_plus(API_KEY)}) of {USERNAME}, call +14155550101"
     service.answer = (status, echo.encode())
     with pytest.raises(ServiceError) as caught:
-        list(client.iterate_results())
+        client.read_results({}, 0)
     assert caught.value.message == (
         f"the service refuses GET /api/results: HTTP {status}: bad key ••• (•••) of •••, call •••"
     )
@@ -336,4 +378,4 @@ def test_no_answer_is_a_bug_of_the_client(
     """Whatever JSON the service answers is read, or refused as a ServiceError."""
     service.answer = (200, json.dumps(answer).encode())
     with suppress(ServiceError):
-        next(client.iterate_results(), None)
+        client.read_results({}, 0)

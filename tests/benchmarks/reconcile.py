@@ -1,0 +1,142 @@
+"""What it costs to bring a great many results into the ledger: results per second, memory, requests.
+
+Against the sandbox, in a process of its own. Prints figures and never fails: machines are noisy, so the ratio
+to reading the same lists and keeping nothing counts (design: performance).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import enter_campaign, record_outcomes
+from runner.ledger.entry import add_intents
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import Intent, Outcome
+from runner.ledger.target_key import KeySource
+from runner.reconcile.campaign import reconcile_campaign
+from runner.sandbox.store import open_store
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from runner.service.paging import ListWalk
+from runner.service.target import Credentials, Target
+from tests.benchmarks.million import Size, fill_store
+from tests.benchmarks.sandbox import SANDBOX, Served, pin, running, write
+
+if TYPE_CHECKING:
+    from runner.service.answer import Answer
+
+MEMORY_GOAL_MIB = 60
+AT = "2026-11-21T12:00:00.000000Z"
+KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+PEOPLE = KeySource("live", None, "fedcba9876543210" * 2)
+
+
+class _Connection(Connection):
+    """A connection that counts its requests."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.requests: Counter[str] = Counter()
+
+    def get(self, path: str, query: dict[str, str | int]) -> Answer:
+        self.requests[path] += 1
+        return super().get(path, query)
+
+
+def enter_launches(ledger: Ledger, db: Path) -> int:
+    """Record the store's launches as sent, and return the campaign's number."""
+    with closing(open_store(db)) as store, store.read() as connection:
+        launches = connection.execute("SELECT guid, project_tag FROM launch ORDER BY id").fetchall()
+    with ledger.writing() as connection:
+        campaign_id: int = enter_campaign(connection, "live", "pulse", KEY)
+        intents = [Intent("ask", guid, tag, "d1g35t", "{}", (guid,)) for guid, tag in launches]
+        numbers = add_intents(connection, campaign_id, intents, AT)
+        sent = zip(numbers, launches, strict=True)
+        record_outcomes(connection, [Outcome(number, "sent", AT, guid) for number, (guid, _) in sent])
+    return campaign_id
+
+
+def measure(folder: Path, served: dict[str, Any]) -> None:
+    """Reconcile three times, and print what each took: all, nothing, and all again."""
+    before = read_peak_mib()
+    target = Target("live", served["url"], Credentials(served["username"], served["api_key"]))
+    connection = _Connection(target)
+    client = ServiceClient(target, connection)
+    with Ledger(f"sqlite:///{folder / 'ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        campaign_id = enter_launches(ledger, folder / "service.sqlite")
+        started = time.perf_counter()
+        walk = ListWalk(lambda offset: client.read_results({}, offset))
+        bare = sum(page.size for page in iter(walk.read_page, None))
+        bare_rate = bare / (time.perf_counter() - started)
+        write(f"read and kept nowhere: {bare:,} results, {bare_rate:,.0f}/s")
+        for title, full in (("first", False), ("nothing new", False), ("in full", True)):
+            connection.requests.clear()
+            started = time.perf_counter()
+            summary = reconcile_campaign(
+                ledger,
+                client,
+                campaign_id=campaign_id,
+                campaign="pulse",
+                key=KEY,
+                people=PEOPLE,
+                now=lambda: AT,
+                observe_progress=lambda _steps: None,
+                full=full,
+            )
+            took = time.perf_counter() - started
+            rate = summary.results / took
+            write(
+                f"{title}: {summary.results:,} results, complete: {summary.is_complete}; {took:.1f} s, "
+                f"{rate:,.0f}/s, {rate / bare_rate:.2f} of reading alone; "
+                f"{connection.requests.total():,} requests; "
+                f"{read_peak_mib() - before:.1f} MiB over start-up (goal {MEMORY_GOAL_MIB})"
+            )
+
+
+def read_peak_mib() -> float:
+    """Return the most memory that this process has had, in MiB; not a number where the system doesn't tell."""
+    status = Path("/proc/self/status")
+    # proc(5): VmHWM is this program's own; what getrusage(2) says includes the process that started it.
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return int(found[1]) / 1024 if found else float("nan")
+
+
+def main() -> None:
+    """Fill a store, and measure in a process that has not filled it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--launches", type=int, default=10_000)
+    parser.add_argument("--results", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--served", type=json.loads, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.folder:
+        measure(given.folder, given.served)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill_store(folder / "service.sqlite", Size(given.launches, given.results))
+        with running(SANDBOX, folder / "service.sqlite") as served:
+            program = (sys.executable, "-m", "tests.benchmarks.reconcile")
+            chosen = ("--folder", folder, "--served", json.dumps(describe(served)))
+            subprocess.run(pin(1, *program, *chosen), check=True)
+
+
+def describe(served: Served) -> dict[str, str]:
+    """Return where a service is, and its credentials."""
+    return {"url": f"http://{served.host}:{served.port}", **served.credentials}
+
+
+if __name__ == "__main__":
+    main()

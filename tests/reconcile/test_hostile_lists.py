@@ -1,0 +1,300 @@
+"""Reconciling with lists that grow, shrink and shuffle: nothing is missing, and what doesn't add up is said."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.errors import ServiceError
+from runner.ledger.database import Ledger
+from runner.service.paging import Unreadable
+from tests.reconcile.conftest import Campaign, SurveyService, make_result
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresServer
+
+
+def newest_first(results: list[Any]) -> list[Any]:
+    return results[::-1]
+
+
+def fill(campaign: Campaign, count: int, *launches: str) -> None:
+    campaign.launch(*launches)
+    for number in range(count):
+        campaign.service.add(number, launches[number % len(launches)])
+
+
+@pytest.mark.parametrize("order", [list, newest_first])
+def test_a_list_that_grew_is_read_at_its_new_end(campaign: Campaign, order: Any) -> None:
+    """Of a launch with some new results no more is read than those, and a page at the end that has none."""
+    campaign.service.order = order
+    fill(campaign, 1000, "a")
+    assert campaign.reconcile().is_complete
+    assert len(campaign.service.take_requests()) == 10
+    for number in range(1000, 1030):
+        campaign.service.add(number, "a")
+    assert campaign.reconcile().new_results == 30
+    expected = ["a 0"] if order is newest_first else ["a 0", "a 930"]
+    assert campaign.service.take_requests() == expected
+    assert len(campaign.list_held()) == 1030
+
+
+@pytest.mark.parametrize("order", [list, newest_first])
+def test_a_run_that_was_cut_short_is_gone_on_with(campaign: Campaign, order: Any) -> None:
+    """What was read stays, and the next run reads the rest and two pages besides."""
+    campaign.service.order = order
+    fill(campaign, 1000, "a")
+    requests = iter(range(100))
+
+    def break_down(path: str) -> None:
+        if path == "/api/results" and next(requests) == 6:
+            campaign.service.answer = (500, b"oops")
+
+    campaign.service.on_request = break_down
+    with pytest.raises(ServiceError):
+        campaign.reconcile()
+    campaign.service.on_request, campaign.service.answer = lambda _path: None, None
+    assert len(campaign.list_held()) == 600
+    campaign.service.take_requests()
+    summary = campaign.reconcile()
+    assert (summary.new_results, summary.is_complete) == (400, True)
+    assert len(campaign.service.take_requests()) == 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_order_of_its_own_at_every_request_hides_nothing(campaign: Campaign, seed: int) -> None:
+    """A list that is shuffled before each page is read until its results are together."""
+    chance = random.Random(seed)  # noqa: S311  no secret
+    campaign.service.order = lambda results: chance.sample(results, len(results))
+    campaign.service.page_size = 20
+    fill(campaign, 100, "a", "b")
+    summary = campaign.reconcile()
+    assert summary.is_complete
+    assert len(campaign.list_held()) == 100
+
+
+def test_many_launches_are_read_by_tag_and_the_rest_one_by_one(campaign: Campaign) -> None:
+    """What a pass over the tag's list has missed is looked for in the lists of the launches that lack it."""
+    fill(campaign, 300, *(f"launch-{number:02}" for number in range(30)))
+    shifts = iter([0, 0, 5])
+
+    def shift(results: list[Any]) -> list[Any]:
+        place = next(shifts, 0)
+        return results[place:] + results[:place]
+
+    campaign.service.order = shift
+    assert campaign.reconcile().is_complete
+    asked = campaign.service.take_requests()
+    assert asked[:3] == ["pulse-2026 0", "pulse-2026 100", "pulse-2026 200"]
+    assert len(campaign.list_held()) == 300
+
+
+def test_counts_that_promise_more_than_is_listed_are_told(campaign: Campaign) -> None:
+    """A list that has no more is not read for ever: the launch is named, and the others are complete."""
+    fill(campaign, 250, "a", "b")
+    campaign.service.count = lambda guid: len(campaign.service.list_results(guid)) + (guid == "a")
+    summary = campaign.reconcile()
+    assert (summary.short_launches, summary.is_complete) == (["a"], False)
+    assert (summary.results, summary.expected_results) == (250, 251)
+    assert len(campaign.service.take_requests()) == 4
+
+
+def test_pages_that_come_back_empty_end_the_reading(campaign: Campaign) -> None:
+    """A list that counts a thousand and gives a hundred is given up after a few passes."""
+    fill(campaign, 100, "a")
+    campaign.service.count = lambda _guid: 1000
+
+    def promise(page: dict[str, Any]) -> dict[str, Any]:
+        page["meta"]["total_count"] = 1000 if "plan" not in page["meta"] else 1
+        return page
+
+    campaign.service.change_page = promise
+    summary = campaign.reconcile()
+    assert (summary.short_launches, summary.results) == (["a"], 100)
+    assert len(campaign.service.take_requests()) < 50
+
+
+def test_results_that_were_deleted_meanwhile_are_not_waited_for(campaign: Campaign) -> None:
+    """What vanishes between two pages is no longer counted, and what moved up because of it is found."""
+    fill(campaign, 500, "a")
+    pages = iter(range(100))
+
+    def delete(path: str) -> None:
+        if path == "/api/results" and next(pages) == 2:
+            del campaign.service.results[50:90]
+
+    campaign.service.on_request = delete
+    campaign.reconcile()
+    held = campaign.list_held()
+    assert held.keys() >= {result["result_guid"] for result in campaign.service.results}
+    summary = campaign.reconcile()
+    assert (summary.results, summary.expected_results, summary.unlisted_results) == (500, 460, 40)
+    assert not summary.is_complete
+
+
+def test_what_the_service_no_longer_lists_stays_in_the_ledger(campaign: Campaign) -> None:
+    """A service may keep results for less time than the ledger does: they stay, and their number is told."""
+    fill(campaign, 10, "a")
+    campaign.reconcile()
+    del campaign.service.results[:3]
+    summary = campaign.reconcile()
+    assert (summary.results, summary.expected_results, summary.unlisted_results) == (10, 7, 3)
+    assert len(campaign.list_held()) == 10
+
+
+def test_an_edited_result_is_replaced(campaign: Campaign) -> None:
+    """No count tells of it: reading in full does, and so does whatever reads its page."""
+    fill(campaign, 300, "a")
+    campaign.reconcile()
+    campaign.service.results[150] |= {"result_response": "2", "updated": "2026-11-21T12:00:00.000001"}
+    campaign.service.take_requests()
+    campaign.reconcile()
+    assert (campaign.service.take_requests(), campaign.list_held()["result-150"]) == ([], "9")
+    summary = campaign.reconcile(full=True)
+    assert (campaign.list_held()["result-150"], summary.new_results, summary.is_complete) == ("2", 0, True)
+    assert campaign.service.take_requests() == ["a 0", "a 100", "a 200"]
+
+
+def test_a_result_that_came_when_another_went_is_found_in_full(campaign: Campaign) -> None:
+    """Counts that agree can hide a result; reading in full counts what is listed, not what is held."""
+    fill(campaign, 10, "a")
+    campaign.reconcile()
+    campaign.service.results[0] = make_result(99, "a")
+    assert campaign.reconcile().is_complete
+    summary = campaign.reconcile(full=True)
+    assert (summary.new_results, summary.unlisted_results) == (1, 1)
+    assert "result-99" in campaign.list_held()
+
+
+def test_a_result_that_cannot_be_read_does_not_lose_the_others(campaign: Campaign) -> None:
+    """It is told with its guid, its launch, its place and what it lacks; and not looked for again and again."""
+    fill(campaign, 250, "a")
+    del campaign.service.results[120]["updated"]
+    summary = campaign.reconcile()
+    problem = "a result record of the service has no usable updated"
+    assert summary.unreadable == [Unreadable("result-120", "a", 120, problem)]
+    assert (summary.results, summary.unreadable_results, summary.is_complete) == (249, 1, False)
+    assert summary.short_launches == []
+    assert len(campaign.service.take_requests()) == 3
+    campaign.service.results[120]["updated"] = "2026-11-21T12:00:00.000001"
+    assert campaign.reconcile().is_complete
+
+
+def test_only_the_first_unreadable_results_are_told_one_by_one(campaign: Campaign) -> None:
+    """A field that the service renames makes every result unreadable: they are counted, and twenty are named."""
+    fill(campaign, 150, "a")
+    for result in campaign.service.results:
+        del result["result_answer"]
+    summary = campaign.reconcile()
+    assert (len(summary.unreadable), summary.unreadable_results, summary.results) == (20, 150, 0)
+
+
+def test_two_campaigns_under_one_tag_do_each_other_no_harm(campaign: Campaign) -> None:
+    """Each takes the results of its own launches, by whichever list they come."""
+    other = Campaign(campaign.ledger, campaign.client, campaign.service, "other")
+    mine, theirs = ([f"{name}-{number:02}" for number in range(20)] for name in ("a", "b"))
+    campaign.launch(*mine)
+    other.launch(*theirs)
+    for number, launch in enumerate(itertools.chain(mine, theirs)):
+        campaign.service.add(number, launch)
+    first, second = campaign.reconcile(), other.reconcile()
+    assert (first.results, first.is_complete, second.results, second.is_complete) == (20, True, 20, True)
+    assert campaign.list_held().keys() == {f"result-{number}" for number in range(20)}
+    assert campaign.service.take_requests() == ["pulse-2026 0", "pulse-2026 0"]
+
+
+_EVENTS = st.lists(
+    st.tuples(st.sampled_from(["append", "insert", "delete", "shuffle", "quiet"]), st.integers(0, 10**6)),
+    max_size=30,
+)
+
+
+def disturb(service: SurveyService, event: tuple[str, int], number: int) -> None:
+    """Let something happen to the list between two requests."""
+    kind, chance = event
+    launch = service.launches[chance % len(service.launches)]
+    if kind == "append":
+        service.add(number, launch)
+    elif kind == "insert":
+        service.results.insert(0, make_result(number, launch))
+    elif kind == "delete" and service.results:
+        del service.results[chance % len(service.results)]
+    elif kind == "shuffle":
+        random.Random(chance).shuffle(service.results)  # noqa: S311  no secret
+
+
+_turn = itertools.count()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(events=_EVENTS, count=st.integers(0, 40), page_size=st.integers(2, 12))
+def test_after_the_list_is_quiet_the_ledger_has_it(
+    campaign: Campaign, events: list[tuple[str, int]], count: int, page_size: int
+) -> None:
+    """Whatever happened before: one reading in full holds all that is listed, and counts what is not any more."""
+    service, turn = campaign.service, next(_turn)
+    service.launches.clear()
+    service.results.clear()
+    survey = Campaign(campaign.ledger, campaign.client, service, f"survey-{turn}")
+    fill(survey, count, *(f"{name}-{turn}" for name in "abc"))
+    service.page_size = page_size
+    numbers, happening = itertools.count(1000), iter(events)
+
+    def happen() -> None:
+        if event := next(happening, None):
+            disturb(service, event, next(numbers))
+
+    service.on_page = happen
+    survey.reconcile()
+    survey.reconcile()
+    service.on_page = lambda: None
+    summary = survey.reconcile(full=True)
+    listed, held = {result["result_guid"] for result in service.results}, survey.list_held().keys()
+    assert held >= listed
+    assert summary.short_launches == []
+    assert summary.unlisted_results == len(held - listed)
+    assert summary.is_complete == (held == listed)
+
+
+def test_a_process_that_is_killed_has_stored_each_page_that_came(campaign: Campaign) -> None:
+    """Every page is committed before the next one is asked for: whoever looks at that moment finds it."""
+    fill(campaign, 400, "a")
+    held: list[int] = []
+
+    def look(path: str) -> None:
+        if path == "/api/results":
+            held.append(len(campaign.list_held()))
+
+    campaign.service.on_request = look
+    campaign.reconcile()
+    assert held == [0, 100, 200, 300]
+
+
+def test_only_launches_that_lack_something_are_asked_for_again(campaign: Campaign) -> None:
+    """Before another pass the counts of the short launches alone are read: one by one in a long list."""
+    fill(campaign, 600, *(f"launch-{number}" for number in range(60)))
+    campaign.service.page_size = 10
+    campaign.service.count = lambda guid: 11 if guid == "launch-59" else 10
+    summary = campaign.reconcile()
+    assert summary.short_launches == ["launch-59"]
+    again = [path for path, query in campaign.service.queries if path.endswith("launch-59/")]
+    assert again
+    assert not [path for path, _ in campaign.service.queries if path.endswith("launch-58/")]
+
+
+def test_a_ledger_on_a_server_knows_what_it_has(campaign: Campaign, postgres: PostgresServer) -> None:
+    """What is new is told from what is held on PostgreSQL as on SQLite."""
+    with Ledger(postgres.url(postgres.create_database())) as ledger:
+        ledger.prepare()
+        served = Campaign(ledger, campaign.client, campaign.service)
+        fill(served, 450, "a")
+        assert served.reconcile().is_complete
+        campaign.service.take_requests()
+        campaign.service.add(1000, "a")
+        assert served.reconcile().new_results == 1
+        assert campaign.service.take_requests() == ["a 0", "a 351"]
