@@ -28,12 +28,14 @@ fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minut
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
 		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
 
-bench: $(VENV)/.installed-bench ## measure planning, sending and the sandbox, as ratios (wrk and gcc are used where they are installed)
+bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and reports, as ratios (wrk and gcc are used where they are installed)
 	@$(BIN)/python -m tests.benchmarks.loading
 	@$(BIN)/python -m tests.benchmarks.audience
 	@$(BIN)/python -m tests.benchmarks.delivery
 	@$(BIN)/python -m tests.benchmarks.cost
 	@$(BIN)/python -m tests.benchmarks.sandbox
+	@$(BIN)/python -m tests.benchmarks.reconcile
+	@$(BIN)/python -m tests.benchmarks.report
 
 clean: ## remove what was built and installed here, and the sandbox's data
 	rm -rf $(VENV) .runner build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.apply_text import describe_run
 from runner.cli.approval import approve_sending
+from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.console import count_words, print_json, warn
+from runner.cli.console import print_json, warn
 from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
@@ -19,6 +21,7 @@ from runner.cli.saved import SavedPlan, read_saved_plan
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.signals import interrupt_run
 from runner.cli.trial import send_trial
+from runner.cli.unread import describe_unread
 from runner.cli.workspace import Workspace
 from runner.deliver.run import ENDED
 from runner.deliver.summary import TOO_LATE
@@ -28,8 +31,6 @@ from runner.plan.model import PlanOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.deliver.summary import DeliverySummary
-    from runner.ledger.model import LaunchState
 
 PARTLY_DONE = 3
 UNKNOWN_OUTCOMES = 4
@@ -112,10 +113,13 @@ def command(
         if saved:
             saved.require_unchanged(planned)
             planned = run.bring_forward(planned, options)
+        for line in describe_unread(planned):
+            warn(line)
         _refuse_beyond_limits(planned)
         if count_to_send(planned):
             question = f"{summary_line(planned)} Send?"
             approve_sending(question, is_approved=auto_approve or saved is not None)
+        keep_audiences(opened, planned, workspace.now_text())
         runs = run.deliver(planned)
     return _report(runs, format_, is_interrupted=run.stop.is_set())
 
@@ -145,7 +149,7 @@ def _report(runs: Sequence[CampaignRun], format_: str, *, is_interrupted: bool) 
         print_json({"campaigns": [_campaign_json(run) for run in runs]})
     else:
         for run in runs:
-            click.echo(_sentence(run))
+            click.echo(describe_run(run))
     for run in runs:
         _warn_of_failures(run)
     if is_interrupted:
@@ -189,6 +193,7 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "unresolved": run.unresolved,
         "not_tried": run.not_tried,
         "deferred": run.deferred,
+        "expired": run.expired,
         "opted_out": summary.opted_out,
         "capped": summary.capped,
         "recipients_sent": summary.recipients_sent,
@@ -203,32 +208,3 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
             for launch in summary.launches
         ],
     }
-
-
-def _sentence(run: CampaignRun) -> str:
-    name, summary = run.planned.campaign.name, run.summary
-    people = count_words(run.unresolved, "recipient has", "recipients have")
-    held = f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
-    left = count_words(run.not_tried, "recipient")
-    untried = [f"{left} not tried"] if run.not_tried else []
-    for count, why in (
-        (run.deferred, "deferred"),
-        (summary.opted_out, "opted out meanwhile"),
-        (summary.capped, "at the frequency cap meanwhile"),
-    ):
-        untried += [f"{count_words(count, 'recipient')} {why}"] if count else []
-    if not summary.launches:
-        return f"{name}: {', '.join(['nothing sent', *untried])}.{held}"
-    texted = count_words(summary.recipients_sent, "recipient")
-    parts = [f"{texted} texted in {_launches(summary, 'sent')}"]
-    words: dict[LaunchState, str] = {
-        "rejected": "rejected",
-        "unknown": "of unknown outcome",
-        "not_sent": "not sent",
-    }
-    parts += [f"{_launches(summary, state)} {text}" for state, text in words.items() if summary.count(state)]
-    return f"{name}: {', '.join([*parts, *untried])}.{held}"
-
-
-def _launches(summary: DeliverySummary, state: LaunchState) -> str:
-    return count_words(summary.count(state), "launch", "launches")

@@ -16,8 +16,10 @@ from runner.cli.approval import APPROVAL, require_approval
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.console import count_words, print_json
 from runner.cli.duration import DURATION
+from runner.cli.folders import state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.phone_list import parse_phones
+from runner.cli.result_copies import remove_copies
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
 from runner.ledger.forget import Forgotten, ForgottenCampaign, forget_person
@@ -116,6 +118,8 @@ def _forget(
         new_salt=secrets.token_hex(16),
         at=workspace.now_text(),
     )
+    # The answers stand in the copies that reports are counted from; the next report makes them anew.
+    remove_copies(state_folder())
     rewritten = []
     for campaign, record in records:
         lockfile = workspace.identify(campaign).lockfile

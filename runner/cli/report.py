@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
+from urllib.parse import quote
 
 import click
 
-from runner.campaign.include import include_folder
-from runner.campaign.template import TextCompiler
 from runner.cli.console import note
 from runner.cli.reconcile import reconcile_campaigns
+from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError, UsageError
-from runner.ledger.model import MessageTotals
-from runner.ledger.reconciled import iterate_results, read_totals
+from runner.report.columns.export import FileFormat, Shape
+from runner.report.custom_template import write_with_template
 from runner.report.documents import WRITERS
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.metrics import summarise
+from runner.report.index import write_index
+from runner.report.turnout import SMALL_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from runner.campaign.model import Campaign, Message, Question
-    from runner.ledger.database import Ledger
+    from runner.campaign.model import Campaign
     from runner.report.model import CampaignReport
+
+ANSWER_FORMATS = {
+    f"{shape}.{file_format}": (cast("Shape", shape), cast("FileFormat", file_format))
+    for shape in get_args(Shape)
+    for file_format in get_args(FileFormat)
+}
+"""Formats that are files of answers, not documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """One way to write a report: what the file's name ends in, and how it is written."""
+
+    suffix: str
+    write: Callable[[CampaignReport], str]
 
 
 @click.command(
     epilog="\b\nExamples:\n  runner report --reconcile\n"
     "  runner report --format html --format json --out reports\n"
-    "  runner report campaigns/customer-pulse.yaml --format json"
+    "  runner report campaigns/customer-pulse.yaml --by plan\n"
+    "  runner report --format answers.csv --out answers --include-pii"
 )
 @target_scope
 @click.option("--reconcile", "reconcile_first", is_flag=True, help="Bring the ledger up to date first.")
@@ -39,30 +55,62 @@ if TYPE_CHECKING:
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(sorted(WRITERS)),
-    help="May be repeated. Default: md.",
+    type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS]),
+    help="May be repeated. answers.*: a row a participant, a column a question; results.*: a row a result. "
+    "Default: md.",
+)
+@click.option(
+    "--template",
+    "template_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write by a Jinja2 template of your own.",
+)
+@click.option(
+    "--by", "columns", multiple=True, metavar="COLUMN", help="Break down by a column of the audience."
+)
+@click.option(
+    "--min-group",
+    "least",
+    type=click.IntRange(1),
+    default=SMALL_GROUP,
+    show_default=True,
+    metavar="N",
+    help="Leave groups of fewer recipients out of breakdowns.",
+)
+@click.option(
+    "--include-pii",
+    is_flag=True,
+    help="Put phone numbers, and what people wrote in their own words, into files of answers and results.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write one file a campaign and format. Default: standard output, for one of each.",
+    help="Write one file a campaign and format; of several campaigns in HTML an index.html, too. "
+    "Default: standard output, for one of each.",
 )
 def command(
     scope: Scope,
     reconcile_first: bool,
     formats: tuple[str, ...],
+    template_file: Path | None,
+    columns: tuple[str, ...],
+    least: int,
+    include_pii: bool,
     out: Path | None,
 ) -> int:
     """Write a report per campaign from the ledger: how many were texted, who answered, and what.
 
     A report is a function of the ledger: run twice, it is byte for byte the same. It has no phone
-    numbers and no free texts in it.
+    numbers and no free texts in it. Groups in which single people could be made out are left out.
     """
-    formats = tuple(dict.fromkeys(formats)) or ("md",)
+    documents, answers = _choose_formats(formats, template_file)
+    _refuse_nonsense(answers, out, include_pii=include_pii)
+    options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
     workspace = Workspace.open(scope)
     campaigns = scope.load_valid_campaigns()
-    if out is None and len(formats) * len(campaigns) > 1 and formats != ("md",):
+    if out is None and len(documents) * len(campaigns) > 1 and list(documents) != ["md"]:
         raise UsageError(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
@@ -70,68 +118,81 @@ def command(
         with workspace.open_ledger() as opened:
             reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
     with workspace.open_ledger_if_present() as present:
-        reports = [make_report(workspace, present, campaign) for campaign in campaigns]
+        if present is not None and present.is_older():
+            present.prepare()
+        reports = [
+            make_report(workspace, present, campaign, options, _list_files(campaign, answers, out))
+            for campaign in campaigns
+        ]
     if out is None:
-        _print(reports, formats[0])
+        (document,) = documents.values()
+        click.echo("\n\n".join(document.write(report).rstrip("\n") for report in reports))
     else:
-        _save(reports, formats, out, quiet=scope.quiet)
+        _save(reports, documents, out, quiet=scope.quiet)
+        if not scope.quiet:
+            for one in (one for campaign in campaigns for one in _list_files(campaign, answers, out)):
+                note(f"Wrote {one.file}")
     return 0
 
 
-def make_report(workspace: Workspace, ledger: Ledger | None, campaign: Campaign) -> CampaignReport:
-    """Return the report of one campaign on the workspace's target."""
-    record = workspace.read_record(ledger, campaign)
-    outlines = [outline_message(campaign, message) for message in campaign.messages]
-    if ledger is None or record.campaign_id is None:
-        return summarise(_gather(workspace, campaign, outlines, {}), ())
-    with ledger.reading() as connection:
-        totals = read_totals(connection, record.campaign_id, campaign.message_ids)
-        facts = _gather(workspace, campaign, outlines, totals)
-        results = iterate_results(connection, record.campaign_id, campaign.message_ids)
-        return summarise(facts, results)
+def _choose_formats(
+    formats: tuple[str, ...], template_file: Path | None
+) -> tuple[dict[str, _Document], tuple[str, ...]]:
+    """Return the documents to write, by format, and the formats of files of answers."""
+    answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
+    documents = {name: _Document(*WRITERS[name]) for name in dict.fromkeys(formats) if name in WRITERS}
+    if template_file is not None:
+        documents["template"] = _read_template(template_file)
+    return documents or ({} if answers else {"md": _Document(*WRITERS["md"])}), answers
 
 
-def _gather(
-    workspace: Workspace,
-    campaign: Campaign,
-    outlines: Sequence[MessageOutline],
-    totals: dict[str, MessageTotals],
-) -> CampaignFacts:
-    pairs = tuple((outline, totals.get(outline.id, MessageTotals(outline.id))) for outline in outlines)
-    return CampaignFacts(campaign.name, workspace.target.name, pairs)
+def _read_template(file: Path) -> _Document:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise RunnerError(f"the template {file} cannot be read: {reason}") from None
+    name = file.name.removesuffix(".j2")
+    return _Document(f".{name}", lambda report: write_with_template(report, text, file.name))
 
 
-def outline_message(campaign: Campaign, message: Message) -> MessageOutline:
-    """Return a message as a report names it: its texts as they read for nobody in particular."""
-    compiler = TextCompiler(include_folder(campaign))
-
-    def outline_question(question: Question) -> QuestionOutline:
-        ending = question.conclude_on
-        return QuestionOutline(
-            tag=question.tag,
-            text=compiler.outline(question.text, campaign.vars),
-            responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
-            scale=question.scale,
-            conclude_on=compiler.outline(ending, campaign.vars) if ending else None,
+def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii: bool) -> None:
+    if answers and out is None:
+        raise UsageError(
+            f"--format {answers[0]} writes a file a campaign", hint="name a folder with --out DIR"
+        )
+    if include_pii and not answers:
+        formats = ", ".join(ANSWER_FORMATS)
+        raise UsageError(
+            "--include-pii changes nothing here: no report has phone numbers or free texts in it",
+            hint=f"it is for files of answers: add --format, one of {formats}",
         )
 
-    return MessageOutline(message.id, message.tag, tuple(map(outline_question, message.questions)))
+
+def _list_files(campaign: Campaign, answers: Sequence[str], out: Path | None) -> Iterator[AnswerFile]:
+    for name in answers:
+        if out is not None:
+            yield AnswerFile(*ANSWER_FORMATS[name], out / f"{campaign.name}.{name}")
 
 
-def _print(reports: Sequence[CampaignReport], format_: str) -> None:
-    write = WRITERS[format_][1]
-    click.echo("\n\n".join(write(report).rstrip("\n") for report in reports))
+def _save(
+    reports: Sequence[CampaignReport], documents: dict[str, _Document], folder: Path, *, quiet: bool
+) -> None:
+    """Write each report in each way; of several in HTML an index, too."""
+    for report in reports:
+        for document in documents.values():
+            _write(folder / f"{report.campaign}{document.suffix}", document.write(report), quiet=quiet)
+    if "html" in documents and len(reports) > 1:
+        suffix = documents["html"].suffix
+        links = {report.campaign: quote(f"{report.campaign}{suffix}") for report in reports}
+        _write(folder / "index.html", write_index(reports, links), quiet=quiet)
 
 
-def _save(reports: Sequence[CampaignReport], formats: Sequence[str], folder: Path, *, quiet: bool) -> None:
+def _write(file: Path, text: str, *, quiet: bool) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for report in reports:
-            for format_ in formats:
-                suffix, write = WRITERS[format_]
-                file = folder / f"{report.campaign}{suffix}"
-                file.write_text(write(report), encoding="utf-8", newline="")
-                if not quiet:
-                    note(f"Wrote {file}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise RunnerError(f"the report cannot be written to {folder}: {error.strerror}") from None
+        raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
+    if not quiet:
+        note(f"Wrote {file}")

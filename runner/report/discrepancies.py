@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.report.funnel import follow_questions
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from runner.ledger.model import MessageTotals
     from runner.report.facts import MessageOutline
+    from runner.report.funnel import FunnelStep
     from runner.report.tally import MessageTally
 
 
 def find_discrepancies(
-    outline: MessageOutline, totals: MessageTotals, tally: MessageTally
+    outline: MessageOutline,
+    totals: MessageTotals,
+    tally: MessageTally,
+    steps: Sequence[FunnelStep],
+    forgotten: int,
 ) -> tuple[str, ...]:
     """Return what does not add up in one message.
 
     The service's own counts are compared only once every launch was reconciled: before that they are old, not
     wrong.
+
+    Args:
+        outline: the message.
+        totals: the service's counts, and what was sent.
+        tally: what was counted.
+        steps: of the funnel.
+        forgotten: people of the campaign whom the service may still count.
     """
     return (
-        *(_compare_counts(totals, tally) if totals.reconciled_at is not None else ()),
+        *(_compare_counts(totals, tally, forgotten) if totals.reconciled_at is not None else ()),
         *_check_participants(totals, tally),
-        *_check_order(outline, totals, tally),
+        *_check_order(steps),
         *_name_unknown_questions(outline, tally),
     )
 
@@ -38,16 +47,16 @@ def describe_strays(strays: int) -> tuple[str, ...]:
     return (f"Results of messages that the campaign does not have, left out here: {strays:,}.",)
 
 
-def _compare_counts(totals: MessageTotals, tally: MessageTally) -> Iterator[str]:
+def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
     if tally.results != totals.results:
         yield f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}."
     sessions = totals.queued + totals.active + totals.complete
-    if sessions != totals.sent:
+    if not 0 <= sessions - totals.sent <= forgotten:
         yield f"Sessions that the service has: {sessions:,}; recipients that were sent to: {totals.sent:,}."
 
 
 def _check_participants(totals: MessageTotals, tally: MessageTally) -> Iterator[str]:
-    answered = len(tally.list_participants())
+    answered = tally.participants
     if answered > totals.sent:
         yield (
             f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "
@@ -55,8 +64,8 @@ def _check_participants(totals: MessageTotals, tally: MessageTally) -> Iterator[
         )
 
 
-def _check_order(outline: MessageOutline, totals: MessageTotals, tally: MessageTally) -> Iterator[str]:
-    for step in islice(follow_questions(outline, totals, tally), 1, None):
+def _check_order(steps: Sequence[FunnelStep]) -> Iterator[str]:
+    for step in steps[1:]:
         if step.unaccounted:
             yield (
                 f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
@@ -67,6 +76,8 @@ def _check_order(outline: MessageOutline, totals: MessageTotals, tally: MessageT
 def _name_unknown_questions(outline: MessageOutline, tally: MessageTally) -> Iterator[str]:
     known = {question.tag for question in outline.questions}
     for tag in sorted(tally.questions.keys() - known):
-        count = len(tally.questions[tag].participants)
+        count = tally.questions[tag].answers
         name = f"tagged “{tag}”" if tag else "without a tag"
         yield f"Participants who answered a question {name}, which the campaign does not have: {count:,}."
+    if tally.unlisted:
+        yield f"Further questions that the campaign does not have, left out here: {tally.unlisted:,}."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from runner.ledger.model import MessageTotals
+    from collections.abc import Mapping
+
+    from runner.ledger.model import AudienceRow, MessageTotals, SentRow, ServicePlan
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """How a question's answers are read; the names of the campaign file."""
@@ -32,12 +34,65 @@ class QuestionOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class WayOutline:
+    """One way in which a message goes out: as an arm of the experiment sends it, or the only one.
+
+    Attributes:
+        arm: the arm's id; empty for a message without arms.
+        questions: in the order in which they are asked; none for a plain text.
+        introduces: whether something is rendered before the first question.
+        concludes: whether something is rendered after the last answer.
+    """
+
+    arm: str
+    questions: tuple[QuestionOutline, ...]
+    introduces: bool = False
+    concludes: bool = False
+
+    @property
+    def renders_min(self) -> int:
+        """Renders for a recipient who answers nothing."""
+        return int(self.introduces) + 1
+
+    @property
+    def renders_max(self) -> int:
+        """Renders for a recipient who answers every question validly at once."""
+        return int(self.introduces) + max(len(self.questions), 1) + int(self.concludes)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageOutline:
-    """One message as the campaign sends it; a plain text has no questions."""
+    """One message as the campaign sends it; a plain text has no questions.
+
+    Attributes:
+        id: the message's id.
+        tag: its project tag.
+        questions: of all ways in which it goes out, each tag once.
+        ways: none given stands for one without introduction and conclusion.
+    """
 
     id: str
     tag: str
     questions: tuple[QuestionOutline, ...] = ()
+    ways: tuple[WayOutline, ...] = ()
+
+    @property
+    def all_ways(self) -> tuple[WayOutline, ...]:
+        """The ways in which it goes out, one at least."""
+        return self.ways or (WayOutline("", self.questions),)
+
+
+@dataclass(frozen=True, slots=True)
+class OptOutFacts:
+    """Opt-outs that a message met with.
+
+    Attributes:
+        replied: results that opt out.
+        reported: opt-outs that are no results: the service itself says that they ended sessions.
+    """
+
+    replied: int = 0
+    reported: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +103,18 @@ class CampaignFacts:
         name: the campaign's name.
         target: the name of the target that it was sent through.
         messages: each message with its totals, in the order of the campaign.
+        sent: recipients by day and way.
+        audiences: by message id; none for messages that no `apply` has planned.
+        opt_outs: by message id.
+        forgotten: people whom the service may still count, and the ledger does not.
+        price: None when the service was never asked.
     """
 
     name: str
     target: str
     messages: tuple[tuple[MessageOutline, MessageTotals], ...]
+    sent: tuple[SentRow, ...] = ()
+    audiences: Mapping[str, AudienceRow] = field(default_factory=dict)
+    opt_outs: Mapping[str, OptOutFacts] = field(default_factory=dict)
+    forgotten: int = 0
+    price: ServicePlan | None = None

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from runner.report.rounding import STORED_PLACES, store_number
+from runner.report.json_parts import (
+    describe_audience,
+    describe_breakdown,
+    describe_day,
+    describe_dispositions,
+    describe_experiment,
+    describe_rates,
+    describe_times,
+    describe_volume,
+)
+from runner.report.rounding import store_interval, store_number, store_time
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from runner.report.model import (
-        CampaignReport,
-        MessageReport,
-        NetPromoterScore,
-        QuestionReport,
-        SatisfactionScore,
-    )
+    from runner.report.answered import NetPromoterScore, QuestionReport, SatisfactionScore, TextSummary
+    from runner.report.model import CampaignReport, MessageReport
 
 FORMAT_VERSION = "1.0"
 """Of the document; the first number rises when a reader of the format before it would go wrong."""
@@ -28,7 +31,7 @@ def write_json(report: CampaignReport) -> str:
         "format_version": FORMAT_VERSION,
         "campaign": report.campaign,
         "target": report.target,
-        "reconciled_at": _write_time(report.reconciled_at),
+        "reconciled_at": store_time(report.reconciled_at),
         "messages": [_describe_message(message) for message in report.messages],
         "participants_answered": report.participants_answered,
         "discrepancies": list(report.discrepancies),
@@ -37,14 +40,13 @@ def write_json(report: CampaignReport) -> str:
 
 
 def _describe_message(message: MessageReport) -> dict[str, Any]:
-    interval = message.response_rate_interval
     sessions = message.sessions
     return {
         "id": message.id,
         "tag": message.tag,
-        "first_sent_at": _write_time(message.first_sent_at),
-        "last_sent_at": _write_time(message.last_sent_at),
-        "reconciled_at": _write_time(message.reconciled_at),
+        "first_sent_at": store_time(message.first_sent_at),
+        "last_sent_at": store_time(message.last_sent_at),
+        "reconciled_at": store_time(message.reconciled_at),
         "launches": message.launches,
         "recipients": message.recipients,
         "sent": message.sent,
@@ -53,15 +55,22 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "sessions": {"queued": sessions.queued, "active": sessions.active, "complete": sessions.complete},
         "participants_answered": message.participants_answered,
         "response_rate": store_number(message.response_rate),
-        "response_rate_interval": None
-        if interval is None
-        else [round(end, STORED_PLACES) for end in interval],
+        "response_rate_interval": store_interval(message.response_rate_interval),
         "participants_completed": message.participants_completed,
         "completion_rate": store_number(message.completion_rate),
         "renders": message.renders,
         "results": message.results,
         "discrepancies": list(message.discrepancies),
         "questions": [_describe_question(question) for question in message.questions],
+        "audience": message.audience and describe_audience(message.audience),
+        "volume": describe_volume(message.volume),
+        "opt_outs": message.opt_outs,
+        "dispositions": message.dispositions and describe_dispositions(message.dispositions),
+        "response_rates": message.response_rates and describe_rates(message.response_rates),
+        "time_to_first_answer": describe_times(message.time_to_first_answer),
+        "experiment": message.experiment and describe_experiment(message.experiment),
+        "breakdowns": [describe_breakdown(breakdown) for breakdown in message.breakdowns],
+        "days": [describe_day(day) for day in message.days],
     }
 
 
@@ -83,35 +92,42 @@ def _describe_question(question: QuestionReport) -> dict[str, Any]:
             }
             for response in question.distribution
         ],
-        "nps": _describe_nps(question.nps),
-        "csat": _describe_csat(question.csat),
-        "mean": None if numbers is None else store_number(numbers.mean),
-        "median": None if numbers is None else store_number(numbers.median),
-        "numeric_answers": None if numbers is None else numbers.counted,
+        "nps": question.nps and _describe_nps(question.nps),
+        "csat": question.csat and _describe_csat(question.csat),
+        "mean": numbers and store_number(numbers.mean),
+        "median": numbers and store_number(numbers.median),
+        "mean_interval": numbers and store_interval(numbers.interval),
+        "numeric_answers": numbers and numbers.counted,
+        "texts": question.texts and _describe_texts(question.texts),
+        "broke_off": question.broke_off,
+        "time_to_answer": question.time_to_answer and describe_times(question.time_to_answer),
     }
 
 
-def _describe_nps(nps: NetPromoterScore | None) -> dict[str, Any] | None:
-    if nps is None:
-        return None
+def _describe_nps(nps: NetPromoterScore) -> dict[str, Any]:
     return {
         "score": store_number(nps.score),
         "promoters": nps.promoters,
         "passives": nps.passives,
         "detractors": nps.detractors,
         "counted": nps.counted,
+        "interval": store_interval(nps.interval),
     }
 
 
-def _describe_csat(csat: SatisfactionScore | None) -> dict[str, Any] | None:
-    if csat is None:
-        return None
+def _describe_csat(csat: SatisfactionScore) -> dict[str, Any]:
     return {
         "score": store_number(csat.score),
         "satisfied": csat.satisfied,
         "counted": csat.counted,
+        "interval": store_interval(csat.interval),
     }
 
 
-def _write_time(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat().replace("+00:00", "Z")
+def _describe_texts(texts: TextSummary) -> dict[str, Any]:
+    return {
+        "counted": texts.counted,
+        "median_length": store_number(texts.median_length),
+        "longest": texts.longest,
+        "words": [{"word": word.word, "participants": word.participants} for word in texts.words],
+    }

@@ -1,68 +1,73 @@
-"""From facts and results to the numbers of a report: pure, and one pass over the results."""
+"""From facts and counts to the numbers of a report. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from runner.report.answers import read_scale
 from runner.report.discrepancies import describe_strays, find_discrepancies
-from runner.report.facts import QuestionOutline
-from runner.report.funnel import follow_questions, list_completed
-from runner.report.model import CampaignReport, MessageReport, QuestionReport, ResponseCount, Sessions
-from runner.report.scores import (
-    divide,
-    net_promoter_score,
-    satisfaction_score,
-    summarise_numbers,
-    wilson_interval,
-)
-from runner.report.tally import CampaignTally
+from runner.report.dispositions import Dispositions, estimate_eligibility, response_rates
+from runner.report.funnel import count_completed, follow_questions
+from runner.report.groups import break_down, describe_experiment
+from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.questions import summarise_questions
+from runner.report.scores import divide, wilson_interval
+from runner.report.tally import DayTally, MessageTally, QuestionTally
+from runner.report.timing import summarise_times
+from runner.report.turnout import SMALL_GROUP, Audience, Day, Reservation
+from runner.report.volume import measure_volume
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from fractions import Fraction
+    from collections.abc import Iterator, Sequence
 
-    from runner.ledger.model import MessageTotals, ResultRow
-    from runner.report.answers import Reading
-    from runner.report.facts import CampaignFacts, MessageOutline
-    from runner.report.tally import MessageTally, QuestionTally
+    from runner.ledger.model import AudienceRow, MessageTotals
+    from runner.report.dispositions import ResponseRates
+    from runner.report.facts import CampaignFacts, MessageOutline, OptOutFacts
+    from runner.report.tally import CampaignTally
 
-OWN_WORDS_LABEL = "(in the participant's own words)"
-"""Stands for texts that nobody could choose: how many, never which."""
+_REACHED = frozenset({"to_send", "already_sent", "unresolved"})
+"""Dispositions of recipients who have been sent to, or were about to be."""
 
 
-def summarise(facts: CampaignFacts, results: Iterable[ResultRow]) -> CampaignReport:
-    """Return a campaign's metrics.
+def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
+    """Return a campaign's metrics, the same for the same input.
 
     Args:
         facts: the campaign and what was sent.
-        results: every reconciled result of the campaign, once, in any order; read as a stream. Memory grows
-            with participants and questions, not with results, and no freeform text is kept.
-
-    Returns:
-        The report, the same for the same input in whatever order.
+        tally: what was counted in its results.
+        least: recipients of the smallest group that a breakdown shows.
     """
-    tally = CampaignTally(outline for outline, _ in facts.messages)
-    tally.add_all(results)
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
         reconciled_at=_find_earliest([totals for _, totals in facts.messages if totals.launches]),
         messages=tuple(
-            _summarise_message(outline, totals, tally.messages[outline.id])
+            _summarise_message(facts, outline, totals, _complete(outline, tally), least)
             for outline, totals in facts.messages
         ),
-        participants_answered=tally.count_participants(),
+        participants_answered=tally.participants,
         discrepancies=describe_strays(tally.strays),
     )
 
 
-def _summarise_message(outline: MessageOutline, totals: MessageTotals, tally: MessageTally) -> MessageReport:
-    answered = len(tally.list_participants())
-    completed = len(list_completed(outline, tally))
+def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
+    """Return what was counted of a message, with a place for every question that nobody answered."""
+    counted = tally.messages.get(outline.id, MessageTally())
+    blank = {question.tag: QuestionTally() for question in outline.questions}
+    return replace(counted, questions={**blank, **counted.questions})
+
+
+def _summarise_message(
+    facts: CampaignFacts, outline: MessageOutline, totals: MessageTotals, tally: MessageTally, least: int
+) -> MessageReport:
+    sent = _count_sent(facts, outline.id)
+    steps = tuple(follow_questions(outline, tally.paths, _count_reached(outline, totals, sent)))
+    answered, completed = tally.participants, count_completed(outline, tally.paths)
     has_rate = bool(outline.questions) and 0 < totals.sent >= answered
+    opt_outs = facts.opt_outs.get(outline.id)
+    dispositions = _count_dispositions(totals, answered, sum(completed.values()), opt_outs)
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
@@ -78,87 +83,95 @@ def _summarise_message(outline: MessageOutline, totals: MessageTotals, tally: Me
         participants_answered=answered,
         response_rate=divide(answered, totals.sent) if has_rate else None,
         response_rate_interval=wilson_interval(answered, totals.sent) if has_rate else None,
-        participants_completed=completed,
-        completion_rate=divide(completed, answered) if outline.questions else None,
+        participants_completed=sum(completed.values()),
+        completion_rate=divide(sum(completed.values()), answered) if outline.questions else None,
         renders=totals.renders,
         results=tally.results,
-        discrepancies=find_discrepancies(outline, totals, tally),
-        questions=tuple(_summarise_questions(outline, totals, tally)),
+        discrepancies=find_discrepancies(outline, totals, tally, steps, facts.forgotten),
+        questions=tuple(summarise_questions(outline, tally.questions, steps)),
+        audience=_describe_audience(facts.audiences.get(outline.id)),
+        volume=measure_volume(outline, totals, sent, completed, steps, facts.price),
+        opt_outs=0 if opt_outs is None else opt_outs.replied + opt_outs.reported,
+        dispositions=dispositions if has_rate else None,
+        response_rates=_rate(dispositions, totals.rejected) if has_rate else None,
+        time_to_first_answer=summarise_times(tally.first_s),
+        experiment=describe_experiment(outline, tally, sent),
+        breakdowns=tuple(
+            break_down(outline, column, groups, least) for column, groups in tally.groups.items()
+        ),
+        days=tuple(_list_days(facts, outline.id, tally)),
     )
 
 
-def _summarise_questions(
-    outline: MessageOutline, totals: MessageTotals, tally: MessageTally
-) -> Iterator[QuestionReport]:
-    for question, step in zip(outline.questions, follow_questions(outline, totals, tally), strict=True):
-        yield _summarise_question(question, tally.questions[question.tag], step.asked)
-    known = {question.tag for question in outline.questions}
-    for tag in sorted(tally.questions.keys() - known):
-        answers = tally.questions[tag]
-        yield _summarise_question(_guess_outline(tag, answers), answers, None)
+def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
+    """Return the recipients of a message by arm."""
+    sent: Counter[str] = Counter()
+    for count in facts.sent:
+        if count.message == message:
+            sent[count.arm] += count.recipients
+    return sent
 
 
-def _summarise_question(question: QuestionOutline, tally: QuestionTally, asked: int | None) -> QuestionReport:
-    readings = tally.count_readings()
-    answers = len(tally.participants)
-    numbers = _count_numbers(readings)
-    return QuestionReport(
-        tag=question.tag,
-        text=question.text,
-        scale=question.scale,
-        asked=asked,
-        answers=answers,
-        answer_rate=None if asked is None else divide(answers, asked),
-        distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
-        nps=net_promoter_score(numbers) if question.scale == "nps" else None,
-        csat=satisfaction_score(numbers, read_scale(question)) if question.scale == "csat" else None,
-        numbers=summarise_numbers(numbers) if question.scale in ("csat", "ces", "number") else None,
-    )
+def _count_reached(outline: MessageOutline, totals: MessageTotals, sent: Counter[str]) -> dict[str, int]:
+    """Return whom the first question has reached, by its tag: who is not queued, if all ways begin alike.
 
-
-def _distribute(
-    question: QuestionOutline, readings: Mapping[Reading, int], answers: int
-) -> Iterator[ResponseCount]:
-    """Yield the counts of a question's responses in its order, then of strange ones, most chosen first."""
-    by_place: Counter[int] = Counter()
-    strangers: Counter[tuple[str, str]] = Counter()
-    is_freeform = not question.responses and all(reading.label is None for reading in readings)
-    for reading, count in readings.items():
-        if reading.position is not None:
-            by_place[reading.position] += count
-        elif not is_freeform:
-            strangers[reading.answer, OWN_WORDS_LABEL if reading.label is None else reading.label] += count
-    for place, response in enumerate(question.responses, start=1):
-        count = by_place[place]
-        yield ResponseCount(str(place), response, count, divide(count, answers))
-    for (answer, label), count in sorted(strangers.items(), key=lambda item: (-item[1], item[0])):
-        yield ResponseCount(answer, label, count, divide(count, answers))
-
-
-def _guess_outline(tag: str, tally: QuestionTally) -> QuestionOutline:
-    """Return what a question must have been, of which only results are known.
-
-    It is multiple choice when every answer is an index and one differs from its response: the service gives
-    freeform answers the same text twice (wire facts, result records). When in doubt it is freeform, so that
-    no text of a participant's own is ever shown.
+    How many of an arm's sessions are queued is not told, so where arms begin in different ways all count.
     """
-    readings = tally.count_readings()
-    is_choice = all(reading.label is not None for reading in readings) and any(
-        reading.answer != reading.label for reading in readings
+    firsts = {way.arm: way.questions[0].tag for way in outline.all_ways if way.questions}
+    tags = dict.fromkeys(firsts.values())
+    if len(tags) == 1:
+        return dict.fromkeys(tags, totals.sent - totals.queued)
+    return {tag: sum(sent[arm] for arm, first in firsts.items() if first == tag) for tag in tags}
+
+
+def _count_dispositions(
+    totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts | None
+) -> Dispositions:
+    """Return the recipients as `runner.report.dispositions` has text messages counted."""
+    silent = max(totals.sent - answered, 0)
+    queued = min(totals.queued, silent)
+    # An opt-out that is a reply is an answer already.
+    refusal = min(opt_outs.reported if opt_outs else 0, silent - queued)
+    return Dispositions(
+        complete=completed,
+        partial=answered - completed,
+        refusal=refusal,
+        non_contact=silent - queued - refusal,
+        other=0,
+        unknown_eligibility=queued + totals.unresolved,
     )
-    text = min(tally.texts, key=lambda text: (-tally.texts[text], text))
-    return QuestionOutline(tag=tag, text=text, scale="choice" if is_choice else "text")
 
 
-def _count_numbers(readings: Mapping[Reading, int]) -> Counter[Fraction]:
-    numbers: Counter[Fraction] = Counter()
-    for reading, count in readings.items():
-        if reading.number is not None:
-            numbers[reading.number] += count
-    return numbers
+def _rate(dispositions: Dispositions, rejected: int) -> ResponseRates:
+    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, rejected))
 
 
-def _find_earliest(messages: list[MessageTotals]) -> datetime | None:
+def _describe_audience(facts: AudienceRow | None) -> Audience | None:
+    planned_at = _read_time(None if facts is None else facts.planned_at)
+    if facts is None or planned_at is None:
+        return None
+    reserved = [
+        Reservation(name, count) for name, count in facts.dispositions.items() if name not in _REACHED
+    ]
+    return Audience(
+        planned_at=planned_at,
+        recipients=facts.recipients,
+        reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
+        held_out=facts.dispositions.get("held_out", 0),
+    )
+
+
+def _list_days(facts: CampaignFacts, message: str, tally: MessageTally) -> Iterator[Day]:
+    sent: Counter[date] = Counter()
+    for count in facts.sent:
+        if count.message == message:
+            sent[date.fromisoformat(count.date)] += count.recipients
+    for day in sorted(sent.keys() | tally.days.keys()):
+        counted = tally.days.get(day, DayTally())
+        yield Day(day, sent[day], counted.first_answers, counted.answers)
+
+
+def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
     """Return when the oldest of the launches was reconciled; None when one never was, or there are none."""
     times = [_read_time(totals.reconciled_at) for totals in messages]
     known = [time for time in times if time is not None]

@@ -9,106 +9,14 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
-    from runner.report.facts import Scale
+    from runner.report.answered import QuestionReport
+    from runner.report.dispositions import Dispositions, ResponseRates
+    from runner.report.rounding import Interval
+    from runner.report.timing import TimeSummary
+    from runner.report.turnout import Audience, Breakdown, Day, Experiment, Volume
 
 SANDBOX_TARGET = "sandbox"
 """The target that texts nobody (design/contract.md, "Where it talks to")."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseCount:
-    """How many chose one response of a multiple-choice question.
-
-    Attributes:
-        answer: the response's 1-based index as text; for a response that the campaign does not have, the
-            answer as the service gave it, or empty when it was in the participant's own words.
-        label: the response's text.
-        count: participants who chose it.
-        share: of all participants who answered the question.
-    """
-
-    answer: str
-    label: str
-    count: int
-    share: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class NetPromoterScore:
-    """Promoters less detractors, in hundredths of the answers counted (Reichheld 2003).
-
-    Attributes:
-        score: from -100 to 100; None when nothing was counted.
-        promoters: answers of 9 and 10.
-        passives: answers of 7 and 8.
-        detractors: answers from 0 to 6.
-        counted: answers that are a whole number from 0 to 10; others are left out of the score.
-    """
-
-    score: Fraction | None
-    promoters: int
-    passives: int
-    detractors: int
-    counted: int
-
-
-@dataclass(frozen=True, slots=True)
-class SatisfactionScore:
-    """The top-two-box share of a satisfaction question.
-
-    Attributes:
-        score: satisfied of counted; None when nothing was counted.
-        satisfied: answers that are one of the scale's top two.
-        counted: answers that are on the scale.
-    """
-
-    score: Fraction | None
-    satisfied: int
-    counted: int
-
-
-@dataclass(frozen=True, slots=True)
-class NumberSummary:
-    """The middle of the answers that read as numbers.
-
-    Attributes:
-        mean: None when nothing was counted.
-        median: None when nothing was counted.
-        counted: answers that read as numbers.
-    """
-
-    mean: Fraction | None
-    median: Fraction | None
-    counted: int
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionReport:
-    """What came back to one question.
-
-    Attributes:
-        tag: the question's tag.
-        text: the question's text.
-        scale: how its answers are read.
-        asked: participants who were asked; None for a question that the campaign does not have.
-        answers: distinct participants who answered.
-        answer_rate: answers of asked.
-        distribution: in the campaign's order, then responses that it does not have; empty when freeform.
-        nps: for scale nps.
-        csat: for scale csat with three responses or more.
-        numbers: for scales csat, ces and number.
-    """
-
-    tag: str
-    text: str
-    scale: Scale
-    asked: int | None
-    answers: int
-    answer_rate: Fraction | None
-    distribution: tuple[ResponseCount, ...] = ()
-    nps: NetPromoterScore | None = None
-    csat: SatisfactionScore | None = None
-    numbers: NumberSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +54,15 @@ class MessageReport:
         results: results that the ledger holds.
         discrepancies: what does not add up, as sentences.
         questions: in the campaign's order, then those that only results know.
+        audience: None when no `apply` has left word of it.
+        volume: renders and cost.
+        opt_outs: replies to this message that opted out, and those that the service itself reports.
+        dispositions: the recipients as the survey field counts them; None for a message without questions.
+        response_rates: AAPOR's RR1 to RR6 of these.
+        time_to_first_answer: from the start of the launch.
+        experiment: None for a message of one arm.
+        breakdowns: one for each column that was asked for.
+        days: from the first on which anything happened to the last; days without anything are left out.
     """
 
     id: str
@@ -161,13 +78,22 @@ class MessageReport:
     sessions: Sessions
     participants_answered: int
     response_rate: Fraction | None
-    response_rate_interval: tuple[float, float] | None
+    response_rate_interval: Interval | None
     participants_completed: int
     completion_rate: Fraction | None
     renders: int
     results: int
     discrepancies: tuple[str, ...]
     questions: tuple[QuestionReport, ...]
+    audience: Audience | None
+    volume: Volume
+    opt_outs: int
+    dispositions: Dispositions | None
+    response_rates: ResponseRates | None
+    time_to_first_answer: TimeSummary
+    experiment: Experiment | None
+    breakdowns: tuple[Breakdown, ...]
+    days: tuple[Day, ...]
 
 
 @dataclass(frozen=True, slots=True)

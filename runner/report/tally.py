@@ -1,112 +1,119 @@
-"""One pass over the results: for each participant and question the latest answer, and nothing more."""
+"""What was counted in a campaign's results: groups and how many are in each. The input of the metrics.
+
+All of it merges by addition, so that parts of the results can be counted apart.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.report.answers import AnswerReader, Reading, build_reader
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Set as AbstractSet
+    from datetime import date
 
-    from runner.ledger.model import ResultRow
-    from runner.report.facts import MessageOutline
+    from runner.report.answers import Reading
+
+Paths = Mapping[tuple[str, str], int]
+"""Participants by arm and path. A path has a character for each question of the message, in its order:
+`-` not answered, `a` answered, `c` answered in a way that ends the survey. Of several answers of one
+participant to one question the latest counts, here and everywhere."""
 
 
+@dataclass(frozen=True, slots=True)
 class QuestionTally:
-    """The latest answer of each participant to one question of one message.
+    """The answers to one question of one message.
 
     Attributes:
-        texts: how often each text was asked; kept only for a question that the campaign does not have.
+        readings: participants by arm and by what was kept of their answer.
+        texts: how often each text was asked; only of a question that the campaign does not have.
+        lengths: participants by the characters of an answer in their own words.
+        words: participants by word, of answers in their own words; rare words are not among them.
+        gaps_s: participants by the seconds from the answer before it, or from the launch, whole ones.
     """
 
-    def __init__(self, reader: AnswerReader, *, is_known: bool) -> None:
-        self._reader = reader
-        self._is_known = is_known
-        # Two flat mappings, and created and guid as one text that sorts alike: a third less memory than a
-        # mapping to tuples, and nothing for the garbage collector to walk.
-        self._ranks: dict[int, str] = {}
-        self._readings: dict[int, Reading] = {}
-        self.texts: Counter[str] = Counter()
-
-    def add(self, participant: int, row: ResultRow) -> None:
-        """Take one result in: of several of a participant the latest by (created, guid) stays."""
-        rank = f"{row.created}\0{row.guid}"
-        if rank > self._ranks.get(participant, ""):
-            self._ranks[participant] = rank
-            self._readings[participant] = self._reader.read(row.answer, row.response)
-        if not self._is_known:
-            self.texts[row.question_text] += 1
+    readings: Mapping[tuple[str, Reading], int] = field(default_factory=dict)
+    texts: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[int, int] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
+    gaps_s: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def participants(self) -> AbstractSet[int]:
-        """The participants who answered."""
-        return self._readings.keys()
+    def answers(self) -> int:
+        """Participants who answered."""
+        return sum(self.readings.values())
 
-    def list_concluded(self) -> set[int]:
-        """Return the participants whose answer ended the survey."""
-        return {number for number, reading in self._readings.items() if reading.concludes}
+    def count_readings(self, arm: str | None = None) -> Counter[Reading]:
+        """Return the participants by reading; of one arm if it is named."""
+        found: Counter[Reading] = Counter()
+        for (one, reading), count in self.readings.items():
+            if arm is None or arm == one:
+                found[reading] += count
+        return found
 
-    def count_readings(self) -> Counter[Reading]:
-        """Return how many participants gave each answer."""
-        return Counter(self._readings.values())
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """The participants of one group of the audience.
+
+    Attributes:
+        sent: recipients of accepted launches.
+        paths: as in `MessageTally`.
+        readings: by question tag, as in `QuestionTally`.
+    """
+
+    sent: int = 0
+    paths: Paths = field(default_factory=dict)
+    readings: Mapping[str, Mapping[Reading, int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class DayTally:
+    """What came on one day, UTC."""
+
+    first_answers: int = 0
+    answers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MessageTally:
     """The answers to one message.
 
     Attributes:
-        results: results seen, earlier answers of the same participant among them.
-        questions: by tag; those of the campaign first and in its order, then those that only results know.
+        results: all of them, earlier answers of the same participant among them.
+        paths: participants by arm and path.
+        questions: by tag; those of the campaign in its order, then those that only results know.
+        unlisted: further questions that only results know, and that are too many to look at.
+        first_s: participants by the whole seconds from the start of the launch to their first answer.
+        days: by date, UTC.
+        groups: by the value of the column that was asked for, and by column.
     """
 
-    def __init__(self, outline: MessageOutline) -> None:
-        self.results = 0
-        self.questions = {
-            question.tag: QuestionTally(build_reader(question), is_known=True)
-            for question in outline.questions
-        }
+    results: int = 0
+    paths: Paths = field(default_factory=dict)
+    questions: Mapping[str, QuestionTally] = field(default_factory=dict)
+    unlisted: int = 0
+    first_s: Mapping[int, int] = field(default_factory=dict)
+    days: Mapping[date, DayTally] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
 
-    def add(self, participant: int, row: ResultRow) -> None:
-        """Take one result in."""
-        self.results += 1
-        question = self.questions.get(row.question_tag)
-        if question is None:
-            question = QuestionTally(build_reader(None), is_known=False)
-            self.questions[row.question_tag] = question
-        question.add(participant, row)
-
-    def list_participants(self) -> set[int]:
-        """Return the participants with at least one result."""
-        return set().union(*(question.participants for question in self.questions.values()))
+    @property
+    def participants(self) -> int:
+        """Participants with at least one result."""
+        return sum(self.paths.values())
 
 
+@dataclass(frozen=True, slots=True)
 class CampaignTally:
     """The answers to a campaign.
 
     Attributes:
         messages: by id.
+        participants: with at least one result, over all messages.
         strays: results of messages that the campaign does not have.
     """
 
-    def __init__(self, outlines: Iterable[MessageOutline]) -> None:
-        self.messages = {outline.id: MessageTally(outline) for outline in outlines}
-        self.strays = 0
-        # Participants get numbers, so that a pseudonym is held once however many questions it answered.
-        self._numbers: dict[str, int] = {}
-
-    def add_all(self, results: Iterable[ResultRow]) -> None:
-        """Take results in, once and in any order; memory grows with participants and questions alone."""
-        numbers = self._numbers
-        for row in results:
-            message = self.messages.get(row.message)
-            if message is None:
-                self.strays += 1
-                continue
-            message.add(numbers.setdefault(row.participant, len(numbers)), row)
-
-    def count_participants(self) -> int:
-        """Return how many distinct participants have at least one result."""
-        return len(self._numbers)
+    messages: Mapping[str, MessageTally] = field(default_factory=dict)
+    participants: int = 0
+    strays: int = 0

@@ -12,25 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.model import MessageTotals
 from runner.report.csv_table import COLUMNS
 from runner.report.documents import WRITERS
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.markdown import draw_bar
-from runner.report.metrics import summarise
-from runner.report.rounding import round_exactly
+from runner.report.index import write_index
+from runner.report.markdown_text import draw_bar
+from runner.report.rounding import round_exactly, store_interval
 from runner.report.wording import write_footer, write_headline, write_percent, write_score
+from tests.report.odd_reports import build_empty
 
 if TYPE_CHECKING:
-    from runner.ledger.model import ResultRow
     from runner.report.model import CampaignReport
 
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = Path(__file__).parents[2] / "schemas" / "report.schema.json"
-SURVEY = MessageOutline("ask", "tag", (QuestionOutline("q", "Which?", ("Red", "Green")),))
+
+
+def check_golden(written: Path, text: str) -> None:
+    written.write_text(text, encoding="utf-8", newline="")
+    golden = GOLDEN / written.name
+    assert written.read_bytes() == golden.read_bytes(), f"look at {written}, and copy it over if it is right"
 
 
 def check_schema(text: str) -> Any:
@@ -42,61 +46,64 @@ def check_schema(text: str) -> Any:
     document = json.loads(text, parse_constant=refuse)
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     checker = jsonschema.Draft202012Validator(
-        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+        schema,
+        format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
     )
     checker.validate(document)
     return document
 
 
-def report_one(sent: int) -> CampaignReport:
-    totals = MessageTotals("ask", launches=1, sent=sent)
-    return summarise(CampaignFacts("pulse", "live", ((SURVEY, totals),)), ())
-
-
 @pytest.mark.parametrize("name", WRITERS)
-def test_documents_are_as_reviewed(name: str, survey_report: CampaignReport, tmp_path: Path) -> None:
+def test_documents_are_as_reviewed(name: str, sample_report: CampaignReport, tmp_path: Path) -> None:
     """A change of a document is a change of a file under golden/, to be looked at."""
     suffix, write = WRITERS[name]
-    written = tmp_path / f"survey{suffix}"
-    written.write_text(write(survey_report), encoding="utf-8", newline="")
-    golden = GOLDEN / written.name
-    assert written.read_bytes() == golden.read_bytes(), f"look at {written}, and copy it over if it is right"
+    check_golden(tmp_path / f"survey{suffix}", write(sample_report))
+
+
+def test_the_index_is_as_reviewed(waves: tuple[CampaignReport, ...], tmp_path: Path) -> None:
+    """A change of the page across campaigns is a change of a file under golden/."""
+    links = {report.campaign: f"{report.campaign}.html" for report in waves[:3]}
+    check_golden(tmp_path / "index.html", write_index(waves, links))
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_documents_are_a_function_of_their_input(
-    name: str, survey_facts: CampaignFacts, survey_results: tuple[ResultRow, ...]
-) -> None:
-    """The same facts, and the same results in another order, make the same bytes."""
+def test_documents_are_a_function_of_their_input(name: str, sample_report: CampaignReport) -> None:
+    """The same values make the same bytes, whatever the day."""
     _, write = WRITERS[name]
-    forth, back = summarise(survey_facts, survey_results), summarise(survey_facts, survey_results[::-1])
-    assert write(forth) == write(back) == write(forth)
+    with freeze_time("2020-01-01"):
+        first = write(sample_report)
+    with freeze_time("2031-12-31"):
+        assert write(sample_report) == first
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_no_document_shows_a_participant(name: str, survey_report: CampaignReport) -> None:
-    """Freeform answers and pseudonyms stand in no document."""
-    text = WRITERS[name][1](survey_report)
-    assert "I like Ada a lot" not in text
-    assert "p411" not in text
+@pytest.mark.parametrize("sent", [0, 3])
+def test_an_empty_report_can_be_written(name: str, sent: int) -> None:
+    """Where nothing was sent or answered there is a document all the same."""
+    assert "pulse" in WRITERS[name][1](build_empty(sent))
 
 
-def test_the_json_document_is_what_the_schema_says(survey_report: CampaignReport) -> None:
+def test_the_json_document_is_what_the_schema_says(sample_report: CampaignReport) -> None:
     """A full report validates, begins with its format's version, and rounds rates to four places."""
-    text = WRITERS["json"][1](survey_report)
+    text = WRITERS["json"][1](sample_report)
     document = check_schema(text)
     assert list(document)[:5] == ["format_version", "campaign", "target", "reconciled_at", "messages"]
     assert document["format_version"] == "1.0"
     ask = document["messages"][0]
-    assert ask["response_rate"] == 0.4023
-    assert ask["response_rate_interval"] == [0.3727, 0.4327]
-    assert ask["completion_rate"] == round(ask["participants_completed"] / 412, 4)
+    assert ask["response_rate"] == 0.4044
+    assert ask["response_rate_interval"] == [0.3743, 0.4352]
+    assert ask["completion_rate"] == round(301 / 402, 4)
+    assert ask["response_rates"]["rr2"] == round(402 / 998, 4)
+    assert ask["questions"][0]["nps"]["interval"] == [19.9, 35.0]
+    assert ask["time_to_first_answer"] == {"counted": 402, "median_s": 740.0, "p90_s": 18600.0}
+    assert ask["experiment"]["differences"][0]["verdict"] == "differs"
+    assert ask["breakdowns"][0]["suppressed_sent"] == 17
 
 
 @pytest.mark.parametrize("sent", [0, 3])
 def test_an_empty_report_is_valid_json(sent: int) -> None:
     """Where nothing was sent or answered the rates are null, and the document still valid."""
-    document = check_schema(WRITERS["json"][1](report_one(sent)))
+    document = check_schema(WRITERS["json"][1](build_empty(sent)))
     assert document["messages"][0]["completion_rate"] is None
     assert document["messages"][0]["questions"][0]["distribution"][0]["count"] == 0
 
@@ -124,30 +131,51 @@ def test_every_property_of_the_schema_is_explained() -> None:
     check(schema)
 
 
-def test_the_csv_table_is_tidy(survey_report: CampaignReport) -> None:
+def read_rows(report: CampaignReport) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(WRITERS["csv"][1](report), newline=""), strict=True))
+
+
+def test_the_csv_table_is_tidy(sample_report: CampaignReport) -> None:
     """Every row has every column, ends in CRLF, and a filter on the measure gives a table."""
-    text = WRITERS["csv"][1](survey_report)
+    text = WRITERS["csv"][1](sample_report)
     assert text.count("\r\n") == text.count("\n")
-    rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+    rows = read_rows(sample_report)
     assert tuple(rows[0]) == COLUMNS
     scores = [row for row in rows if row["measure"] == "response" and row["question_tag"] == "nps"]
     assert [row["label"] for row in scores] == [str(number) for number in range(11)]
-    assert sum(int(row["count"]) for row in scores) == 412
+    assert sum(int(row["count"]) for row in scores) == 402
     assert sum(float(row["share"]) for row in scores) == pytest.approx(1, abs=11 * 5e-5)
+
+
+def test_the_csv_table_has_each_measure_once(sample_report: CampaignReport) -> None:
+    """What a row is about, its measure and its label together name one row."""
+    keys = [tuple(list(row.values())[:8]) for row in read_rows(sample_report)]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_csv_table_has_arms_and_groups(sample_report: CampaignReport) -> None:
+    """Arms and groups are rows of their own, a group with its column."""
+    rows = read_rows(sample_report)
+    arms = {row["label"]: row["share"] for row in rows if row["measure"] == "arm_answered"}
+    assert arms == {"short": "0.3662", "friendly": "0.4427"}
+    groups = [row for row in rows if row["measure"] == "group_answered"]
+    assert {row["answer"] for row in groups} == {"city"}
+    assert [row["label"] for row in groups] == ["Lyon", "Marseille", "Nantes", "Paris"]
+    assert [row["value"] for row in rows if row["measure"] == "arm_difference"] == ["0.0765"]
 
 
 @pytest.mark.parametrize(
     ("report", "sentence"),
     [
-        (report_one(0), "Nobody was texted yet."),
-        (report_one(1), "1 person was texted; 0 answered (0.0 %, 95 % interval 0.0–79.3 %)."),
-        (replace(report_one(0), messages=()), "Nothing was sent yet."),
+        (build_empty(0), "Nobody was texted yet."),
+        (build_empty(1), "1 person was texted; 0 answered (0.0 %, 95 % interval 0.0–79.3 %)."),
+        (replace(build_empty(0), messages=()), "Nothing was sent yet."),
         (
-            replace(report_one(0), messages=report_one(1200).messages * 2, participants_answered=1),
+            replace(build_empty(0), messages=build_empty(1200).messages * 2, participants_answered=1),
             "2,400 texts went out in 2 messages; 1 person answered.",
         ),
         (
-            replace(report_one(5), target="sandbox"),
+            replace(build_empty(5), target="sandbox"),
             "5 simulated people were texted; 0 answered (0.0 %, 95 % interval 0.0–43.4 %).",
         ),
     ],
@@ -158,30 +186,30 @@ def test_a_headline_says_how_it_went(report: CampaignReport, sentence: str) -> N
 
 
 @pytest.mark.parametrize("name", ["md", "html"])
-def test_a_simulation_says_so(name: str, survey_report: CampaignReport) -> None:
+def test_a_simulation_says_so(name: str, sample_report: CampaignReport) -> None:
     """A report of the sandbox says that nobody was texted; another one doesn't."""
     _, write = WRITERS[name]
     notice = "SANDBOX: simulated, nobody was texted."
-    assert notice in write(replace(survey_report, target="sandbox"))
-    assert notice not in write(survey_report)
+    assert notice in write(replace(sample_report, target="sandbox"))
+    assert notice not in write(sample_report)
 
 
 @pytest.mark.parametrize("name", ["md", "html"])
-def test_discrepancies_stand_before_the_figures(name: str, survey_facts: CampaignFacts) -> None:
+def test_discrepancies_stand_before_the_figures(name: str, sample_report: CampaignReport) -> None:
     """What does not add up is said before any message's figures."""
-    text = WRITERS[name][1](summarise(survey_facts, ()))
+    text = WRITERS[name][1](sample_report)
     assert 0 < text.index("Results that the service counts") < text.index("Recipients")
 
 
-def test_a_footer_says_as_of_when(survey_report: CampaignReport) -> None:
+def test_a_footer_says_as_of_when(sample_report: CampaignReport) -> None:
     """The footer names the target and the time of the oldest figures."""
-    assert write_footer(survey_report) == "Target live, reconciled 2026-11-20 12:34 UTC."
-    assert write_footer(report_one(1)) == "Target live, not reconciled yet."
+    assert write_footer(sample_report) == "Target live, reconciled 2026-11-24 14:00 UTC."
+    assert write_footer(build_empty(1)) == "Target live, not reconciled yet."
 
 
-def test_the_page_needs_nothing_else(survey_report: CampaignReport) -> None:
+def test_the_page_needs_nothing_else(sample_report: CampaignReport) -> None:
     """The page loads nothing, runs nothing, and knows dark, paper and phones."""
-    page = WRITERS["html"][1](survey_report)
+    page = WRITERS["html"][1](sample_report)
     for absent in ("<script", "http://", "https://", "src=", "href=", "url(", "@import"):
         assert absent not in page
     for present in ("prefers-color-scheme: dark", "@media print", "max-width: 34rem", "default-src 'none'"):
@@ -197,6 +225,12 @@ def test_rounding_is_exact(number: Fraction, places: int) -> None:
     assert abs(rounded - number) < half or abs(rounded) > abs(number)
 
 
+def test_intervals_are_stored_without_a_minus_before_nothing() -> None:
+    """Both ends have four places, and an end that rounds to nothing has no sign."""
+    assert str(store_interval((-0.00001, 1 / 3))) == "[0.0, 0.3333]"
+    assert store_interval(None) is None
+
+
 @pytest.mark.parametrize(
     ("rate", "text"),
     [(Fraction(1, 2000), "0.1 %"), (Fraction(1), "100.0 %"), (Fraction(412, 1024), "40.2 %"), (None, "–")],
@@ -207,7 +241,8 @@ def test_percentages_have_one_decimal(rate: Fraction | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "text"), [(Fraction(95, 3), "+31.7"), (Fraction(-100), "-100.0"), (Fraction(-1, 99), "+0.0")]
+    ("score", "text"),
+    [(Fraction(95, 3), "+31.7"), (Fraction(-100), "-100.0"), (Fraction(-1, 99), "+0.0")],
 )
 def test_scores_have_a_sign(score: Fraction, text: str) -> None:
     """A Net Promoter Score is written with its sign, and never as minus nothing."""

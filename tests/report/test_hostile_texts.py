@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -13,19 +14,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from runner.ledger.model import MessageTotals, ResultRow
 from runner.report.csv_table import write_csv
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.html import write_html
+from runner.report.index import write_index
 from runner.report.json_document import write_json
-from runner.report.markdown import escape_markdown, write_markdown
-from runner.report.metrics import summarise
+from runner.report.markdown import write_markdown
+from runner.report.markdown_text import escape_markdown
 from runner.report.wording import write_line
+from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-    from runner.report.model import CampaignReport
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -52,21 +51,12 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 
 
-def build_report(text: str) -> CampaignReport:
-    """Return a report in which a text stands wherever one can stand."""
-    question = QuestionOutline(text, text, (text, "other"))
-    outline = MessageOutline(text, text, (question,))
-    totals = MessageTotals(text, launches=1, sent=3, complete=2, reconciled_at="2026-11-20T12:34:56Z")
-    created = "2026-11-20T10:00:00"
-    rows = [
-        ResultRow(text, "p1", text, text, 1, "1", text, created, "a"),
-        ResultRow(text, "p2", text + "?", text, 1, "2", text, created, "b"),
-    ]
-    return summarise(CampaignFacts(text, text, ((outline, totals),)), rows)
+# Where a label is longer, a chart's shapes are elsewhere; and names for screen readers may have the text.
+SHIFTED = frozenset(["aria-label", "d", "height", "transform", "viewbox", "width", "x", "y", "cx", "cy"])
 
 
 class Outline(HTMLParser):
-    """Reads a page's elements with their attributes, and its table cells' text."""
+    """Reads a page's elements with their attributes, and the texts that are set apart."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +67,7 @@ class Outline(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, tuple(attrs)))
+        self.elements.append((tag, tuple(pair for pair in attrs if pair[0] not in SHIFTED)))
         self._is_isolated = tag == "bdi"
         if self._is_isolated:
             self.isolated.append("")
@@ -88,6 +78,16 @@ class Outline(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._is_isolated:
             self.isolated[-1] += data
+
+
+@cache
+def outline_page(text: str) -> Outline:
+    return Outline(write_html(build_hostile(text)))
+
+
+@cache
+def outline_index(text: str) -> Outline:
+    return Outline(write_index([build_hostile(text)] * 2, {text: text}))
 
 
 def parse_markdown(text: str) -> list[Token]:
@@ -108,16 +108,26 @@ def list_strings(tokens: list[Token]) -> list[str]:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_html_shows_the_text(text: str) -> None:
     """The page has the elements that it has with a harmless text, and the text in its places."""
-    page, harmless = Outline(write_html(build_report(text))), Outline(write_html(build_report("harmless")))
+    page, harmless = outline_page(text), outline_page("harmless")
     assert page.elements == harmless.elements
+    assert page.isolated.count(write_line(text)) == harmless.isolated.count("harmless")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_index_shows_the_text(text: str) -> None:
+    """The page across campaigns has the elements that it has with a harmless text, also in its links."""
+    page, harmless = outline_index(text), outline_index("harmless")
+    links = [dict(attributes).get("href") for tag, attributes in page.elements if tag == "a"]
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in harmless.elements]
+    assert len(links) == 2
     assert page.isolated.count(write_line(text)) == harmless.isolated.count("harmless")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_shows_the_text(text: str) -> None:
     """The document has the shape that it has with a harmless text, and the text in its places."""
-    tokens = parse_markdown(write_markdown(build_report(text)))
-    harmless = parse_markdown(write_markdown(build_report("harmless")))
+    tokens = parse_markdown(write_markdown(build_hostile(text)))
+    harmless = parse_markdown(write_markdown(build_hostile("harmless")))
     assert list_shape(tokens) == list_shape(harmless)
     assert list_strings(tokens).count(write_line(text)) == list_strings(harmless).count("harmless")
 
@@ -138,7 +148,7 @@ def test_markdown_escapes_every_text(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_csv_runs_no_hostile_text(text: str) -> None:
     """A text that a spreadsheet would run gets an apostrophe, and any other stays as it is."""
-    rows = list(csv.reader(io.StringIO(write_csv(build_report(text)), newline=""), strict=True))
+    rows = list(csv.reader(io.StringIO(write_csv(build_hostile(text)), newline=""), strict=True))
     shown = f"'{text}" if text.startswith(FORMULA_STARTS) else text
     assert {row[0] for row in rows[1:]} == {shown}
 
@@ -146,7 +156,7 @@ def test_csv_runs_no_hostile_text(text: str) -> None:
 @given(texts)
 def test_csv_gives_every_text_back(text: str) -> None:
     """A reader gets every text back, but for an apostrophe before those that a spreadsheet would run."""
-    rows = list(csv.reader(io.StringIO(write_csv(build_report(text)), newline=""), strict=True))
+    rows = list(csv.reader(io.StringIO(write_csv(build_hostile(text)), newline=""), strict=True))
     assert {len(row) for row in rows} == {11}
     assert {row[0].removeprefix("'") for row in rows[1:]} == {text.removeprefix("'")}
     assert not [cell for row in rows for cell in row[:8] if cell.startswith(FORMULA_STARTS)]
@@ -155,7 +165,7 @@ def test_csv_gives_every_text_back(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_json_gives_the_text_back(text: str) -> None:
     """Programs get every text as it was."""
-    document = json.loads(write_json(build_report(text)))
+    document = json.loads(write_json(build_hostile(text)))
     assert document["campaign"] == document["messages"][0]["questions"][0]["text"] == text
 
 

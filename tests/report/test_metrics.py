@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from runner.ledger.model import MessageTotals, ResultRow
+from runner.ledger.model import FeedRow, MessageTotals
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale
-from runner.report.metrics import OWN_WORDS_LABEL, summarise
 from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.questions import OWN_WORDS_LABEL
+from tests.report.counted import make_row, report_rows
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
 SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))
@@ -20,21 +21,9 @@ SURVEY = MessageOutline("ask", "tag", (FIRST, SECOND, WORDS))
 TOTALS = MessageTotals("ask", launches=1, sent=10, complete=10, reconciled_at="2026-11-20T12:34:56Z")
 
 
-def result(
-    participant: str,
-    tag: str,
-    response: str,
-    answer: str = "1",
-    *,
-    created: str = "2026-11-20T10:00:00",
-    guid: str = "g",
-) -> ResultRow:
-    return ResultRow("ask", participant, tag, "as asked", 1, answer, response, created, guid)
-
-
-def report_of(outline: MessageOutline, totals: MessageTotals, *results: ResultRow) -> MessageReport:
+def report_of(outline: MessageOutline, totals: MessageTotals, *results: FeedRow) -> MessageReport:
     totals = replace(totals, results=len(results))
-    return summarise(CampaignFacts("pulse", "live", ((outline, totals),)), results).messages[0]
+    return report_rows(CampaignFacts("pulse", "live", ((outline, totals),)), results).messages[0]
 
 
 def count_labels(message: MessageReport, question: int) -> list[tuple[str, str, int]]:
@@ -46,10 +35,10 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
     message = report_of(
         SURVEY,
         replace(TOTALS, queued=2, complete=8),
-        *(result(f"p{number}", "first", "Yes") for number in range(4)),
-        *(result(f"q{number}", "first", "No", "2") for number in range(2)),
-        *(result(f"p{number}", "second", "Red") for number in range(3)),
-        result("p0", "words", "because", "because"),
+        *(make_row(f"p{number}", "first", "Yes") for number in range(4)),
+        *(make_row(f"q{number}", "first", "No", "2") for number in range(2)),
+        *(make_row(f"p{number}", "second", "Red") for number in range(3)),
+        make_row("p0", "words", "because", "because"),
     )
     funnel = [(question.asked, question.answers, question.answer_rate) for question in message.questions]
     assert funnel == [
@@ -64,7 +53,7 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
 
 def test_recipients_are_sent_and_unresolved() -> None:
     """Refused recipients are counted apart, and rates stand on what was sent."""
-    message = report_of(SURVEY, replace(TOTALS, unresolved=3, rejected=4), result("p", "first", "Yes"))
+    message = report_of(SURVEY, replace(TOTALS, unresolved=3, rejected=4), make_row("p", "first", "Yes"))
     assert (message.recipients, message.sent, message.unresolved, message.rejected) == (13, 10, 3, 4)
     assert message.response_rate == Fraction(1, 10)
     assert message.sessions == Sessions(queued=0, active=0, complete=10)
@@ -73,10 +62,10 @@ def test_recipients_are_sent_and_unresolved() -> None:
 def test_the_latest_answer_counts() -> None:
     """Of several answers of one participant the latest by (time, guid) counts, in any order."""
     rows = (
-        result("p", "second", "Red", created="2026-11-20T10:00:00.000001"),
-        result("p", "second", "Green", created="2026-11-20T10:00:00.000002", guid="a"),
-        result("p", "second", "Blue", created="2026-11-20T10:00:00.000002", guid="b"),
-        result("p", "second", "Red", created="2026-11-19T23:59:59.999999", guid="z"),
+        make_row("p", "second", "Red", created="2026-11-20T10:00:00.000001"),
+        make_row("p", "second", "Green", created="2026-11-20T10:00:00.000002", guid="a"),
+        make_row("p", "second", "Blue", created="2026-11-20T10:00:00.000002", guid="b"),
+        make_row("p", "second", "Red", created="2026-11-19T23:59:59.999999", guid="z"),
     )
     for ordered in (rows, rows[::-1]):
         message = report_of(SURVEY, TOTALS, *ordered)
@@ -86,15 +75,15 @@ def test_the_latest_answer_counts() -> None:
 
 def test_an_edited_answer_takes_its_conclusion_back() -> None:
     """Who first ended the survey and then answered otherwise has not reached the end."""
-    concluded = result("p", "first", "No", created="2026-11-20T10:00:00")
-    corrected = result("p", "first", "Yes", created="2026-11-20T10:01:00")
+    concluded = make_row("p", "first", "No", created="2026-11-20T10:00:00")
+    corrected = make_row("p", "first", "Yes", created="2026-11-20T10:01:00")
     assert report_of(SURVEY, TOTALS, concluded).participants_completed == 1
     assert report_of(SURVEY, TOTALS, corrected, concluded).participants_completed == 0
 
 
 def test_gaps_are_told_and_never_exceed_a_whole() -> None:
     """An answer whose predecessor is missing counts as asked, and the gap is said."""
-    message = report_of(SURVEY, TOTALS, result("p", "first", "Yes"), result("q", "second", "Red"))
+    message = report_of(SURVEY, TOTALS, make_row("p", "first", "Yes"), make_row("q", "second", "Red"))
     assert (message.questions[1].asked, message.questions[1].answers) == (2, 1)
     assert message.discrepancies == (
         "Participants who answered “second” with no answer in the ledger that leads there: 1.",
@@ -106,11 +95,11 @@ def test_responses_the_campaign_does_not_have_are_appended() -> None:
     message = report_of(
         SURVEY,
         TOTALS,
-        result("p1", "second", "blue", "3"),
-        result("p2", "second", "Mauve", "5"),
-        result("p3", "second", "Amber", "4"),
-        result("p4", "second", "Amber", "4"),
-        result("p5", "second", "I am Ada Lovelace", "I am Ada Lovelace"),
+        make_row("p1", "second", "blue", "3"),
+        make_row("p2", "second", "Mauve", "5"),
+        make_row("p3", "second", "Amber", "4"),
+        make_row("p4", "second", "Amber", "4"),
+        make_row("p5", "second", "I am Ada Lovelace", "I am Ada Lovelace"),
     )
     assert count_labels(message, 1) == [
         ("1", "Red", 0),
@@ -136,7 +125,7 @@ def test_questions_the_campaign_does_not_have_are_appended(
     given: tuple[tuple[str, str], ...], scale: Scale, labels: list[tuple[str, str, int]]
 ) -> None:
     """An unknown tag becomes a question; it shows responses only if all of them were to choose from."""
-    rows = [result(f"p{number}", "old", text, answer) for number, (answer, text) in enumerate(given)]
+    rows = [make_row(f"p{number}", "old", text, answer) for number, (answer, text) in enumerate(given)]
     message = report_of(SURVEY, TOTALS, *rows)
     question = message.questions[-1]
     assert (question.tag, question.scale, question.asked, question.answer_rate) == ("old", scale, None, None)
@@ -147,7 +136,7 @@ def test_questions_the_campaign_does_not_have_are_appended(
 def test_an_unknown_question_has_the_text_it_was_asked_with_most() -> None:
     """The text of a question that only results know is the most frequent one, and the first of equals."""
     texts = ("Tee?", "Tea?", "Tea?", "Tee?", "T?")
-    rows = [replace(result(f"p{number}", "", "x"), question_text=text) for number, text in enumerate(texts)]
+    rows = [make_row(f"p{number}", "", "x", text=text) for number, text in enumerate(texts)]
     message = report_of(SURVEY, TOTALS, *rows)
     assert message.questions[-1].text == "Tea?"
     assert "without a tag" in message.discrepancies[0]
@@ -185,7 +174,7 @@ def test_a_plain_text_has_no_response_rate() -> None:
 def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
     """When more answered than were sent to there is no rate above 1 but a sentence."""
     totals = replace(TOTALS, sent=1, complete=1)
-    message = report_of(SURVEY, totals, result("p", "first", "Yes"), result("q", "first", "Yes"))
+    message = report_of(SURVEY, totals, make_row("p", "first", "Yes"), make_row("q", "first", "Yes"))
     assert (message.response_rate, message.response_rate_interval) == (None, None)
     assert message.questions[0].asked == 2
     assert "No response rate is given." in message.discrepancies[0]
@@ -195,13 +184,16 @@ def test_counts_are_compared_with_the_service_once_reconciled() -> None:
     """Results and sessions that the service counts otherwise are told, but not before reconciling."""
     totals = replace(TOTALS, active=1, results=7)
     facts = CampaignFacts("pulse", "live", ((SURVEY, totals),))
-    rows = [result("p", "first", "Yes")]
-    assert summarise(facts, rows).messages[0].discrepancies == (
+    rows = [make_row("p", "first", "Yes")]
+    assert report_rows(facts, rows).messages[0].discrepancies == (
         "Results that the service counts: 7; in the ledger: 1.",
         "Sessions that the service has: 11; recipients that were sent to: 10.",
     )
+    # One of those whom the service counts was forgotten here.
+    forgotten = replace(facts, messages=((SURVEY, replace(totals, results=1)),), forgotten=1)
+    assert report_rows(forgotten, rows).messages[0].discrepancies == ()
     early = CampaignFacts("pulse", "live", ((SURVEY, replace(totals, reconciled_at=None)),))
-    assert summarise(early, rows).messages[0].discrepancies == ()
+    assert report_rows(early, rows).messages[0].discrepancies == ()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +216,7 @@ def test_means_stand_on_answers_that_read_as_numbers(
 ) -> None:
     """Numbers count as themselves, words of a scale as their places, other words not at all."""
     outline = MessageOutline("ask", "tag", (QuestionOutline("q", "?", responses, scale),))
-    rows = [result(f"p{number}", "q", text, text) for number, text in enumerate(chosen)]
+    rows = [make_row(f"p{number}", "q", text, text) for number, text in enumerate(chosen)]
     numbers = report_of(outline, TOTALS, *rows).questions[0].numbers
     assert numbers is not None
     assert (numbers.mean, numbers.median) == (mean, median)
@@ -234,7 +226,8 @@ def test_freeform_scores_count_without_showing_texts() -> None:
     """A freeform question on the nps scale has a score and no distribution."""
     outline = MessageOutline("ask", "tag", (QuestionOutline("q", "0 to 10?", scale="nps"),))
     rows = [
-        result(f"p{number}", "q", text, text) for number, text in enumerate(("10", " 9", "0", "dunno", "11"))
+        make_row(f"p{number}", "q", text, text)
+        for number, text in enumerate(("10", " 9", "0", "dunno", "11"))
     ]
     question = report_of(outline, TOTALS, *rows).questions[0]
     assert question.distribution == ()
@@ -247,7 +240,7 @@ def report_times(*reconciled: tuple[int, str | None]) -> CampaignReport:
         (MessageOutline(str(place), "tag"), MessageTotals(str(place), launches=launches, reconciled_at=time))
         for place, (launches, time) in enumerate(reconciled)
     )
-    return summarise(CampaignFacts("pulse", "live", messages), ())
+    return report_rows(CampaignFacts("pulse", "live", messages), ())
 
 
 def test_a_report_is_as_old_as_its_oldest_message() -> None:
@@ -261,8 +254,8 @@ def test_a_report_is_as_old_as_its_oldest_message() -> None:
 
 def test_results_of_other_messages_are_left_out_and_told() -> None:
     """Results whose message the campaign does not have change no figure, and are said to be left out."""
-    stray = replace(result("p", "first", "Yes"), message="gone")
-    report = summarise(CampaignFacts("pulse", "live", ((SURVEY, TOTALS),)), iter([stray]))
+    stray = make_row("p", "first", "Yes", message="gone")
+    report = report_rows(CampaignFacts("pulse", "live", ((SURVEY, TOTALS),)), iter([stray]))
     assert report.participants_answered == report.messages[0].results == 0
     assert report.discrepancies == ("Results of messages that the campaign does not have, left out here: 1.",)
 
@@ -271,7 +264,7 @@ def test_people_are_counted_once_over_all_messages() -> None:
     """Who answered two messages is one participant of the campaign."""
     follow_up = replace(SURVEY, id="more")
     facts = CampaignFacts("pulse", "live", ((SURVEY, TOTALS), (follow_up, replace(TOTALS, message="more"))))
-    row = result("p", "first", "Yes")
-    report = summarise(facts, [row, replace(row, message="more")])
+    row = make_row("p", "first", "Yes")
+    report = report_rows(facts, [row, row._replace(message="more")])
     assert report.participants_answered == 1
     assert [message.participants_answered for message in report.messages] == [1, 1]

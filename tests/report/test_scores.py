@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,11 +13,16 @@ from hypothesis import strategies as st
 
 from runner.report.scores import (
     divide,
+    mean_interval,
+    net_promoter_interval,
     net_promoter_score,
     satisfaction_score,
     summarise_numbers,
     wilson_interval,
 )
+
+if TYPE_CHECKING:
+    from runner.report.answered import NetPromoterScore
 
 Z = 1.959963984540054
 
@@ -125,3 +131,84 @@ def test_middles_of_nothing_are_undefined() -> None:
     """Without numbers there is neither mean nor median."""
     assert summarise_numbers({}).mean is None
     assert summarise_numbers({}).median is None
+
+
+def count_nps(promoters: int, passives: int, detractors: int) -> NetPromoterScore:
+    return net_promoter_score({Fraction(10): promoters, Fraction(7): passives, Fraction(0): detractors})
+
+
+def test_nps_interval_meets_a_worked_example() -> None:
+    """For ½ promoters, ⅓ passives and ⅙ detractors the standard error is √(5/9)/√n.
+
+    That is W. Huber's worked example on Cross Validated, question 18603; for so many answers the ones that
+    are added don't tell.
+    """
+    interval = net_promoter_interval(count_nps(300_000, 200_000, 100_000))
+    error = 100 * (5 / 9 / 600_000) ** 0.5
+    assert interval == pytest.approx((100 / 3 - Z * error, 100 / 3 + Z * error), abs=1e-3)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
+def test_nps_interval_is_that_of_votes(promoters: int, passives: int, detractors: int) -> None:
+    """With ¾, 1½ and ¾ of an answer more, it is the normal interval of votes of 1, 0 and -1."""
+    nps = count_nps(promoters, passives, detractors)
+    if nps.counted < 10:
+        assert nps.interval is None
+        return
+    quarters = [1] * (4 * promoters + 3) + [0] * (4 * passives + 6) + [-1] * (4 * detractors + 3)
+    middle, spread = statistics.fmean(quarters), statistics.pstdev(quarters)
+    reach = Z * spread / (nps.counted + 3) ** 0.5
+    expected = (max(-100, 100 * (middle - reach)), min(100, 100 * (middle + reach)))
+    assert nps.interval == pytest.approx(expected)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_nps_interval_holds_the_score(promoters: int, passives: int, detractors: int) -> None:
+    """The interval stays on the scale, holds the score, has a length, and is mirrored with the groups."""
+    nps = count_nps(promoters, passives, detractors)
+    if nps.interval is not None and nps.score is not None:
+        low, high = nps.interval
+        assert -100 <= low <= nps.score <= high <= 100
+        assert low < high
+        assert count_nps(detractors, passives, promoters).interval == pytest.approx((-high, -low))
+
+
+def test_nps_interval_needs_ten_answers() -> None:
+    """Nine answers are too few to say how sure the score is."""
+    assert count_nps(0, 0, 0).interval is None
+    assert count_nps(9, 0, 0).interval is None
+    assert count_nps(10, 0, 0).interval is not None
+
+
+def test_csat_has_the_interval_of_a_proportion() -> None:
+    """The interval of a top-two-box share is Wilson's; without answers there is none."""
+    scale = [Fraction(point) for point in range(1, 6)]
+    csat = satisfaction_score({Fraction(5): 8, Fraction(1): 2}, scale)
+    assert csat is not None
+    assert csat.interval == wilson_interval(8, 10)
+    nobody = satisfaction_score({}, scale)
+    assert nobody is not None
+    assert nobody.interval is None
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=30, max_size=40))
+def test_mean_interval_is_that_of_the_numbers_written_out(halves: list[int]) -> None:
+    """The reach is z standard errors of the mean, as the statistics module has them, to both sides."""
+    numbers = [half / 2 for half in halves]
+    counts = Counter(map(Fraction, numbers))
+    if len(counts) == 1:
+        assert mean_interval(counts) is None
+        return
+    error = statistics.stdev(numbers) / len(numbers) ** 0.5
+    middle = statistics.fmean(numbers)
+    assert mean_interval(counts) == pytest.approx((middle - Z * error, middle + Z * error), abs=1e-6)
+    assert summarise_numbers(counts).interval == mean_interval(counts)
+
+
+def test_mean_interval_needs_thirty_answers_that_differ() -> None:
+    """Too few answers do not say how sure their mean is, and nor do equal ones."""
+    assert mean_interval({}) is None
+    assert mean_interval({Fraction(1): 14, Fraction(2): 15}) is None
+    assert mean_interval({Fraction(1): 15, Fraction(2): 15}) is not None
+    assert mean_interval({Fraction(1): 30, Fraction(2): 0}) is None
+    assert summarise_numbers({}).interval is None

@@ -1,0 +1,204 @@
+"""Makes the report of a campaign: from the ledger, by way of a copy of its results in columns."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.campaign.audience import AudienceTally, iterate_audience, known_names
+from runner.cli.folders import make_state_folder
+from runner.cli.outlines import outline_messages
+from runner.cli.result_copies import find_copy
+from runner.errors import RunnerError, UsageError
+from runner.ledger import sendings
+from runner.ledger.model import MessageTotals, ResultVersion
+from runner.ledger.reconciled import read_totals
+from runner.ledger.result_feed import iterate_feed, read_version
+from runner.report.columns.counting import count_campaign
+from runner.report.columns.dataset import ResultColumns
+from runner.report.columns.export import AnswerFiles
+from runner.report.columns.members import load_members, load_reached
+from runner.report.facts import CampaignFacts, OptOutFacts
+from runner.report.metrics import summarise
+from runner.report.tally import CampaignTally
+from runner.report.turnout import SMALL_GROUP
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.cli.workspace import Workspace
+    from runner.ledger.database import Ledger
+    from runner.ledger.record import Record
+    from runner.ledger.target_key import LedgerConnection
+    from runner.report.columns.engine import Engine
+    from runner.report.columns.export import FileFormat, Shape
+    from runner.report.facts import MessageOutline
+    from runner.report.model import CampaignReport
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What is asked of a report.
+
+    Attributes:
+        columns: of the audience, to break the turnout down by.
+        least: recipients of the smallest group that a breakdown shows.
+        include_pii: whether files of answers have phones, and texts of participants' own.
+    """
+
+    columns: tuple[str, ...] = ()
+    least: int = SMALL_GROUP
+    include_pii: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFile:
+    """A file of answers to write beside the report."""
+
+    shape: Shape
+    file_format: FileFormat
+    file: Path
+
+
+def make_report(
+    workspace: Workspace,
+    ledger: Ledger | None,
+    campaign: Campaign,
+    options: ReportOptions,
+    files: Iterable[AnswerFile] = (),
+) -> CampaignReport:
+    """Return the report of one campaign on the workspace's target, and write the files of its answers.
+
+    Raises:
+        RunnerError: ledger, copy of the results or audience cannot be read, or a file cannot be written.
+        UsageError: the audience has no column of a name that was asked for.
+    """
+    columns = tuple(_find_column(campaign, name) for name in options.columns)
+    needs_members = bool(columns) or options.include_pii
+    record = workspace.read_record(ledger, campaign)
+    outlines = tuple(outline_messages(campaign))
+    if ledger is None or record.campaign_id is None:
+        _write_nothing(workspace, campaign, outlines, options, files)
+        nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
+        return summarise(CampaignFacts(campaign.name, workspace.target.name, nothing), CampaignTally())
+    folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
+    copy = ResultColumns(folder)
+    with copy.hold() as engine:
+        with ledger.reading() as connection:
+            number = record.campaign_id
+            facts = _gather_facts(connection, workspace, campaign, number, outlines)
+            copy.refresh(
+                engine, read_version(connection), lambda since: iterate_feed(connection, number, since)
+            )
+            if needs_members:
+                load_reached(
+                    engine, folder, sendings.iterate_reached(connection, number, campaign.message_ids)
+                )
+        if needs_members:
+            rows = _list_members(campaign, record, columns, include_pii=options.include_pii)
+            load_members(engine, folder, rows, len(columns))
+        tally = _count(engine, campaign, outlines, columns, options, files)
+    return summarise(facts, tally, least=options.least)
+
+
+def _write_nothing(
+    workspace: Workspace,
+    campaign: Campaign,
+    outlines: tuple[MessageOutline, ...],
+    options: ReportOptions,
+    files: Iterable[AnswerFile],
+) -> None:
+    """Write the files of a campaign that was never sent: columns, and no row."""
+    wanted = list(files)
+    if not wanted:
+        return
+    folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
+    copy = ResultColumns(folder)
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("", 0), lambda _: ())
+        load_members(engine, folder, (), 0)
+        _count(engine, campaign, outlines, (), options, wanted)
+
+
+def _count(
+    engine: Engine,
+    campaign: Campaign,
+    outlines: tuple[MessageOutline, ...],
+    columns: tuple[str, ...],
+    options: ReportOptions,
+    files: Iterable[AnswerFile],
+) -> CampaignTally:
+    wanted = list(files)
+    answers = AnswerFiles(engine, options.include_pii) if wanted else None
+    tally = count_campaign(
+        engine,
+        outlines,
+        campaign.message_ids,
+        columns,
+        keep_answers=None if answers is None else answers.keep,
+    )
+    for one in wanted:
+        if answers is not None:
+            answers.write(one.shape, one.file_format, one.file)
+    return tally
+
+
+def _gather_facts(
+    connection: LedgerConnection,
+    workspace: Workspace,
+    campaign: Campaign,
+    campaign_id: int,
+    outlines: tuple[MessageOutline, ...],
+) -> CampaignFacts:
+    ids, target = campaign.message_ids, workspace.target.name
+    left_out = sendings.count_left_out(connection, campaign_id, ids)
+    # What the ledger is not to have is not missing from it.
+    totals = {
+        message: replace(counted, results=counted.results - left_out[message])
+        for message, counted in read_totals(connection, campaign_id, ids).items()
+    }
+    replied = sendings.count_replied_opt_outs(connection, target, campaign_id, ids)
+    reported = sendings.count_reported_opt_outs(connection, target, campaign_id, ids)
+    return CampaignFacts(
+        campaign.name,
+        target,
+        messages=tuple((one, totals.get(one.id, MessageTotals(one.id))) for one in outlines),
+        sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
+        audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
+        opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in outlines},
+        forgotten=sendings.count_forgotten_people(connection, campaign_id),
+        price=sendings.read_service_plan(connection, target),
+    )
+
+
+def _find_column(campaign: Campaign, name: str) -> str:
+    """Return a column of the audience as its files call it."""
+    names = {one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)}
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, sorted(names), n=1)
+    raise UsageError(
+        f"--by {name}: the audience of {campaign.name} has no such column",
+        hint=f"did you mean {close[0]}?" if close else f"its columns: {', '.join(sorted(names)) or 'none'}",
+    )
+
+
+def _list_members(
+    campaign: Campaign, record: Record, columns: tuple[str, ...], *, include_pii: bool
+) -> Iterator[tuple[str, ...]]:
+    if record.key is None:
+        return  # nothing was ever sent, so nobody has a pseudonym
+    problems = Problems()
+    for recipient in iterate_audience(campaign, frozenset(columns), problems, AudienceTally()):
+        values = (str(recipient.vars.get(column, "")) for column in columns)
+        phone = recipient.phone if include_pii else ""
+        yield record.key.fingerprint(campaign.name, recipient.phone), phone, *values
+    if problems.error_count:
+        raise RunnerError(
+            f"the audience of {campaign.name} cannot be read as a whole",
+            hint="`runner validate` says what is wrong with it",
+        )

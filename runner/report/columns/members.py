@@ -1,0 +1,45 @@
+"""Tells the engine who is in the audience: for breakdowns, and for exports with phones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.report.columns.staging import stage_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from runner.report.columns.engine import Engine
+
+
+def load_members(engine: Engine, folder: Path, rows: Iterable[tuple[str, ...]], columns: int) -> None:
+    """Make the table `members`.
+
+    Args:
+        engine: gets it.
+        folder: this user's alone, for a file that is there for the moment.
+        rows: each recipient's pseudonym, phone (empty if nobody is to have it), and value of each column.
+        columns: how many.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    names = ("participant", "phone", *(f"value_{number}" for number in range(columns)))
+    with stage_rows(folder, names, rows) as staged:
+        engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {staged.select}")
+
+
+def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Make the table `reached`: who was sent which message.
+
+    Args:
+        engine: gets it.
+        folder: as for `load_members`.
+        rows: a message's id and a pseudonym.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    with stage_rows(folder, ("message", "participant"), rows) as staged:
+        engine.run(f"CREATE OR REPLACE TEMP TABLE reached AS {staged.select}")

@@ -1,0 +1,202 @@
+"""Tells the engine what was asked, and learns from the readers of answers what is kept of an answer.
+
+What participants wrote in their own words is never a group of its own. The engine keeps an answer if the
+readers of `runner.report.answers` may make something of it; they have the last word on what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.report.answers import build_reader, normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.report.answers import AnswerReader, Reading
+    from runner.report.columns.engine import Engine
+    from runner.report.facts import MessageOutline, QuestionOutline
+
+_MOST_UNKNOWN = 100
+"""Questions that the campaign does not have, looked at: those with the most results."""
+_MOST_STRANGERS = 1000
+"""Responses that a question does not have, kept: the rarest of more count as own words."""
+
+_TABLES = """
+CREATE OR REPLACE TEMP TABLE asked (arm VARCHAR, question_tag VARCHAR, place INTEGER, kind VARCHAR);
+CREATE OR REPLACE TEMP TABLE offered (arm VARCHAR, place INTEGER, folded VARCHAR);
+CREATE OR REPLACE TEMP TABLE readings
+  (arm VARCHAR, place INTEGER, kept_answer VARCHAR, kept_response VARCHAR, reading INTEGER);
+"""
+# What Python takes off the ends of a text, which the readers leave to it.
+_BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
+# A rank orders answers by time, and those of one microsecond by the first eight bytes of their guids.
+_SORTED_ANSWERS = rf"""
+CREATE OR REPLACE TEMP VIEW answers AS
+WITH placed AS (
+  SELECT r.*, asked.place, asked.kind,
+    (r.created_us::UHUGEINT << 64)
+      | ('0x' || rpad(left(hex(r.result_guid), 16), 16, '0'))::UBIGINT::UHUGEINT AS rank,
+    offered.folded IS NOT NULL AS is_offered,
+    is_offered
+      OR (asked.kind IN ('choice', 'unknown')
+        AND regexp_full_match(r.answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*'))
+      OR (asked.kind = 'number' AND regexp_full_match(
+        r.response, '{_BLANK}*[+-]?[0-9]{{1,15}}(\.[0-9]{{1,15}})?{_BLANK}*')) AS is_kept
+  FROM results r
+  SEMI JOIN names ON names.message = r.message
+  JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag
+  LEFT JOIN offered ON offered.arm = r.arm AND offered.place = asked.place
+    AND offered.folded = lower(regexp_replace(r.response, '^{_BLANK}+|{_BLANK}+$', '', 'g'))
+)
+SELECT *, if(is_kept, answer, '') AS kept_answer, if(is_kept, response, '') AS kept_response FROM placed
+"""
+# The rarest strangers have no reading of their own, so that of own words is theirs.
+_READ_ANSWERS = """
+CREATE OR REPLACE TEMP VIEW read_answers AS
+SELECT answers.*, coalesce(kept.reading, own.reading) AS reading,
+  if(is_kept AND kept.reading IS NOT NULL, -1, length(response)) AS characters
+FROM answers
+JOIN readings own ON own.arm = answers.arm AND own.place = answers.place
+  AND own.kept_answer = '' AND own.kept_response = ''
+LEFT JOIN readings kept ON kept.arm = answers.arm AND kept.place = answers.place
+  AND kept.kept_answer = answers.kept_answer AND kept.kept_response = answers.kept_response
+"""
+_KEPT = f"""
+SELECT arm, place, kept_answer, kept_response FROM answers WHERE is_kept
+GROUP BY arm, place, kept_answer, kept_response
+QUALIFY any_value(kind) = 'number' OR bool_or(is_offered) OR row_number() OVER (
+  PARTITION BY arm, place ORDER BY count(*) DESC, kept_answer, kept_response) <= {_MOST_STRANGERS}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The questions of one message as the engine numbers them: by their places here.
+
+    Attributes:
+        questions: the campaign's own, in its order.
+        unknown: tags that only results have.
+        unlisted: further ones, which are not looked at.
+        arms: of the results, empty for a message without arms.
+        results: of all questions.
+    """
+
+    questions: tuple[QuestionOutline, ...]
+    unknown: tuple[str, ...]
+    unlisted: int
+    arms: tuple[str, ...]
+    results: int
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags, by place."""
+        return (*(question.tag for question in self.questions), *self.unknown)
+
+
+def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int]) -> Asked:
+    """Return what was asked of a message.
+
+    Args:
+        outline: as the campaign has it.
+        found: results by arm and question tag.
+    """
+    known = {question.tag for question in outline.questions}
+    strange: dict[str, int] = {}
+    for (_, tag), count in found.items():
+        if tag not in known:
+            strange[tag] = strange.get(tag, 0) + count
+    ordered = sorted(strange, key=lambda tag: (-strange[tag], tag))
+    return Asked(
+        questions=outline.questions,
+        unknown=tuple(sorted(ordered[:_MOST_UNKNOWN])),
+        unlisted=len(ordered[_MOST_UNKNOWN:]),
+        arms=tuple(sorted({arm for arm, _ in found})),
+        results=sum(found.values()),
+    )
+
+
+def sort_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Reading]:
+    """Make the views `answers` and, with the numbers of their readings, `read_answers`.
+
+    Args:
+        engine: has the ids under which the message is entered in its table `names`.
+        outline: the message.
+        asked: its questions.
+
+    Returns:
+        The readings, by their numbers.
+    """
+    engine.run(_TABLES)
+    readers = {
+        (arm, place): (question, build_reader(question))
+        for arm in asked.arms
+        for place, question in enumerate(_list_questions(outline, asked, arm))
+    }
+    _insert(
+        engine,
+        "asked",
+        [
+            (arm, asked.tags[place], place, _kind_of(question))
+            for (arm, place), (question, _) in readers.items()
+        ],
+    )
+    _insert(
+        engine,
+        "offered",
+        [
+            (arm, place, text)
+            for (arm, place), (question, _) in readers.items()
+            for text in _list_offered(question)
+        ],
+    )
+    engine.run(_SORTED_ANSWERS)
+    engine.run(_READ_ANSWERS)
+    return _read_kept(engine, {key: reader for key, (_, reader) in readers.items()})
+
+
+def _read_kept(engine: Engine, readers: Mapping[tuple[str, int], AnswerReader]) -> list[Reading]:
+    numbers: dict[Reading, int] = {}
+    rows = []
+    kept = [(arm, place, "", "") for arm, place in readers]
+    for arm, place, answer, response in (*kept, *sorted(engine.rows(_KEPT))):
+        reading = readers[arm, place].read(answer, response)
+        rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
+    _insert(engine, "readings", rows)
+    return list(numbers)
+
+
+def _list_questions(outline: MessageOutline, asked: Asked, arm: str) -> Iterator[QuestionOutline | None]:
+    """Yield the questions by place, as an arm asks them; None for those that only results know."""
+    ways = {way.arm: {question.tag: question for question in way.questions} for way in outline.all_ways}
+    own = ways.get(arm, {})
+    for question in asked.questions:
+        yield own.get(question.tag, question)
+    for _ in asked.unknown:
+        yield None
+
+
+def _kind_of(question: QuestionOutline | None) -> str:
+    if question is None:
+        return "unknown"
+    if question.responses:
+        return "choice"
+    return "text" if question.scale in ("text", "choice") else "number"
+
+
+def _list_offered(question: QuestionOutline | None) -> set[str]:
+    if question is None:
+        return set()
+    ending = () if question.conclude_on is None else (question.conclude_on,)
+    texts = (*question.responses, *ending)
+    # The engine has no case folding: what it makes of a text is either of these, as with ß.
+    return {folded for text in texts for folded in (normalise(text), text.strip().lower())}
+
+
+def _insert(engine: Engine, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Put rows into a table of the engine, all at once: one at a time costs a hundred times as much."""
+    if rows:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        values = ", ".join("unnest(?)" for _ in columns)
+        engine.run(f"INSERT INTO {table} SELECT {values}", columns)

@@ -1,0 +1,82 @@
+"""The few figures of a message that stand before everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.report.scores import divide
+from runner.report.tables import name_score
+from runner.report.timing import format_duration
+from runner.report.wording import (
+    write_count,
+    write_number,
+    write_number_range,
+    write_percent,
+    write_percent_range,
+    write_score,
+    write_score_range,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.report.answered import QuestionReport
+    from runner.report.model import MessageReport
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure: what it is, the figure, and how sure it is or of what it is a part."""
+
+    name: str
+    figure: str
+    note: str
+
+
+def list_tiles(message: MessageReport) -> Iterator[Tile]:
+    """Yield the tiles of a message."""
+    yield Tile("Sent", write_count(message.sent), f"of {write_count(message.recipients)} recipients")
+    if message.questions:
+        interval = message.response_rate_interval
+        answered = f"{write_count(message.participants_answered)} answered"
+        note = answered if interval is None else f"95 % interval {write_percent_range(interval)}"
+        yield Tile("Response", write_percent(message.response_rate), note)
+        completed = f"{write_count(message.participants_completed)} reached the end"
+        yield Tile("Completion", write_percent(message.completion_rate), completed)
+    for question in message.questions:
+        yield from _list_score_tiles(question)
+    times = message.time_to_first_answer
+    if times.median_s is not None:
+        yield Tile("First answer", format_duration(times.median_s), "half answered within")
+    if message.opt_outs:
+        rate = write_percent(divide(message.opt_outs, message.sent))
+        yield Tile("Opt-outs", write_count(message.opt_outs), f"{rate} of sent")
+    if message.volume.cost_usd:
+        renders = f"US dollars, {write_count(message.volume.renders)} renders"
+        yield Tile("Cost", write_number(message.volume.cost_usd), renders)
+
+
+def _list_score_tiles(question: QuestionReport) -> Iterator[Tile]:
+    if question.nps is not None:
+        nps = question.nps
+        yield _score(
+            "NPS",
+            write_score(nps.score),
+            nps.interval and write_score_range(nps.interval),
+            question,
+        )
+    elif question.csat is not None:
+        csat = question.csat
+        ends = csat.interval and write_percent_range(csat.interval)
+        yield _score("CSAT", write_percent(csat.score), ends, question)
+    elif question.numbers is not None:
+        numbers = question.numbers
+        name = "CES, mean" if question.scale == "ces" else "Mean"
+        ends = numbers.interval and write_number_range(numbers.interval)
+        yield _score(name, write_number(numbers.mean), ends, question)
+
+
+def _score(name: str, figure: str, ends: str | None, question: QuestionReport) -> Tile:
+    interval = f"95 % interval {ends}" if ends else ""
+    return Tile(name_score(name, question.tag), figure, interval)

@@ -1,0 +1,159 @@
+"""What a report says of groups of recipients: the audience, arms, values of a column, days; as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+    from fractions import Fraction
+
+    from runner.report.comparison import ArmDifference
+    from runner.report.rounding import Interval
+
+SMALL_GROUP = 10
+"""Groups of fewer recipients are left out of breakdowns: a rate of so few may tell of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Recipients of the audience who were not sent to, for one reason.
+
+    Attributes:
+        disposition: the plan's name of it, as in `opted_out` or `held_out`.
+        recipients: how many.
+    """
+
+    disposition: str
+    recipients: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The audience as the last `apply` found it.
+
+    Attributes:
+        planned_at: when, UTC.
+        recipients: each person once.
+        reserved: those who were neither sent to, nor to be sent to at once, by reason; most first.
+        held_out: of these, the experiment's holdout.
+    """
+
+    planned_at: datetime
+    recipients: int
+    reserved: tuple[Reservation, ...]
+    held_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """Renders, which are what the service charges for (wire facts, "Terms"), and what they cost.
+
+    Attributes:
+        renders: what the service says it rendered.
+        forecast_min: what the sends take if nobody answers.
+        forecast_max: what they take if everybody answers every question validly at once.
+        asked_again: renders beyond introductions, first asks and conclusions: questions that were asked again
+            after an invalid answer; None where that cannot be told.
+        plan_share: renders of all that the service's plan allows; None when it does not say.
+        cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
+    """
+
+    renders: int
+    forecast_min: int
+    forecast_max: int
+    asked_again: int | None = None
+    plan_share: Fraction | None = None
+    cost_usd: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """A question's score among one group.
+
+    Attributes:
+        tag: the question's.
+        measure: `nps` (points), `csat` (a fraction of 1) or `mean`.
+        value: None when nothing was counted.
+        interval: None when there are too few answers for one.
+        counted: answers that it rests on.
+    """
+
+    tag: str
+    measure: str
+    value: Fraction | None
+    interval: Interval | None
+    counted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turnout:
+    """How a group of recipients responded.
+
+    Attributes:
+        name: of the group: an arm's id, or a value of the audience's column.
+        sent: recipients of accepted launches.
+        answered: of these, participants with at least one result.
+        response_rate: answered of sent.
+        response_interval: its 95 % Wilson interval.
+        completed: participants who reached the end.
+        scores: the scores of the campaign's scored questions, in its order.
+    """
+
+    name: str
+    sent: int
+    answered: int
+    response_rate: Fraction | None
+    response_interval: Interval | None
+    completed: int
+    scores: tuple[GroupScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """The arms of a message that has several.
+
+    Attributes:
+        arms: in the campaign's order.
+        differences: each further arm against the first.
+    """
+
+    arms: tuple[Turnout, ...]
+    differences: tuple[ArmDifference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Turnout by the values of one column of the audience (`--by`).
+
+    Attributes:
+        column: as the audience's files call it.
+        groups: by name; small ones are not among them.
+        suppressed: groups that are left out because they are small.
+        suppressed_sent: recipients of these together; None when even that would tell a small number.
+        least: recipients that a group needs to be shown.
+    """
+
+    column: str
+    groups: tuple[Turnout, ...]
+    suppressed: int
+    suppressed_sent: int | None
+    least: int = SMALL_GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of a message, UTC.
+
+    Attributes:
+        date: the day.
+        sent: recipients who were sent to on it.
+        first_answers: participants whose first answer came on it.
+        answers: results of it.
+    """
+
+    date: date
+    sent: int
+    first_answers: int
+    answers: int

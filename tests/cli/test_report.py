@@ -1,0 +1,301 @@
+"""`runner report`: what it can be asked for, what it refuses, and that it is a function of the ledger."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.ledger.database import Ledger
+from runner.report.columns.dataset import ResultColumns
+from tests.cli.inside import run_inside as run
+from tests.older_ledger import take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SURVEY = """\
+version: 1
+name: pulse
+tag: pulse-2026
+recipients:
+  - phone: "+14155550101"
+    vars: {first_name: Ada, plan: gold}
+  - csv: audience/people.csv
+    phone_column: mobile
+    region: US
+messages:
+  - id: ask
+    questions:
+      - {tag: nps, text: "0 to 10, {{ first_name }}?", scale: nps,
+         responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]}
+      - {tag: Reason, text: "Why?"}
+      - {tag: reason, text: "Why else?"}
+"""
+OTHER = """\
+version: 1
+name: other
+tag: other-2026
+recipients: [{phone: "+14155550199"}]
+messages: [{id: notice, text: "Hello"}]
+"""
+PEOPLE = 24
+FORMATS = ("md", "html", "json", "csv", "answers.csv", "answers.parquet", "results.csv", "results.parquet")
+ALL = [word for name in FORMATS for word in ("--format", name)]
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a campaign was sent to 25 people, who have answered; tests copy it."""
+    folder = tmp_path_factory.mktemp("sent")
+    (folder / "campaigns/audience").mkdir(parents=True)
+    (folder / "campaigns/pulse.yaml").write_text(SURVEY, encoding="utf-8")
+    rows = [
+        f"Bob,{'Lyon' if n < 11 else 'Paris' if n < 22 else 'Nice'},{4155550200 + n}" for n in range(PEOPLE)
+    ]
+    text = "\n".join(["first_name,city,mobile", *rows, ""])
+    (folder / "campaigns/audience/people.csv").write_text(text, encoding="utf-8")
+    for command in (
+        ("apply", "--auto-approve"),
+        ("sandbox", "simulate", "--response-rate", "1"),
+        ("reconcile",),
+    ):
+        done = run(*command, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def folder(sent: Path, tmp_path: Path) -> Path:
+    """A copy of the prepared folder."""
+    return shutil.copytree(sent, tmp_path / "work")
+
+
+def report_json(folder: Path, *options: str) -> dict[str, Any]:
+    done = run("report", "--format", "json", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def find_copy(folder: Path) -> Path:
+    (copy,) = (folder / ".runner/results").iterdir()
+    return copy
+
+
+def test_columns_break_the_turnout_down(folder: Path) -> None:
+    """Columns of files and variables of recipients alike, each in turn; small groups are left out."""
+    (message,) = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["messages"]
+    city, plan = message["breakdowns"]
+    assert (city["column"], plan["column"]) == ("city", "plan")
+    assert [(group["name"], group["sent"]) for group in city["groups"]] == [("Paris", 11)]
+    assert (city["suppressed"], city["suppressed_sent"]) == (3, 14)
+    assert (plan["groups"], plan["suppressed"]) == ([], 2)
+
+
+def test_smaller_groups_are_shown_if_asked_for(folder: Path) -> None:
+    """--min-group says how small a group may be."""
+    (message,) = report_json(folder, "--by", "city", "--min-group", "2")["messages"]
+    (breakdown,) = message["breakdowns"]
+    assert [(group["name"], group["sent"]) for group in breakdown["groups"]] == [("Lyon", 11), ("Paris", 11)]
+
+
+@pytest.mark.parametrize(
+    ("column", "hint"),
+    [("citty", "did you mean city?"), ("x", "its columns: city, first_name, mobile, plan")],
+)
+def test_a_column_that_is_none_is_refused(sent: Path, column: str, hint: str) -> None:
+    """A name that no source of the audience has is told, with the one that was meant, or with all."""
+    done = run("report", "--by", column, cwd=sent)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == f"Error: --by {column}: the audience of pulse has no such column\n  {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            ("--include-pii", "--format", "md"),
+            (
+                "Error: --include-pii changes nothing here: no report has phone numbers or free texts in it\n"
+                "  it is for files of answers: add --format, one of "
+                "answers.csv, answers.parquet, results.csv, results.parquet\n"
+            ),
+        ),
+        (
+            ("--format", "results.csv"),
+            "Error: --format results.csv writes a file a campaign\n  name a folder with --out DIR\n",
+        ),
+        (
+            ("--format", "md", "--format", "json"),
+            "Error: several documents don't go to one standard output\n  name a folder with --out DIR\n",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(sent: Path, options: tuple[str, ...], text: str) -> None:
+    """Options that change nothing, or have nowhere to write to, are refused before anything is done."""
+    done = run("report", *options, cwd=sent)
+    assert (done.returncode, done.stdout, done.stderr) == (64, "", text)
+
+
+def test_a_template_that_is_no_text_is_refused(folder: Path) -> None:
+    """A template in another encoding is told in words."""
+    (folder / "line.txt.j2").write_bytes("Zürich".encode("latin-1"))
+    done = run("report", "--template", "line.txt.j2", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: the template line.txt.j2 cannot be read: it is not UTF-8\n"
+
+
+def test_a_template_writes_a_document_of_its_own(folder: Path) -> None:
+    """A Jinja2 template has the report; its name without .j2 is what the file's ends in."""
+    (folder / "line.txt.j2").write_text("{{ report.campaign }}: {{ report.sent }}\n", encoding="utf-8")
+    assert run("report", "--template", "line.txt.j2", cwd=folder).stdout == "pulse: 25\n"
+    assert run("report", "--template", "line.txt.j2", "--out", "out", cwd=folder).returncode == 0
+    assert (folder / "out/pulse.line.txt").read_text(encoding="utf-8") == "pulse: 25\n"
+
+
+def test_several_campaigns_have_an_index(folder: Path) -> None:
+    """Of more than one campaign in HTML there is a page that leads to each; of one there is none."""
+    assert run("report", "--format", "html", "--out", "one", cwd=folder).returncode == 0
+    (folder / "campaigns/other.yaml").write_text(OTHER, encoding="utf-8")
+    done = run("report", "--format", "html", "--format", "answers.csv", "--out", "two", cwd=folder)
+    assert done.returncode == 0
+    assert sorted(read_files(folder / "one")) == ["pulse.html"]
+    assert sorted(read_files(folder / "two")) == [
+        "index.html",
+        "other.answers.csv",
+        "other.html",
+        "pulse.answers.csv",
+        "pulse.html",
+    ]
+    index = (folder / "two/index.html").read_text(encoding="utf-8")
+    assert 'href="pulse.html"' in index
+    assert 'href="other.html"' in index
+
+
+def test_a_campaign_that_was_never_sent_has_files_without_rows(folder: Path) -> None:
+    """Every file that is said to be written is there, also before there is a ledger."""
+    shutil.rmtree(folder / ".runner")
+    (folder / "campaigns/pulse.sandbox.lock.json").unlink()
+    done = run("report", *ALL, "--include-pii", "--out", "out", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert sorted(read_files(folder / "out")) == sorted(f"pulse.{name}" for name in FORMATS)
+    assert all((folder / line.removeprefix("Wrote ")).is_file() for line in done.stderr.splitlines())
+    (header,) = (folder / "out/pulse.answers.csv").read_text(encoding="utf-8").splitlines()
+    assert header.startswith("participant,participant_phone_number,first_answered_at,nps,")
+
+
+def test_a_report_is_the_same_however_it_is_counted(folder: Path) -> None:
+    """Again, from a copy that was made anew, and from one that was brought up to date: byte for byte the same."""
+    (folder / ".runner").rename(folder / "kept")
+    shutil.copytree(folder / "kept", folder / ".runner")
+    assert run("report", *ALL, "--by", "city", "--out", "1", cwd=folder).returncode == 0
+    assert run("report", *ALL, "--by", "city", "--out", "2", cwd=folder).returncode == 0
+    shutil.rmtree(folder / ".runner/results")
+    assert run("report", *ALL, "--by", "city", "--out", "3", cwd=folder).returncode == 0
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger, ledger.writing() as connection:
+        # The copy is made before half of the results have come in, and brought up to date after it.
+        connection.exec_driver_sql("CREATE TABLE half AS SELECT * FROM results WHERE rowid % 2")
+        connection.exec_driver_sql("DELETE FROM results WHERE rowid % 2")
+    shutil.rmtree(folder / ".runner/results")
+    assert run("report", "--quiet", cwd=folder).returncode == 0
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger, ledger.writing() as connection:
+        connection.exec_driver_sql("UPDATE half SET revision = 99")
+        connection.exec_driver_sql("INSERT INTO results SELECT * FROM half")
+        connection.exec_driver_sql("UPDATE ledger_info SET value = '99' WHERE name = 'results_revision'")
+    assert run("report", *ALL, "--by", "city", "--out", "4", cwd=folder).returncode == 0
+    assert len(list(find_copy(folder).glob("*.parquet"))) == 2
+    first = read_files(folder / "1")
+    assert [read_files(folder / name) for name in "234"] == [first, first, first]
+    assert b"41555502" not in b"".join(first.values())
+
+
+def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
+    """With --include-pii each participant's row has their phone, and what they wrote."""
+    done = run("report", "--format", "answers.csv", "--include-pii", "--out", "out", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    with (folder / "out/pulse.answers.csv").open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header == [
+        "participant",
+        "participant_phone_number",
+        "first_answered_at",
+        "nps",
+        "Reason",
+        "reason (2)",
+    ]
+    assert {row[1] for row in rows} == {"+14155550101", *(f"+1{4155550200 + n}" for n in range(PEOPLE))}
+    assert any(row[4] for row in rows)
+    assert list(rows) == sorted(rows)
+
+
+def test_a_ledger_of_the_version_before_is_brought_up_to_date(folder: Path) -> None:
+    """A report on an older ledger says what one on a new one says, but for what only the new one knows."""
+    before = report_json(folder)["messages"][0]["questions"][0]["distribution"]
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
+        with ledger.writing() as connection:
+            take_back(connection, 3)
+        assert report_json(folder)["messages"][0]["questions"][0]["distribution"] == before
+        assert not ledger.is_older()
+
+
+def test_a_report_waits_for_another(folder: Path) -> None:
+    """While another report has the copy in hand, this one waits, and then is as it would have been."""
+    expected = run("report", cwd=folder).stdout
+    found: list[str] = []
+    command = [sys.executable, "-m", "runner", "report"]
+    waiting = threading.Thread(
+        target=lambda: found.append(
+            subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+        )
+    )
+    with ResultColumns(find_copy(folder)).hold():
+        waiting.start()
+        waiting.join(1)
+        assert found == []
+    waiting.join(60)
+    assert found == [expected]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("what", ["copy", "files"])
+def test_a_full_disk_is_said(folder: Path, small_disk: Path, what: str) -> None:
+    """Without room there are words, where and what to do, and the next report with room is whole."""
+    expected = run("report", cwd=folder).stdout
+    shutil.rmtree(folder / ".runner/results")
+    if what == "copy":
+        (small_disk / "results").mkdir()
+        (folder / ".runner/results").symlink_to(small_disk / "results")
+        out = folder / "out"
+    else:
+        out = small_disk / "out"
+    (small_disk / "filler").write_bytes(bytes(2 * 1024 * 1024 - 8 * 1024))
+    done = run("report", *ALL, "--out", out, cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    (small_disk / "filler").unlink()
+    assert run("report", cwd=folder).stdout == expected

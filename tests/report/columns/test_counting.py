@@ -1,0 +1,410 @@
+"""What the engine counts is what plain Python counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from datetime import UTC, date, datetime
+from itertools import chain
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.ledger.model import MessageTotals, ResultVersion
+from runner.report.answers import build_reader
+from runner.report.columns.counting import count_campaign
+from runner.report.columns.dataset import ResultColumns
+from runner.report.columns.members import load_members, load_reached
+from runner.report.columns.questions import list_asked
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, WayOutline
+from runner.report.tally import DayTally
+from tests.report.counted import count_rows, make_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.ledger.model import FeedRow
+    from runner.report.answers import Reading
+    from runner.report.tally import CampaignTally, MessageTally, QuestionTally
+
+NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0")
+COLOUR = QuestionOutline("colour", "Which?", ("Red", "Straße", "ΤΈΛΟΣ", "blue"))
+AGE = QuestionOutline("age", "How old?", scale="number")
+WHY = QuestionOutline("why", "Why?", scale="text", conclude_on="stop")
+MORE = QuestionOutline("more", "More?", ("Yes", "No"), conclude_on="No")
+QUESTIONS = (NPS, COLOUR, AGE, WHY, MORE)
+OUTLINE = MessageOutline(
+    "ask",
+    "tag",
+    QUESTIONS,
+    (
+        WayOutline("a", (NPS, COLOUR, AGE, WHY)),
+        # Other responses, another order, and a question of its own.
+        WayOutline(
+            "b", (AGE, QuestionOutline("colour", "Which?", ("Blue", "Pink"), conclude_on="Pink"), MORE)
+        ),
+    ),
+)
+OTHER = MessageOutline("again", "tag", (AGE,))
+KNOWN = {question.tag for question in QUESTIONS}
+ARMS = ("a", "b", "gone")
+TEXTS = ("0", "7", " 7\N{NO-BREAK SPACE}", "7.50", "12", "red", "BLUE", "blue\n", "STRASSE", "strasse", "Straße",
+         "τέλος", "Pink", "no", " Stop", "stop it", "", "own words, 7")  # fmt: skip
+TIMES = (
+    "2026-11-20T10:00:00",
+    "2026-11-20T10:00:00.000001",
+    "2026-11-20T10:01:30.9Z",
+    "2026-11-21T01:00:00+02:00",
+    "2026-11-19T23:00:00",
+    "1969-12-31T00:00:00",
+    "99999-01-01",
+    "soon",
+    "",
+)
+
+rows_of_two_messages = st.lists(
+    st.builds(
+        make_row,
+        participant=st.sampled_from("pqrst"),
+        tag=st.sampled_from((*sorted(KNOWN), "unknown", "")),
+        answer=st.sampled_from(("1", " 2 ", "3", "0", "own")),
+        response=st.sampled_from(TEXTS),
+        message=st.sampled_from(("ask", "asked", "again", "never")),
+        arm=st.sampled_from(ARMS),
+        started=st.sampled_from(("2026-11-20T09:59:59.5", "2026-11-20T10:00:00", "", "soon")),
+        text=st.sampled_from(("Is it?", "Was it?")),
+        created=st.sampled_from(TIMES),
+        guid=st.integers(0, 2**32 - 1).map(lambda number: f"{number:08x}-0000-4000"),
+    ),
+    max_size=40,
+    unique_by=lambda row: row.result_guid,
+)
+
+
+def count(outlines: Iterable[MessageOutline], rows: Iterable[FeedRow]) -> CampaignTally:
+    messages = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
+    return count_rows(CampaignFacts("pulse", "live", messages), rows)
+
+
+def read_time(text: str) -> datetime | None:
+    """Return a time in UTC; None for what a calendar does not have, and for what was before 1970."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return time if time.year >= 1970 else None
+
+
+def order(row: FeedRow) -> tuple[bool, datetime, str]:
+    """Return by what rows are sorted: those of no known time come first."""
+    time = read_time(row.created)
+    return time is not None, time or datetime.min.replace(tzinfo=UTC), row.result_guid
+
+
+def describe(reading: Reading) -> tuple[object, ...]:
+    return reading.answer, reading.label, reading.position, reading.number, reading.concludes
+
+
+def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
+    """Return what is kept of one row, by the question as the row's own arm asks it."""
+    base = next((one for one in outline.questions if one.tag == row.question_tag), None)
+    own = next((way.questions for way in outline.all_ways if way.arm == row.arm), ())
+    question = next((one for one in own if one.tag == row.question_tag), base)
+    return describe(build_reader(question).read(row.answer, row.response))
+
+
+class Reference:
+    """One message counted in plain Python, by sorting and filtering."""
+
+    def __init__(self, outline: MessageOutline, rows: Sequence[FeedRow]) -> None:
+        self.outline = outline
+        self.rows = sorted(rows, key=order)
+        self.people = sorted({row.participant for row in rows})
+        self.latest = {(row.participant, row.question_tag): row for row in self.rows}
+        self.arms = {person: min(row.arm for row in self._of(person)) for person in self.people}
+
+    def _of(self, person: str) -> list[FeedRow]:
+        return [row for row in self.rows if row.participant == person]
+
+    def paths(self) -> Counter[tuple[str, str]]:
+        return Counter((self.arms[person], self._walk(person)) for person in self.people)
+
+    def _walk(self, person: str) -> str:
+        answers = [self.latest.get((person, question.tag)) for question in self.outline.questions]
+        return "".join("-" if row is None else "c" if read(self.outline, row)[-1] else "a" for row in answers)
+
+    def readings(self, tag: str) -> Counter[tuple[str, tuple[object, ...]]]:
+        return Counter(
+            (self.arms[person], read(self.outline, row))
+            for (person, one), row in self.latest.items()
+            if one == tag
+        )
+
+    def first_s(self) -> Counter[int]:
+        return Counter(chain.from_iterable(map(self._first, self.people)))
+
+    def _first(self, person: str) -> list[int]:
+        starts = [time for row in self._of(person) if (time := read_time(row.started))]
+        times = [time for row in self._of(person) if (time := read_time(row.created))]
+        return _seconds(min(starts), min(times)) if starts and times else []
+
+    def gaps_s(self, place: int) -> Counter[int]:
+        return Counter(chain.from_iterable(self._gap(person, place) for person in self.people))
+
+    def _gap(self, person: str, place: int) -> list[int]:
+        tags = [question.tag for question in self.outline.questions[: place + 1]]
+        answered = [self._answered(person, tag) for tag in tags]
+        starts = [read_time(row.started) for row in self._of(person)]
+        before = [time for time in (answered[:-1] if place else starts) if time]
+        since = (max(before) if place else min(before)) if before else None
+        return _seconds(since, answered[-1]) if since and answered[-1] else []
+
+    def _answered(self, person: str, tag: str) -> datetime | None:
+        row = self.latest.get((person, tag))
+        return None if row is None else read_time(row.created)
+
+    def days(self) -> dict[date, DayTally]:
+        answers = Counter(time.date() for row in self.rows if (time := read_time(row.created)))
+        firsts = Counter(
+            min(times).date()
+            for person in self.people
+            if (times := [time for row in self._of(person) if (time := read_time(row.created))])
+        )
+        return {day: DayTally(firsts[day], answers[day]) for day in answers}
+
+    def lengths(self, tag: str) -> Counter[int]:
+        rows = [row for (_, one), row in self.latest.items() if one == tag]
+        return Counter(len(row.response) for row in rows if not self._is_told(row))
+
+    def _is_told(self, row: FeedRow) -> bool:
+        _, label, _, number, concludes = read(self.outline, row)
+        return label is not None or number is not None or bool(concludes)
+
+    def texts(self, tag: str) -> Counter[str]:
+        return Counter(row.question_text for row in self.rows if row.question_tag == tag)
+
+
+def _seconds(since: datetime, until: datetime) -> list[int]:
+    return [int((until - since).total_seconds())] if until >= since else []
+
+
+def check_question(counted: QuestionTally, reference: Reference, tag: str, place: int) -> None:
+    found: Counter[tuple[str, tuple[object, ...]]] = Counter()
+    for (arm, reading), people in counted.readings.items():
+        found[arm, describe(reading)] += people
+    assert found == reference.readings(tag)
+    assert counted.lengths == reference.lengths(tag)
+    is_known = tag in {question.tag for question in reference.outline.questions}
+    assert counted.texts == ({} if is_known else reference.texts(tag))
+    assert counted.gaps_s == (reference.gaps_s(place) if is_known else {})
+
+
+def check_message(counted: MessageTally, reference: Reference) -> None:
+    assert counted.results == len(reference.rows)
+    assert counted.paths == reference.paths()
+    assert counted.first_s == reference.first_s()
+    assert counted.days == reference.days()
+    known = [question.tag for question in reference.outline.questions]
+    strange = sorted({row.question_tag for row in reference.rows} - set(known))
+    assert list(counted.questions) == [*known, *strange]
+    for place, (tag, question) in enumerate(counted.questions.items()):
+        check_question(question, reference, tag, place)
+
+
+@given(rows_of_two_messages)
+@settings(max_examples=20)
+def test_counts_are_those_of_plain_python(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[FeedRow]
+) -> None:
+    """Latest answers, paths, readings by arm, times, days and lengths; of two messages, one of them renamed."""
+    copy = ResultColumns(tmp_path_factory.mktemp("copy"))
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows)
+        tally = count_campaign(engine, (OUTLINE, OTHER), {"asked": "ask", "ask": "ask"})
+    named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
+    assert tally.strays == sum(row.message == "never" for row in rows)
+    assert tally.participants == len({row.participant for row in named if row.message != "never"})
+    for outline in (OUTLINE, OTHER):
+        reference = Reference(outline, [row for row in named if row.message == outline.id])
+        check_message(tally.messages[outline.id], reference)
+
+
+def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> QuestionTally:
+    tally = count([MessageOutline("ask", "tag", (question,))], rows)
+    return tally.messages["ask"].questions[question.tag]
+
+
+@pytest.mark.parametrize(
+    ("guids", "latest"),
+    [
+        (("a", "b"), "second"),
+        (("b", "a"), "first"),
+        (("b", "aa"), "first"),
+        (("", "a"), "second"),
+        (("é", "z"), "first"),
+        (("😀😀😀😀😀😀😀😀", "😀a"), "first"),
+    ],
+)
+def test_answers_of_one_moment_are_ordered_by_guid(guids: tuple[str, str], latest: str) -> None:
+    """Whatever the service calls its results, of two at the same microsecond the greater name counts."""
+    question = QuestionOutline("q", "?", ("first", "second"))
+    rows = [make_row("p", "q", text, guid=guid) for guid, text in zip(guids, question.responses, strict=True)]
+    (reading,) = count_one(question, rows).count_readings()
+    assert reading.label == latest
+
+
+@pytest.mark.parametrize(
+    ("offered", "given"),
+    [
+        ("Straße", ("Straße", "STRASSE", "straße ")),
+        ("Τέλος", ("Τέλος", "ΤΈΛΟΣ", "τέλοσ")),
+        ("Yes", ("yes", "\N{NO-BREAK SPACE}YES\N{IDEOGRAPHIC SPACE}", "\x0byes\x1f", "\N{NEXT LINE}yes")),
+    ],
+)
+def test_case_and_blanks_do_not_matter(offered: str, given: tuple[str, ...]) -> None:
+    """An answer is recognised in whatever letters it is typed, in languages with letters of their own, too."""
+    question = QuestionOutline("q", "?", conclude_on=offered, scale="text")
+    rows = [make_row(f"p{number}", "q", text, text, guid=text) for number, text in enumerate(given)]
+    ((reading, people),) = count_one(question, rows).count_readings().items()
+    assert (reading.concludes, people) == (True, len(given))
+
+
+def test_unknown_questions_are_looked_at_up_to_a_hundred() -> None:
+    """Of 103 questions that the campaign does not have the three with the fewest results are only counted."""
+    tags = [f"t{number:03}" for number in range(103)]
+    found = {("", tag): 1 if number < 3 else 2 for number, tag in enumerate(tags)}
+    asked = list_asked(OTHER, {**found, ("", "age"): 7})
+    assert (asked.tags, asked.unlisted, asked.results) == (("age", *tags[3:]), 3, 210)
+
+
+def test_strange_responses_are_kept_up_to_a_thousand() -> None:
+    """The rarest of more than 1,000 strange responses count as own words; none that the question offers does."""
+    rows = [
+        make_row(f"p{number}", "colour", f"c{number:04}", "1", guid=str(number)) for number in range(1005)
+    ]
+    rows += [
+        make_row(f"q{number}", "colour", f"c{number:04}", "1", guid=f"q{number}") for number in range(5, 1005)
+    ]
+    rows += [make_row("r", "colour", "red", "1", guid="r")]
+    question = count_one(COLOUR, rows)
+    readings = {reading.label: people for reading, people in question.count_readings().items()}
+    assert readings.pop("Red") == 1
+    assert readings.pop(None) == 5
+    assert readings == {f"c{number:04}": 2 for number in range(5, 1005)}
+    assert question.lengths == {5: 5}
+
+
+LETTERS = ("a", "B", "é", "e\u0301", "ñ", "я", "ש", "मि", "ते", "ü", "東")
+pieces = st.one_of(
+    st.lists(st.sampled_from(LETTERS), min_size=1, max_size=6).map("".join),
+    st.tuples(
+        st.sampled_from(("don", "l", "été", "OK")), st.sampled_from("'’"), st.sampled_from(("t", "été"))
+    ).map("".join),
+    st.sampled_from(("staff", "Staff", "STAFF", "price", "❤️", "👍", "5", "4x4", "...", "'", "' ", "(", "٣")),
+)
+texts = st.lists(st.tuples(pieces, st.sampled_from((" ", ", ", "-", "\n", "❤️", "7"))), max_size=8).map(
+    lambda parts: "".join(chain.from_iterable(parts))
+)
+
+
+def count_words(texts: Mapping[str, str]) -> dict[str, int]:
+    """Return the words of three characters or more that five people used: letters with their marks."""
+    counts: Counter[str] = Counter()
+    for text in texts.values():
+        counts.update(
+            {word for word in split_words(normalize("NFC", text.lower().replace("’", "'"))) if len(word) >= 3}
+        )
+    return {word: count for word, count in counts.items() if count >= 5}
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text: a letter, then letters and marks, and apostrophes between them."""
+    letter, mark = r"[^\W\d_]", r"[\u0300-\u036f\u0900-\u0903\u093a-\u094f\ufe0f]"
+    return re.findall(rf"{letter}(?:{letter}|{mark})*(?:'(?:{letter}|{mark})+)*", text)
+
+
+@given(st.lists(texts, min_size=5, max_size=12))
+@settings(max_examples=10)
+def test_words_are_those_of_plain_python(written: list[str]) -> None:
+    """Words are counted once a participant, from five participants on, whatever they are written in."""
+    repeated = [*written, *written, *written]
+    by_person: dict[str, str] = defaultdict(str)
+    rows = []
+    for number, text in enumerate(repeated):
+        person = f"p{number % 11}"
+        by_person[person] += f"\n{text}"
+        rows.append(make_row(person, "why", text, text, guid=str(number)))
+    assert count_one(QuestionOutline("why", "?", scale="text"), rows).words == count_words(by_person)
+
+
+def test_no_word_of_fewer_than_five_people_is_counted() -> None:
+    """What four people said could name one of them, however often they said it."""
+    rows = [
+        make_row(f"p{person}", "why", f"ada ada {'staff' if person else ''}", "x", guid=f"{person}-{number}")
+        for person in range(4)
+        for number in range(9)
+    ]
+    question = QuestionOutline("why", "?", scale="text")
+    assert count_one(question, rows).words == {}
+    rows.append(make_row("p9", "why", "ADA", "x", guid="9"))
+    assert count_one(question, rows).words == {"ada": 5}
+
+
+def test_answers_to_choose_from_have_no_words() -> None:
+    """Words are counted of questions without responses, and not of an answer that ends the survey."""
+    rows = [make_row(f"p{number}", "colour", "Some words", "x", guid=str(number)) for number in range(9)]
+    assert count_one(COLOUR, rows).words == {}
+    rows = [make_row(f"p{number}", "why", "Stop", "Stop", guid=str(number)) for number in range(9)]
+    assert count_one(WHY, rows).words == {}
+
+
+@given(
+    rows_of_two_messages,
+    st.dictionaries(st.sampled_from("pqrstuv"), st.sampled_from(("Lyon", "Paris", "")), max_size=7),
+    st.frozensets(st.sampled_from("pqrstuv")),
+)
+@settings(max_examples=10)
+def test_groups_are_those_of_plain_python(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[FeedRow],
+    cities: dict[str, str],
+    reached: frozenset[str],
+) -> None:
+    """Sends, paths and readings by a column; who is in the audience no more is of the group without a name."""
+    mine = [row for row in rows if row.message == "ask"]
+    folder = tmp_path_factory.mktemp("copy")
+    copy = ResultColumns(folder)
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine)
+        load_reached(engine, folder, [("ask", person) for person in reached] + [("again", "p")])
+        load_members(engine, folder, [(person, "", "x", city) for person, city in cities.items()], 2)
+        tally = count_campaign(engine, [OUTLINE], {}, ("plan", "city"))
+    groups = tally.messages["ask"].groups["city"]
+    assert set(tally.messages["ask"].groups) == {"plan", "city"}
+    expected = {cities.get(person, "") for person in {*reached, *(row.participant for row in mine)}}
+    assert set(groups) == expected
+    reference = Reference(OUTLINE, mine)
+    for city, group in groups.items():
+        assert group.sent == sum(cities.get(person, "") == city for person in reached)
+        theirs = Reference(OUTLINE, [row for row in mine if cities.get(row.participant, "") == city])
+        assert group.paths == theirs.paths()
+        for tag in KNOWN:
+            found: Counter[tuple[object, ...]] = Counter()
+            for one, number in group.readings.get(tag, {}).items():
+                found[describe(one)] += number
+            wanted: Counter[tuple[object, ...]] = Counter()
+            for (_, reading), number in theirs.readings(tag).items():
+                wanted[reading] += number
+            assert found == wanted
+    assert sum(map(sum, (group.paths.values() for group in groups.values()))) == len(reference.people)
+
+
+def test_nothing_is_counted_in_nothing() -> None:
+    """Without results, and without messages, all counts are empty."""
+    tally = count([OUTLINE], [])
+    assert (tally.participants, tally.strays, tally.messages["ask"].paths) == (0, 0, {})
+    assert count([], [make_row("p", "q", "x")]).strays == 1

@@ -1,0 +1,361 @@
+"""The copy of results in columns: brought up to date a piece at a time, and never worth more than the ledger."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.errors import RunnerError
+from runner.ledger.model import FeedRow, ResultVersion
+from runner.report.columns.dataset import ResultColumns
+from tests.report.counted import make_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HINT = "make room on the disk, and check that this user may write there"
+HOLD = """
+import sys
+from pathlib import Path
+from runner.report.columns.dataset import ResultColumns
+with ResultColumns(Path(sys.argv[1])).hold():
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Feed:
+    """A ledger of one campaign: rows by the revision that entered them last, and what a copy has asked for."""
+
+    def __init__(self, edition: str = "first") -> None:
+        self.edition = edition
+        self.revision = 0
+        self.asked: list[int] = []
+        self._rows: dict[tuple[int, str], tuple[int, FeedRow]] = {}
+
+    @property
+    def rows(self) -> list[FeedRow]:
+        return sorted(row for _, row in self._rows.values())
+
+    def enter(self, *rows: FeedRow) -> None:
+        self.revision += 1
+        self._rows.update({(row.launch_id, row.result_guid): (self.revision, row) for row in rows})
+
+    def forget(self, participant: str) -> None:
+        self._rows = {key: held for key, held in self._rows.items() if held[1].participant != participant}
+        self.edition += "'"
+
+    def read_since(self, revision: int) -> Iterator[FeedRow]:
+        self.asked.append(revision)
+        return (row for entered, row in self._rows.values() if entered > revision)
+
+    def refresh(self, folder: Path) -> list[FeedRow]:
+        """Bring the copy in a folder up to date; return what is in it."""
+        copy = ResultColumns(folder)
+        with copy.hold() as engine:
+            copy.refresh(engine, ResultVersion(self.edition, self.revision), self.read_since)
+            return sorted(
+                FeedRow._make(row)
+                for row in engine.rows("SELECT * EXCLUDE (started_us, created_us) FROM results")
+            )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the copy is to be."""
+    return tmp_path / "results" / "pulse"
+
+
+@pytest.fixture
+def feed() -> Feed:
+    """A ledger with two results."""
+    feed = Feed()
+    feed.enter(make_row("p1", "first", "Yes", guid="a"), make_row("p2", "first", "No", guid="b"))
+    return feed
+
+
+def list_parts(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob("*.parquet"))
+
+
+def test_the_first_copy_has_every_result(folder: Path, feed: Feed) -> None:
+    """A copy that is made anew asks for all there is."""
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1]
+
+
+def test_the_copy_is_for_its_owner_alone(folder: Path, feed: Feed) -> None:
+    """Answers stand in it: nobody else of the machine may look into the folder."""
+    feed.refresh(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert sorted(file.name for file in folder.iterdir()) == ["first-1.parquet", "lock", "manifest.json"]
+
+
+def test_a_refresh_reads_only_what_is_new(folder: Path, feed: Feed) -> None:
+    """The ledger is asked for what came after the revision of the copy, and for nothing if there is none."""
+    feed.refresh(folder)
+    feed.refresh(folder)
+    feed.enter(make_row("p3", "first", "Yes", guid="c"))
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, 1]
+    assert list_parts(folder) == ["first-1.parquet", "first-2.parquet"]
+
+
+def test_another_campaigns_results_change_nothing(folder: Path, feed: Feed) -> None:
+    """A revision that brought nothing of this campaign is taken note of, without a part of its own."""
+    feed.refresh(folder)
+    feed.enter()
+    assert feed.refresh(folder) == feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, 1]
+    assert list_parts(folder) == ["first-1.parquet"]
+
+
+def test_a_changed_result_replaces_the_old_one(folder: Path, feed: Feed) -> None:
+    """A result of the same launch and guid is there once; one of another launch stands beside it."""
+    feed.refresh(folder)
+    changed = make_row("p1", "first", "No", guid="a")
+    feed.enter(changed, changed._replace(launch_id=2), make_row("p9", "first", "Yes", guid="z"))
+    assert feed.refresh(folder) == feed.rows
+    assert len(feed.rows) == 4
+
+
+def test_many_parts_become_one(folder: Path, feed: Feed) -> None:
+    """However often it is refreshed, a copy has sixteen parts at most, and loses nothing by it."""
+    for number in range(19):
+        assert feed.refresh(folder) == feed.rows
+        assert 1 <= len(list_parts(folder)) <= 16
+        feed.enter(make_row(f"n{number}", "first", "Yes", guid=f"n{number}"))
+    assert feed.asked == [-1, *range(1, 19)]
+    assert list_parts(folder)[:1] == ["first-17-merged.parquet"]
+
+
+def test_another_edition_makes_the_copy_anew(folder: Path, feed: Feed) -> None:
+    """What the ledger has forgotten is in no file of the copy any more."""
+    feed.enter(make_row("p3", "words", "I am Ada", guid="c"))
+    feed.refresh(folder)
+    feed.forget("p3")
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, -1]
+    assert list_parts(folder) == ["first'-2.parquet"]
+
+
+def test_a_ledger_that_was_put_back_makes_the_copy_anew(folder: Path, feed: Feed) -> None:
+    """A copy that is ahead of the ledger is not of what the ledger has."""
+    older = Feed()
+    older.enter(make_row("p1", "first", "Yes", guid="a"))
+    feed.enter(make_row("p3", "first", "Yes", guid="c"))
+    feed.refresh(folder)
+    assert older.refresh(folder) == older.rows
+    assert older.asked == [-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": 0},
+        {"parts": []},
+        {"parts": ["gone.parquet"]},
+        {"parts": [7]},
+        {"parts": None},
+        {"revision": "1"},
+        {"revision": None},
+        {"edition": None},
+        {"further": 1},
+    ],
+)
+def test_a_manifest_that_does_not_fit_makes_the_copy_anew(
+    folder: Path, feed: Feed, change: dict[str, Any]
+) -> None:
+    """A manifest of another version, or one that names parts that are not there, is as good as none."""
+    feed.refresh(folder)
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}), encoding="utf-8")
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, -1]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"parts": []}'])
+def test_a_damaged_manifest_makes_the_copy_anew(folder: Path, feed: Feed, text: bytes) -> None:
+    """Whatever stands in the manifest, the ledger is what counts."""
+    feed.refresh(folder)
+    (folder / "manifest.json").write_bytes(text)
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, -1]
+
+
+def test_what_a_killed_refresh_left_goes_away(folder: Path, feed: Feed) -> None:
+    """Files that belong to no copy do no harm, and are gone after the next report, also if nothing is new."""
+    feed.refresh(folder)
+    leftovers = ("first-2.parquet", "staged.csv", "manifest.json.new")
+    for name in leftovers:
+        (folder / name).write_text("half an answ", encoding="utf-8")
+    (folder / "spill").mkdir()
+    (folder / "spill" / "duckdb_temp_storage_DEFAULT-0.tmp").write_text("answer", encoding="utf-8")
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1]
+    assert sorted(file.name for file in folder.iterdir()) == ["first-1.parquet", "lock", "manifest.json"]
+
+
+def test_a_leftover_of_the_same_name_is_written_over(folder: Path, feed: Feed) -> None:
+    """A part that was written, and not taken note of, is written again."""
+    feed.refresh(folder)
+    feed.enter(make_row("p3", "first", "Yes", guid="c"))
+    (folder / "first-2.parquet").write_text("half a part", encoding="utf-8")
+    assert feed.refresh(folder) == feed.rows
+
+
+def test_a_refresh_that_fails_leaves_the_copy_as_it_was(folder: Path, feed: Feed) -> None:
+    """When the ledger breaks off in the middle, the next refresh asks for the same again."""
+    feed.refresh(folder)
+    feed.enter(make_row("p3", "first", "Yes", guid="c"))
+    copy = ResultColumns(folder)
+
+    def break_off(_since: int) -> Iterator[FeedRow]:
+        yield make_row("p4", "first", "Yes", guid="d")
+        raise RuntimeError
+
+    with copy.hold() as engine, pytest.raises(RuntimeError):
+        copy.refresh(engine, ResultVersion(feed.edition, feed.revision), break_off)
+    assert not (folder / "staged.csv").exists()
+    assert feed.refresh(folder) == feed.rows
+    assert feed.asked == [-1, 1]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no parquet at all, and long enough to look at"])
+def test_a_damaged_part_is_said(folder: Path, feed: Feed, damage: bytes) -> None:
+    """A part that cannot be read is an error in words; without the folder all is well again."""
+    feed.refresh(folder)
+    (folder / "first-1.parquet").write_bytes(damage)
+    with pytest.raises(RunnerError) as caught:
+        feed.refresh(folder)
+    assert caught.value.message.startswith(f"the results in {folder} cannot be counted: ")
+    assert "\n" not in caught.value.message
+    assert caught.value.hint == (
+        "make room on the disk; the folder can be removed, it is filled again from the ledger"
+    )
+
+
+def test_a_file_in_the_place_of_the_folder_is_said(tmp_path: Path, feed: Feed) -> None:
+    """A folder that cannot be made is an error that says where and what to do."""
+    (tmp_path / "results").write_text("in the way", encoding="utf-8")
+    folder = tmp_path / "results" / "pulse"
+    with pytest.raises(RunnerError) as caught:
+        feed.refresh(folder)
+    assert caught.value.message == f"the copy of the results in {folder} cannot be written: Not a directory"
+    assert caught.value.hint == HINT
+
+
+@pytest.mark.parametrize("name", ["lock", "staged.csv", "manifest.json.new"])
+def test_a_file_that_cannot_be_written_is_said(folder: Path, feed: Feed, name: str) -> None:
+    """A folder in the place of a file of the copy is told in the same words."""
+    (folder / name).mkdir(parents=True)
+    with pytest.raises(RunnerError) as caught:
+        feed.refresh(folder)
+    assert caught.value.message == f"the copy of the results in {folder} cannot be written: Is a directory"
+    assert caught.value.hint == HINT
+
+
+ODD_TEXTS = (
+    "",
+    " ",
+    '"',
+    '""',
+    '"quoted", and more',
+    "it's, isn't it; \\N \\n NULL",
+    "two\nlines",
+    "two\r\nlines",
+    "old\rmac",
+    "\n",
+    "\r",
+    "tab\there",
+    "Ça va 😀 👩‍👩‍👧 \u202eback\u202c \u2028 \ufeff",
+    "\x01\x1b[31m\x7f",
+    "#comment",
+    "NULL",
+    "é" * 40_000,
+    '"' * 40_000,
+    "😀" * 40_000,
+)
+
+
+def test_any_text_survives(folder: Path) -> None:
+    """Quotes, line ends, empty texts and whatever else there is come out as they went in."""
+    feed = Feed()
+    feed.enter(
+        *(
+            make_row(f"p{number}", text[:50], text, text, text=text, guid=str(number))
+            for number, text in enumerate(ODD_TEXTS)
+        )
+    )
+    assert feed.refresh(folder) == feed.rows
+
+
+def test_texts_longer_than_any_message_are_cut(folder: Path) -> None:
+    """Of 100,000 characters the first 40,000 are kept: no text message has as many."""
+    feed = Feed()
+    feed.enter(make_row("p", "words", "é" * 100_000, "x"))
+    (row,) = feed.refresh(folder)
+    assert row.response == "é" * 40_000
+
+
+def test_times_that_cannot_be_read_are_none(folder: Path) -> None:
+    """A time is in microseconds since 1970, UTC if it does not say; what is no time of a calendar is none."""
+    times = {
+        "2026-11-20T10:00:00": 1_795_168_800_000_000,
+        "2026-11-20T12:00:00.000001+02:00": 1_795_168_800_000_001,
+        "2026-11-20T10:00:00.5Z": 1_795_168_800_500_000,
+        "9999-12-31T23:59:59.999999Z": 253_402_300_799_999_999,
+        "99999-01-01T00:00:00": None,
+        "1969-07-20T20:17:40Z": None,
+        "infinity": None,
+        "2026-02-30T10:00:00": None,
+        "soon": None,
+        "": None,
+    }
+    feed = Feed()
+    feed.enter(*(make_row("p", "q", "x", guid=time, started=time, created=time) for time in times))
+    copy = ResultColumns(folder)
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("first", 1), feed.read_since)
+        rows = engine.rows("SELECT result_guid, started_us, created_us FROM results")
+    assert {guid: started for guid, started, _ in rows} == times
+    assert {guid: created for guid, _, created in rows} == {guid: us or 0 for guid, us in times.items()}
+
+
+def test_another_process_has_its_turn_first(folder: Path, feed: Feed) -> None:
+    """While another process holds the copy, a refresh waits; then it goes on."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    found: list[FeedRow] = []
+    waiting = threading.Thread(target=lambda: found.extend(feed.refresh(folder)))
+    waiting.start()
+    waiting.join(0.2)
+    assert (waiting.is_alive(), feed.asked) == (True, [])
+    holder.stdin.close()
+    assert holder.wait(20) == 0
+    holder.stdout.close()
+    waiting.join(60)
+    assert found == feed.rows
+
+
+def test_two_at_once_take_turns(folder: Path, feed: Feed) -> None:
+    """Of two that refresh at the same time one finds all done."""
+    found: list[list[FeedRow]] = []
+    threads = [threading.Thread(target=lambda: found.append(feed.refresh(folder))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [feed.rows, feed.rows]
+    assert feed.asked == [-1]

@@ -1,0 +1,107 @@
+"""Reports of nothing, and of texts that nobody would want in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from runner.report.answered import QuestionReport, ResponseCount, SatisfactionScore, TextSummary, WordCount
+from runner.report.comparison import ArmDifference
+from runner.report.dispositions import Dispositions, response_rates
+from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.scores import divide, wilson_interval
+from runner.report.turnout import Audience, Breakdown, Experiment, GroupScore, Reservation, Volume
+from tests.report.sample import NO_TIMES, START, build_survey
+from tests.report.sample_questions import times
+
+
+def build_unanswered(asked: int) -> QuestionReport:
+    """Return a question that nobody answered."""
+    return QuestionReport(
+        tag="q",
+        text="Which?",
+        scale="choice",
+        asked=asked,
+        answers=0,
+        answer_rate=divide(0, asked),
+        distribution=tuple(
+            ResponseCount(str(place), label, 0, None) for place, label in enumerate(("Red", "Green"), start=1)
+        ),
+    )
+
+
+def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
+    """Return a campaign of one message with one question, which nobody answered."""
+    message = MessageReport(
+        id="ask",
+        tag="tag",
+        first_sent_at=None,
+        last_sent_at=None,
+        reconciled_at=None,
+        launches=1,
+        recipients=sent,
+        sent=sent,
+        rejected=0,
+        unresolved=0,
+        sessions=Sessions(0, 0, 0),
+        participants_answered=0,
+        response_rate=divide(0, sent),
+        response_rate_interval=wilson_interval(0, sent) if sent else None,
+        participants_completed=0,
+        completion_rate=None,
+        renders=0,
+        results=0,
+        discrepancies=(),
+        questions=(build_unanswered(sent),),
+        audience=None,
+        volume=Volume(0, 0, 0),
+        opt_outs=0,
+        dispositions=Dispositions(),
+        response_rates=response_rates(Dispositions(), None),
+        time_to_first_answer=NO_TIMES,
+        experiment=None,
+        breakdowns=(),
+        days=(),
+    )
+    return CampaignReport("pulse", "live", None, (replace(message, **changes),), 0, ())
+
+
+def build_hostile(text: str) -> CampaignReport:
+    """Return a report in which a text stands wherever one can stand."""
+    sample = build_survey()
+    question = QuestionReport(
+        tag=text,
+        text=text,
+        scale="csat",
+        asked=3,
+        answers=2,
+        answer_rate=Fraction(2, 3),
+        distribution=(
+            ResponseCount("1", text, 1, Fraction(1, 2)),
+            ResponseCount(text, text, 1, Fraction(1, 2)),
+        ),
+        csat=SatisfactionScore(Fraction(1, 2), 1, 2),
+        texts=TextSummary(2, Fraction(1), 1, (WordCount(text, 2),)),
+        broke_off=1,
+        time_to_answer=times(2, 1, 2),
+    )
+    group = replace(
+        sample.breakdowns[0].groups[0],
+        name=text,
+        scores=(GroupScore(text, "mean", None, None, 0),),
+    )
+    message = replace(
+        sample,
+        id=text,
+        tag=text,
+        discrepancies=(text,),
+        questions=(question,),
+        audience=Audience(START, 20, (Reservation(text, 17),), 0),
+        experiment=Experiment(
+            (group, group),
+            (ArmDifference(text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),
+        ),
+        breakdowns=(Breakdown(text, (group, group), 0, None),),
+    )
+    return CampaignReport(text, text, START, (message,), 2, (text,))

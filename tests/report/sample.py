@@ -1,0 +1,229 @@
+"""A report like a real one, as a value: a survey in two arms, a follow-up to its detractors, and a reminder.
+
+1,060 people in the audience, 50 of them held out; every count fits the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from runner.report.answered import QuestionReport
+from runner.report.comparison import compare_arms
+from runner.report.dispositions import Dispositions, response_rates
+from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.scores import divide, wilson_interval
+from runner.report.timing import TimeSummary
+from runner.report.turnout import (
+    Audience,
+    Breakdown,
+    Day,
+    Experiment,
+    GroupScore,
+    Reservation,
+    Turnout,
+    Volume,
+)
+from tests.report.sample_questions import build_nps, build_questions, distribute, times
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.report.rounding import Interval
+
+START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
+NO_TIMES = TimeSummary(0, None, None)
+DAYS = tuple(
+    Day(date(2026, 11, 18 + number), sent, first, answers)
+    for number, (sent, first, answers) in enumerate(
+        [(994, 271, 1066), (0, 84, 344), (0, 31, 121), (0, 11, 47), (0, 4, 15), (0, 1, 4)]
+    )
+)
+
+
+def build_turnout(name: str, sent: int, answered: int, completed: int, score: int) -> Turnout:
+    """Return a group whose Net Promoter Score is known to ten points either way."""
+    return Turnout(
+        name=name,
+        sent=sent,
+        answered=answered,
+        response_rate=divide(answered, sent),
+        response_interval=wilson_interval(answered, sent) if sent else None,
+        completed=completed,
+        scores=(
+            GroupScore("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered),
+            GroupScore("service", "csat", Fraction(11, 16), (0.61, 0.75), answered),
+        ),
+    )
+
+
+def build_experiment() -> Experiment:
+    """Return two arms, of which the second answers more."""
+    arms = (build_turnout("short", 497, 182, 131, 22), build_turnout("friendly", 497, 220, 170, 32))
+    differences = compare_arms([(arm.name, arm.answered, arm.sent) for arm in arms])
+    return Experiment(arms, differences)
+
+
+def build_breakdown() -> Breakdown:
+    return Breakdown(
+        column="city",
+        groups=(
+            build_turnout("Lyon", 241, 112, 90, 34),
+            build_turnout("Marseille", 198, 70, 51, 18),
+            build_turnout("Nantes", 96, 37, 26, 29),
+            build_turnout("Paris", 442, 178, 131, 28),
+        ),
+        suppressed=3,
+        suppressed_sent=17,
+    )
+
+
+def build_survey() -> MessageReport:
+    dispositions = Dispositions(301, 101, 11, 503, 0, 82)
+    return MessageReport(
+        id="ask",
+        tag="customer-pulse-2026q4",
+        first_sent_at=START,
+        last_sent_at=START + timedelta(minutes=2, seconds=38),
+        reconciled_at=START + timedelta(days=6),
+        launches=4,
+        recipients=998,
+        sent=994,
+        rejected=2,
+        unresolved=4,
+        sessions=Sessions(queued=12, active=77, complete=905),
+        participants_answered=402,
+        response_rate=divide(402, 994),
+        response_rate_interval=wilson_interval(402, 994),
+        participants_completed=301,
+        completion_rate=divide(301, 402),
+        renders=3391,
+        results=1597,
+        discrepancies=("Results that the service counts: 1,601; in the ledger: 1,597.",),
+        questions=build_questions(),
+        audience=Audience(
+            planned_at=START - timedelta(minutes=10),
+            recipients=1060,
+            reserved=(Reservation("held_out", 50), Reservation("opted_out", 8), Reservation("no_consent", 2)),
+            held_out=50,
+        ),
+        volume=Volume(3391, 1988, 6958, 46, Fraction(3391, 1_000_000), Fraction(3391, 100)),
+        opt_outs=14,
+        dispositions=dispositions,
+        response_rates=response_rates(dispositions, Fraction(916, 918)),
+        time_to_first_answer=times(402, 12 * 60 + 20, 5 * 3600 + 600),
+        experiment=build_experiment(),
+        breakdowns=(build_breakdown(),),
+        days=DAYS,
+    )
+
+
+def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
+    """Return a message that asks nothing."""
+    return MessageReport(
+        id=name,
+        tag=f"customer-pulse-2026q4-{name}",
+        first_sent_at=sent_at,
+        last_sent_at=sent_at,
+        reconciled_at=sent_at + timedelta(days=4),
+        launches=1,
+        recipients=sent,
+        sent=sent,
+        rejected=0,
+        unresolved=0,
+        sessions=Sessions(0, 0, sent),
+        participants_answered=0,
+        response_rate=None,
+        response_rate_interval=None,
+        participants_completed=0,
+        completion_rate=None,
+        renders=sent,
+        results=0,
+        discrepancies=(),
+        questions=(),
+        audience=None,
+        volume=Volume(sent, sent, sent),
+        opt_outs=3,
+        dispositions=None,
+        response_rates=None,
+        time_to_first_answer=NO_TIMES,
+        experiment=None,
+        breakdowns=(),
+        days=(Day(sent_at.date(), sent, 0, 0),),
+    )
+
+
+def build_follow_up() -> MessageReport:
+    """Return a message to the survey's detractors, with one question."""
+    sent_at = START + timedelta(days=2)
+    dispositions = Dispositions(37, 0, 1, 40, 0, 4)
+    return replace(
+        build_text("sorry", 82, sent_at),
+        sessions=Sessions(0, 4, 78),
+        participants_answered=37,
+        response_rate=divide(37, 82),
+        response_rate_interval=wilson_interval(37, 82),
+        participants_completed=37,
+        completion_rate=Fraction(1),
+        renders=201,
+        results=37,
+        questions=(
+            QuestionReport(
+                tag="call",
+                text="We are sorry. May we call you?",
+                scale="choice",
+                asked=82,
+                answers=37,
+                answer_rate=divide(37, 82),
+                distribution=distribute({"Yes, please": 21, "No": 16}),
+                time_to_answer=times(37, 380, 7300),
+            ),
+        ),
+        volume=Volume(201, 164, 246, None, None, None),
+        dispositions=dispositions,
+        response_rates=response_rates(dispositions, None),
+        time_to_first_answer=times(37, 380, 7300),
+        days=(Day(sent_at.date(), 82, 30, 30), Day(date(2026, 11, 22), 0, 7, 7)),
+    )
+
+
+def build_sample() -> CampaignReport:
+    """Return the whole report."""
+    return CampaignReport(
+        campaign="customer-pulse-2026q4",
+        target="live",
+        reconciled_at=START + timedelta(days=6),
+        messages=(build_survey(), build_follow_up(), build_text("reminder", 585, START + timedelta(days=1))),
+        participants_answered=402,
+        discrepancies=(),
+    )
+
+
+def build_wave(
+    campaign: str,
+    days_before: int,
+    counts: Sequence[int],
+    interval: Interval | None,
+) -> CampaignReport:
+    """Return an earlier campaign with the same first question, and nothing else."""
+    answered = sum(counts)
+    message = replace(
+        build_text("ask", 994, START - timedelta(days=days_before)),
+        participants_answered=answered,
+        response_rate=divide(answered, 994),
+        response_rate_interval=wilson_interval(answered, 994),
+        questions=(build_nps(counts, interval),),
+    )
+    return CampaignReport(campaign, "live", message.reconciled_at, (message,), answered, ())
+
+
+def build_waves() -> tuple[CampaignReport, ...]:
+    """Return four campaigns with the same first question, the sample among them, not in their order."""
+    return (
+        build_wave("customer-pulse-2026q3", 92, (9, 4, 6, 10, 14, 19, 28, 55, 79, 84, 95), (14.4, 29.6)),
+        build_sample(),
+        build_wave("customer-pulse-2026q1", 270, (25, 6, 9, 14, 20, 28, 40, 60, 70, 50, 45), (-20.9, -4.5)),
+        build_wave("customer-pulse-2026q2", 180, (12, 5, 8, 14, 15, 22, 31, 55, 74, 80, 84), (6.3, 22.1)),
+    )

@@ -1,0 +1,211 @@
+"""Findings: the sentences that say what the figures mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.report.answered import NumberSummary
+from runner.report.comparison import compare_arms
+from runner.report.findings import (
+    list_findings,
+    list_scores,
+    list_volume,
+    write_holdout,
+    write_opt_outs,
+    write_p_value,
+    write_rates,
+    write_suppressed,
+    write_texts,
+    write_times,
+    write_turnout,
+    write_verdict,
+)
+from runner.report.tables import tabulate_funnel, tabulate_groups, tabulate_reserved
+from runner.report.tiles import list_tiles
+from runner.report.turnout import Audience, Reservation, Volume
+from tests.report.odd_reports import build_empty
+from tests.report.sample import NO_TIMES, START, build_breakdown, build_survey, build_text
+from tests.report.sample_questions import build_questions
+
+if TYPE_CHECKING:
+    from runner.report.model import CampaignReport
+
+
+def test_findings_come_in_the_order_of_the_campaign(sample_report: CampaignReport) -> None:
+    """Who answered, the scores with their intervals, and the arms; no plain numbers among them."""
+    assert list(list_findings(sample_report)) == [
+        "ask: 994 people were texted; 402 answered (40.4 %, 95 % interval 37.4–43.5 %).",
+        "nps: NPS +27.6 (95 % interval +19.9 to +35.0): promoters 48.0 %, passives 31.6 %, detractors 20.4 %, of 402 answers.",
+        "service: CSAT 69.5 % (95 % interval 64.7–74.0 %): 258 of 371 chose one of the top two responses.",
+        "friendly answers more than short: +7.6 points, 95 % interval +1.5 to +13.7.",
+        "sorry: 82 people were texted; 37 answered (45.1 %, 95 % interval 34.8–55.9 %).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentence"),
+    [
+        ([("A", 5, 10), ("B", 9, 10)], "Too few people to tell whether B or A answers more."),
+        ([("A", 0, 0), ("B", 9, 100)], "Too few people to tell whether B or A answers more."),
+        (
+            [("A", 200, 500), ("B", 205, 500)],
+            "No difference shown between B and A: +1.0 points, 95 % interval -5.1 to +7.1.",
+        ),
+        (
+            [("A", 200, 500), ("B", 250, 500)],
+            "B answers more than A: +10.0 points, 95 % interval +3.8 to +16.1.",
+        ),
+        (
+            [("A", 250, 500), ("B", 200, 500)],
+            "B answers less than A: -10.0 points, 95 % interval -16.1 to -3.8.",
+        ),
+    ],
+)
+def test_a_verdict_is_a_sentence(counts: list[tuple[str, int, int]], sentence: str) -> None:
+    """Two arms are too few to tell, show no difference, or differ by so much."""
+    (difference,) = compare_arms(counts)
+    assert write_verdict(difference) == sentence
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"),
+    [(None, ""), (0.0167, "0.017"), (0.001, "0.001"), (1e-9, "below 0.001"), (1.0, "1.000")],
+)
+def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
+    """A tiny one is said to be below what three decimals show."""
+    assert write_p_value(p_value) == text
+
+
+@pytest.mark.parametrize(
+    ("volume", "sentences"),
+    [
+        (Volume(7, 7, 7), ["7 renders, as forecast."]),
+        (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
+        (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
+        (
+            Volume(2001, 7, 20, 1981),
+            [
+                "2,001 renders, more than the forecast of 7 to 20.",
+                "1,981 renders asked a question again after an invalid answer.",
+            ],
+        ),
+        (
+            Volume(9, 7, 20, None, Fraction(1, 100), Fraction(5, 2)),
+            [
+                "9 renders, within the forecast of 7 to 20.",
+                "Together the renders are 1.0 % of the service’s plan, 2.50 US dollars of its price.",
+            ],
+        ),
+        (
+            Volume(9, 7, 20, None, Fraction(1, 100), None),
+            [
+                "9 renders, within the forecast of 7 to 20.",
+                "Together the renders are 1.0 % of the service’s plan.",
+            ],
+        ),
+    ],
+)
+def test_renders_are_held_against_their_forecast(volume: Volume, sentences: list[str]) -> None:
+    """Renders are within, below or above the forecast; cost is said where it is known."""
+    assert list(list_volume(volume)) == sentences
+
+
+def test_small_groups_are_counted_not_shown() -> None:
+    """How many groups are left out is said, and of how many people where that tells nothing of one."""
+    breakdown = build_breakdown()
+    assert write_suppressed(breakdown) == (
+        "3 groups, 17 people together, are left out, so that no group of fewer than 10 people can be made out."
+    )
+    one = replace(breakdown, suppressed=1, suppressed_sent=None, least=25)
+    assert write_suppressed(one) == (
+        "1 group is left out, so that no group of fewer than 25 people can be made out."
+    )
+    assert write_suppressed(replace(breakdown, suppressed=0)) == ""
+
+
+def test_times_are_said_as_people_do() -> None:
+    """Half and nine in ten; nothing where nobody answered."""
+    times = build_survey().time_to_first_answer
+    said = "Half of those who answered gave their first answer within 12 min 20 s, nine in ten within 5 h 10 min."
+    assert write_times(times, "gave their first answer") == said
+    assert write_times(NO_TIMES, "gave their first answer") == ""
+    assert write_times(None, "gave their first answer") == ""
+
+
+def test_the_holdout_is_said() -> None:
+    """Who was not texted, and why; nothing without a holdout."""
+    audience = Audience(START, 1000, (Reservation("held_out", 50),), 50)
+    assert write_holdout(audience) == (
+        "Holdout: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
+        "compared with what the others do."
+    )
+    assert write_holdout(replace(audience, held_out=0)) == ""
+
+
+def test_opt_outs_are_said_of_what_was_sent() -> None:
+    """A message that was not sent has none to say."""
+    assert write_opt_outs(build_survey()) == "14 people opted out (1.4 % of those texted)."
+    assert write_opt_outs(build_empty(0).messages[0]) == ""
+
+
+def test_response_rates_are_named_with_their_definition() -> None:
+    """All six in one sentence; a rate that is not defined is a dash."""
+    rates = build_survey().response_rates
+    assert rates is not None
+    assert write_rates(replace(rates, rr3=None)) == (
+        "Response rates by AAPOR’s Standard Definitions (10th edition, 2023): RR1 30.2 %, RR2 40.3 %, RR3 –, "
+        "RR4 40.3 %, RR5 32.9 %, RR6 43.9 %."
+    )
+
+
+def test_a_question_says_who_was_asked_and_who_stopped() -> None:
+    """Asked, answered, and broken off; of a question that the campaign does not have, only the answers."""
+    nps, *_, reason = build_questions()
+    assert write_turnout(nps) == "982 asked, 402 answered (40.9 %); 31 of them stopped here."
+    assert write_turnout(reason) == "254 asked, 214 answered (84.3 %)."
+    stranger = replace(nps, asked=None, answer_rate=None)
+    assert write_turnout(stranger) == "402 answered; the campaign does not have this question."
+    assert write_texts(reason) == "214 answers: half have at most 38 characters, the longest has 160."
+    assert write_texts(nps) == ""
+
+
+def test_a_score_without_an_interval_has_none() -> None:
+    """Too few answers for an interval leave it out."""
+    number = replace(build_questions()[3], numbers=NumberSummary(Fraction(3), Fraction(3), 1))
+    assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer."]
+
+
+def test_the_funnel_leaves_out_what_did_not_happen() -> None:
+    """A text that asks nothing has recipients, sent and ended."""
+    table = tabulate_funnel(replace(build_text("nudge", 5, START), opt_outs=0))
+    assert [row[0] for row in table.rows] == ["Recipients", "Sent", "Ended"]
+
+
+def test_a_reason_that_is_not_known_keeps_its_name() -> None:
+    """Reasons of the plan have names for people; a new one has the plan's."""
+    audience = Audience(START, 10, (Reservation("capped", 2), Reservation("new_rule", 1)), 0)
+    names = [row[0] for row in tabulate_reserved(audience).rows]
+    assert names == ["Texted as often as allowed", "new_rule"]
+
+
+def test_groups_have_their_scores() -> None:
+    """A column for each scored question, its interval with it; a tag that says the same is not repeated."""
+    table = tabulate_groups("city", build_breakdown().groups, "by city")
+    assert [column.name for column in table.columns][-2:] == ["NPS", "CSAT service"]
+    assert table.rows[0][-2:] == ("+34.0 (+23.8 to +43.9)", "68.8 % (61.0–75.0 %)")
+    assert tabulate_groups("city", (), "by city").rows == ()
+
+
+def test_tiles_say_how_sure_they_are() -> None:
+    """A figure that is an estimate has its interval."""
+    tiles = {tile.name: (tile.figure, tile.note) for tile in list_tiles(build_survey())}
+    assert tiles["Response"] == ("40.4 %", "95 % interval 37.4–43.5 %")
+    assert tiles["NPS"] == ("+27.6", "95 % interval +19.9 to +35.0")
+    assert tiles["CSAT service"] == ("69.5 %", "95 % interval 64.7–74.0 %")
+    assert tiles["Mean visits"] == ("4.00", "95 % interval 3.50 to 4.50")
+    assert tiles["Cost"] == ("33.91", "US dollars, 3,391 renders")
+    assert [tile.name for tile in list_tiles(build_text("nudge", 5, START))] == ["Sent", "Opt-outs"]

@@ -1,0 +1,125 @@
+"""Groups of recipients: arms side by side, and breakdowns in which nobody can be made out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report.answers import Reading
+from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
+from runner.report.groups import break_down, describe_experiment
+from runner.report.scores import wilson_interval
+from runner.report.tally import GroupTally, MessageTally, QuestionTally
+
+NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
+WHY = QuestionOutline("why", "Why?", scale="text")
+ASK = MessageOutline("ask", "tag", (NPS, WHY), (WayOutline("b", (NPS, WHY)), WayOutline("a", (NPS,))))
+TEN, ZERO = Reading("11", "10", 11, Fraction(10)), Reading("1", "0", 1, Fraction(0))
+TALLY = MessageTally(
+    paths={("a", "a-"): 30, ("b", "aa"): 10, ("b", "a-"): 10, ("gone", "a-"): 5},
+    questions={
+        "nps": QuestionTally({("a", TEN): 20, ("a", ZERO): 10, ("b", ZERO): 20, ("gone", TEN): 5}),
+        "why": QuestionTally({("b", Reading()): 10}),
+    },
+)
+
+
+def test_arms_stand_side_by_side() -> None:
+    """Each arm of the campaign has its turnout and scores, the first one first; one that is no more has none."""
+    experiment = describe_experiment(ASK, TALLY, {"a": 100, "b": 80, "gone": 9})
+    assert experiment is not None
+    first, second = experiment.arms
+    assert (first.name, first.sent, first.answered, first.completed) == ("b", 80, 20, 10)
+    assert (second.name, second.sent, second.answered, second.completed) == ("a", 100, 30, 30)
+    assert (first.response_rate, second.response_rate) == (Fraction(1, 4), Fraction(3, 10))
+    assert second.response_interval == wilson_interval(30, 100)
+    assert [(score.tag, score.measure, score.value, score.counted) for score in second.scores] == [
+        ("nps", "nps", Fraction(100, 3), 30)
+    ]
+    (difference,) = experiment.differences
+    assert (difference.arm, difference.against) == ("a", "b")
+
+
+def test_an_arm_with_more_answers_than_sends_has_no_rate() -> None:
+    """What cannot be is compared as far as it can be, and gets no rate above 1."""
+    experiment = describe_experiment(ASK, TALLY, {"a": 5})
+    assert experiment is not None
+    assert [arm.response_rate for arm in experiment.arms] == [None, None]
+    assert len(experiment.differences) == 1
+
+
+@pytest.mark.parametrize(
+    "outline",
+    [MessageOutline("ask", "tag", (NPS,)), MessageOutline("ask", "tag", (NPS,), (WayOutline("", (NPS,)),))],
+)
+def test_a_message_of_one_way_has_no_experiment(outline: MessageOutline) -> None:
+    """Without arms there is nothing to compare."""
+    assert describe_experiment(outline, TALLY, {"": 100}) is None
+
+
+def test_texts_in_arms_have_sends_alone() -> None:
+    """Arms that ask nothing have no rates and no differences."""
+    outline = MessageOutline("ask", "tag", (), (WayOutline("a", ()), WayOutline("b", ())))
+    experiment = describe_experiment(outline, MessageTally(), {"a": 5, "b": 6})
+    assert experiment is not None
+    assert [(arm.sent, arm.response_rate) for arm in experiment.arms] == [(5, None), (6, None)]
+    assert experiment.differences == ()
+
+
+def group(sent: int, answered: int = 0) -> GroupTally:
+    return GroupTally(sent, {("a", "a-"): answered} if answered else {}, {"nps": {TEN: answered}})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shown", "suppressed", "suppressed_sent"),
+    [
+        ({"a": 10, "b": 11}, ["a", "b"], 0, None),
+        ({"a": 9, "b": 1, "c": 50}, ["c"], 2, 10),
+        ({"a": 9, "b": 20, "c": 50}, ["c"], 2, 29),
+        ({"a": 0, "b": 20, "c": 20}, ["c"], 2, 20),
+        ({"a": 9}, [], 1, None),
+        ({"a": 4, "b": 5}, [], 2, None),
+        ({"a": 3, "b": 3, "c": 3, "d": 3, "e": 90}, ["e"], 4, 12),
+        ({}, [], 0, None),
+    ],
+)
+def test_small_groups_are_left_out(
+    sizes: dict[str, int], shown: list[str], suppressed: int, suppressed_sent: int | None
+) -> None:
+    """Groups of fewer than ten are left out, and the next larger one if the total would give them away."""
+    breakdown = break_down(ASK, "city", {name: group(sent) for name, sent in sizes.items()}, 10)
+    assert [one.name for one in breakdown.groups] == shown
+    assert (breakdown.suppressed, breakdown.column, breakdown.least) == (suppressed, "city", 10)
+    assert breakdown.suppressed_sent == suppressed_sent
+
+
+@given(st.dictionaries(st.text(max_size=2), st.integers(0, 30), max_size=8), st.integers(1, 20))
+def test_no_difference_gives_small_groups_away(sizes: dict[str, int], least: int) -> None:
+    """The total less what is shown is nothing, or as many as a group that may be shown."""
+    breakdown = break_down(ASK, "city", {name: group(sent) for name, sent in sizes.items()}, least)
+    assert all(one.sent >= least for one in breakdown.groups)
+    rest = sum(sizes.values()) - sum(one.sent for one in breakdown.groups)
+    assert len(breakdown.groups) + breakdown.suppressed == len(sizes)
+    assert rest == 0 or rest >= least or not breakdown.groups
+    assert breakdown.suppressed_sent in (None, rest)
+    assert breakdown.suppressed_sent is None or breakdown.suppressed_sent >= least
+
+
+def test_scores_of_few_answers_are_left_out() -> None:
+    """A group may be large, and its score rest on the answers of two: how many they are is all that is said."""
+    breakdown = break_down(ASK, "city", {"Lyon": group(50, 2), "Paris": group(50, 10)}, 10)
+    scores = [
+        (score.value, score.interval is None, score.counted)
+        for one in breakdown.groups
+        for score in one.scores
+    ]
+    assert scores == [(None, True, 2), (Fraction(100), False, 10)]
+
+
+def test_a_group_of_people_in_the_audience_no_more_has_no_name() -> None:
+    """Who was sent to and has left the audience is of the group without a name, which is shown like others."""
+    breakdown = break_down(ASK, "city", {"": group(12, 3), "Paris": group(50)}, 10)
+    assert [(one.name, one.sent, one.answered) for one in breakdown.groups] == [("", 12, 3), ("Paris", 50, 0)]

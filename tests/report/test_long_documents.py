@@ -1,0 +1,88 @@
+"""Markdown that GitHub takes: under its limit whatever the campaign, and honest about what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_it import MarkdownIt
+
+from runner.report.answered import ResponseCount
+from runner.report.markdown import write_markdown
+from runner.report.markdown_text import LONGEST_TEXT, MOST_ROWS, escape_markdown
+from tests.report.odd_reports import build_hostile
+from tests.report.sample import build_sample, build_survey
+from tests.report.sample_questions import build_questions
+
+if TYPE_CHECKING:
+    from runner.report.model import CampaignReport
+
+GITHUB_LIMIT = 65_536
+
+
+def build_long(questions: int, responses: int, text: str) -> CampaignReport:
+    """Return a report whose questions have many responses, of a text that takes room."""
+    question = replace(
+        build_questions()[2],
+        distribution=tuple(
+            ResponseCount(str(place), text, 1, Fraction(1, responses)) for place in range(1, responses + 1)
+        ),
+    )
+    message = replace(build_survey(), questions=(question,) * questions)
+    return replace(build_sample(), messages=(message,))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        build_long(300, 5, "yes"),
+        build_long(20, 200, "@" * 160),
+        build_long(1, 500, "<" * 5000),
+        replace(build_sample(), messages=build_sample().messages * 60),
+        replace(build_sample(), discrepancies=("<" * 5000,) * 500),
+        build_hostile("<" * 20_000),
+    ],
+    ids=["questions", "responses", "texts", "messages", "warnings", "names"],
+)
+def test_a_document_stays_under_the_limit(report: CampaignReport) -> None:
+    """However much there is to say, GitHub takes it, and the footer stands."""
+    text = write_markdown(report)
+    assert len(text) < GITHUB_LIMIT
+    assert text.splitlines()[-1].startswith("Target ")
+
+
+def test_what_is_left_out_is_said() -> None:
+    """After the last part that has room a sentence says how many more there are."""
+    text = write_markdown(build_long(300, 5, "yes"))
+    sentence = text.splitlines()[-5]
+    assert sentence.startswith("> ")
+    assert sentence.endswith(" more parts are left out of this document, which is long.")
+    assert "left out of this document" not in write_markdown(build_sample())
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [(1, "1 more row is left out here."), (9, "9 more rows are left out here.")],
+)
+def test_a_long_table_ends_with_a_sentence(more: int, sentence: str) -> None:
+    """The rows that are left out are counted, below the table and not in it."""
+    text = write_markdown(build_long(1, MOST_ROWS + more, "yes"))
+    assert f"\n\n{sentence}\n" in text
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    cells = [token.content for token in tokens if token.type == "inline"]
+    assert cells.count("yes") == MOST_ROWS
+
+
+def test_many_warnings_are_counted() -> None:
+    """Twenty warnings stand there, and a sentence for the others."""
+    text = write_markdown(replace(build_sample(), discrepancies=("Odd.",) * 30))
+    assert text.count("> - Odd.") == 20
+    assert "> - 11 more warnings are left out here." in text
+
+
+def test_a_very_long_text_ends_in_an_ellipsis() -> None:
+    """A text is cut before it is escaped, so that no escape is."""
+    assert escape_markdown("<" * LONGEST_TEXT) == "&lt;" * LONGEST_TEXT
+    assert escape_markdown("<" * 1000) == "&lt;" * (LONGEST_TEXT - 1) + "…"

@@ -1,0 +1,198 @@
+"""What a report looks like in a real browser: sound, readable, on every screen and on paper."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from runner.report.html import write_html
+from runner.report.index import write_index
+from tests.report.odd_reports import build_hostile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from runner.report.model import CampaignReport
+
+DESKTOP, PHONE = (1280, 900), (390, 844)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory,
+    sample_report: CampaignReport,
+    waves: tuple[CampaignReport, ...],
+) -> dict[str, Path]:
+    """A full report, one of names that are long words, and the page across campaigns, as files."""
+    folder = tmp_path_factory.mktemp("pages")
+    texts = {
+        "report": write_html(sample_report),
+        "long": write_html(build_hostile("Donaudampfschifffahrtsgesellschaft" * 4)),
+        "index": write_index(waves, {waves[0].campaign: "report.html"}),
+    }
+    files = {name: folder / f"{name}.html" for name in texts}
+    for name, file in files.items():
+        file.write_text(texts[name], encoding="utf-8")
+    return files
+
+
+@contextmanager
+def opened(
+    browser: Browser,
+    file: Path,
+    size: tuple[int, int] = DESKTOP,
+    scheme: Literal["light", "dark"] = "light",
+) -> Iterator[tuple[Page, list[str]]]:
+    """Open a page, with what the browser complains about and asks for."""
+    view = {"width": size[0], "height": size[1]}
+    with closing(browser.new_context(viewport=view, color_scheme=scheme)) as context:  # type: ignore[arg-type]  # as it takes
+        page = context.new_page()
+        heard: list[str] = []
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: heard.append(request.url))
+        page.goto(file.as_uri())
+        heard.remove(file.as_uri())
+        yield page, heard
+
+
+@pytest.mark.parametrize("name", ["report", "long", "index"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_page_is_sound(name: str, size: tuple[int, int], browser: Browser, pages: dict[str, Path]) -> None:
+    """No page asks for anything, breaks its own policy, scrolls sideways, or skips a heading."""
+    with opened(browser, pages[name], size) as (page, heard):
+        assert heard == []
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((each) => +each.tagName[1])")
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("name", ["report", "index"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_texts_stand_out(
+    name: str,
+    scheme: Literal["light", "dark"],
+    browser: Browser,
+    pages: dict[str, Path],
+) -> None:
+    """Every text, those of charts too, has the contrast to its ground of WCAG 2.2 (1.4.3, AA: 4.5 to 1)."""
+    with opened(browser, pages[name], scheme=scheme) as (page, _):
+        assert page.evaluate(FIND_FAINT) == []
+
+
+FIND_FAINT = """
+() => {
+  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const shine = (colour) => parse(colour).slice(0, 3)
+    .map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+  const ground = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if ((parse(colour)[3] ?? 1) === 1) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const faint = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || element.closest(".unseen")) continue;
+    const style = getComputedStyle(element);
+    const ink = element.closest("svg") ? style.fill : style.color;
+    const [one, two] = [shine(ink), shine(ground(element))];
+    const contrast = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (contrast < 4.5) faint.push(`${element.className} ${element.textContent.trim()} ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["report", "index"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_charts_can_be_read(
+    name: str,
+    size: tuple[int, int],
+    browser: Browser,
+    pages: dict[str, Path],
+) -> None:
+    """A chart has a name, its labels are 10 px or larger, and none is cut off or stands on another."""
+    with opened(browser, pages[name], size) as (page, _):
+        charts = page.locator("svg[role=img][aria-label]")
+        assert charts.count() == page.locator("svg").count() >= 1
+        assert page.evaluate(FIND_UNREADABLE) == []
+
+
+FIND_UNREADABLE = """
+() => {
+  const wrong = [];
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const frame = chart.getBoundingClientRect();
+    const texts = [...chart.querySelectorAll("text")].filter((each) => each.textContent.trim());
+    const boxes = texts.map((each) => each.getBoundingClientRect());
+    texts.forEach((text, index) => {
+      const box = boxes[index];
+      const size = parseFloat(getComputedStyle(text).fontSize) * frame.width / chart.viewBox.baseVal.width;
+      if (size < 10) wrong.push(`small: ${text.textContent} ${size}`);
+      if (box.left < frame.left - 1 || box.right > frame.right + 1) wrong.push(`cut: ${text.textContent}`);
+      boxes.slice(index + 1).forEach((other, further) => {
+        const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (across > 1 && down > 4) wrong.push(`${text.textContent} on ${texts[index + 1 + further].textContent}`);
+      });
+    });
+  }
+  return wrong;
+}
+"""
+
+
+def test_every_chart_has_its_figures_beside_it(browser: Browser, pages: dict[str, Path]) -> None:
+    """Wherever a chart stands there is a table in the same article or section."""
+    with opened(browser, pages["report"]) as (page, _):
+        lonely = """[...document.querySelectorAll("svg.chart")]
+          .filter((each) => !each.closest("article, section").querySelector("table")).length"""
+        assert page.evaluate(lonely) == 0
+
+
+def test_tables_that_scroll_can_be_scrolled_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+    """What is wider than a phone scrolls within itself, has a name, and takes the focus."""
+    with opened(browser, pages["report"], PHONE) as (page, _):
+        wide = page.evaluate("""[...document.querySelectorAll(".scroll")]
+          .filter((each) => each.scrollWidth > each.clientWidth)
+          .map((each) => each.tabIndex === 0 && each.getAttribute("aria-label") !== "")""")
+        assert wide
+        assert all(wide)
+
+
+def test_paper_is_light_and_shows_everything(browser: Browser, pages: dict[str, Path]) -> None:
+    """Printed from a dark screen the ground is white, folded parts are open, and charts are not cut in two."""
+    with opened(browser, pages["report"], scheme="dark") as (page, _):
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+        assert page.locator("details table").first.is_visible()
+        kept = "[...document.querySelectorAll('figure')].map((each) => getComputedStyle(each).breakInside)"
+        assert set(page.evaluate(kept)) == {"avoid"}
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_paper_is_wide_enough(paper: str, browser: Browser, pages: dict[str, Path]) -> None:
+    """On both papers every table fits between the margins."""
+    width = {"A4": 794, "Letter": 816}[paper] - 2 * 57
+    with opened(browser, pages["report"], (width, 1000)) as (page, _):
+        page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        over = """[...document.querySelectorAll(".scroll")]
+          .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent.trim())"""
+        assert page.evaluate(over) == []

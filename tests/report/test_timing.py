@@ -1,0 +1,101 @@
+"""Times: quantiles of histograms against those of the values written out, and durations in words."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report.timing import TimeSummary, format_duration, quantile, summarise_times
+
+times = st.lists(st.integers(-100, 10**6), min_size=2)
+
+
+@given(times)
+def test_quantiles_are_those_of_the_statistics_module(values: list[int]) -> None:
+    """Deciles of a histogram are the inclusive deciles of its values written out."""
+    deciles = statistics.quantiles(map(Fraction, values), n=10, method="inclusive")
+    histogram = Counter(values)
+    assert [quantile(histogram, Fraction(tenth, 10)) for tenth in range(1, 10)] == deciles
+
+
+@pytest.mark.parametrize(
+    ("share", "value"), [("0", "15"), ("1/4", "20"), ("2/5", "29"), ("1/2", "35"), ("1", "50")]
+)
+def test_quantiles_of_five_values(share: str, value: str) -> None:
+    """Of 15, 20, 35, 40 and 50, the 40 % quantile lies six tenths of the way from 20 to 35."""
+    histogram = Counter([15, 20, 35, 40, 50])
+    assert quantile(histogram, Fraction(share)) == Fraction(value)
+
+
+@given(times, st.fractions(0, 1), st.fractions(0, 1))
+def test_quantiles_rise_from_the_lowest_to_the_highest(values: list[int], a: Fraction, b: Fraction) -> None:
+    """The ends are the extremes, and a larger share never has a smaller quantile."""
+    histogram = Counter(values)
+    low, high = quantile(histogram, min(a, b)), quantile(histogram, max(a, b))
+    assert low is not None
+    assert high is not None
+    assert min(values) <= low <= high <= max(values)
+
+
+def test_values_that_did_not_occur_do_not_count() -> None:
+    """A histogram with empty bars is that without them."""
+    assert quantile({1: 0, 5: 2, 7: 0, 9: 1, 11: 0}, Fraction(3, 4)) == 7
+    assert quantile({1: 0}, Fraction(1, 2)) is None
+
+
+@pytest.mark.parametrize("share", [Fraction(-1, 10), Fraction(11, 10)])
+def test_a_quantile_is_of_a_share(share: Fraction) -> None:
+    """What is not from 0 to 1 is an error."""
+    with pytest.raises(ValueError, match="is not a share"):
+        quantile({1: 1}, share)
+
+
+def test_a_summary_has_the_middle_and_the_slow_end() -> None:
+    """Times are summed up by their median and ninth decile; one time is both."""
+    assert summarise_times({10: 1, 20: 1, 40: 2, 90: 1}) == TimeSummary(5, Fraction(40), Fraction(70))
+    assert summarise_times({7: 1}) == TimeSummary(1, Fraction(7), Fraction(7))
+    assert summarise_times({}) == TimeSummary(0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ("0", "0 s"),
+        ("0.49", "0 s"),
+        ("-0.49", "0 s"),
+        ("0.5", "1 s"),
+        ("42", "42 s"),
+        ("59.5", "1 min"),
+        ("200", "3 min 20 s"),
+        ("180", "3 min"),
+        ("3599.4", "59 min 59 s"),
+        ("3599.5", "1 h"),
+        ("18600", "5 h 10 min"),
+        ("18629", "5 h 10 min"),
+        ("18630", "5 h 11 min"),
+        ("86369", "23 h 59 min"),
+        ("86370", "1 d"),
+        ("183600", "2 d 3 h"),
+        ("86400000", "1,000 d"),
+        ("-200", "−3 min 20 s"),
+    ],
+)
+def test_durations_are_said_in_two_units(seconds: str, words: str) -> None:
+    """The largest unit and the one below it, rounded; what is rounded up to a larger unit is said in it."""
+    assert format_duration(Fraction(seconds)) == words
+
+
+@given(st.fractions(0, 10**7))
+def test_durations_are_said_to_within_their_smaller_unit(seconds: Fraction) -> None:
+    """What is said is never off by more than half of the second unit."""
+    sizes = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+    parts = format_duration(seconds).replace(",", "").split()
+    said = sum(int(count) * sizes[sign] for count, sign in zip(parts[::2], parts[1::2], strict=True))
+    half = Fraction(1, 2) if seconds < 3600 else 30 if seconds < 86_400 else 1800
+    assert len(parts) <= 4
+    assert abs(said - seconds) <= half

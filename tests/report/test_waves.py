@@ -1,0 +1,154 @@
+"""Waves: campaigns that ask the same again, and the page across campaigns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.report.answered import NumberSummary
+from runner.report.index import draw_waves, tabulate_waves, write_index
+from runner.report.waves import find_waves, write_change
+from tests.report.odd_reports import build_empty
+from tests.report.sample import START, build_sample, build_text, build_wave
+from tests.report.sample_questions import SCORES
+
+if TYPE_CHECKING:
+    from runner.report.model import CampaignReport
+    from runner.report.rounding import Interval
+
+
+def test_waves_are_ordered_by_their_first_sending(waves: tuple[CampaignReport, ...]) -> None:
+    """A question's waves come by time, whatever the order of the reports."""
+    (trend,) = find_waves(waves)
+    assert (trend.tag, trend.scale) == ("nps", "nps")
+    assert [wave.campaign[-2:] for wave in trend.waves] == ["q1", "q2", "q3", "q4"]
+    assert find_waves(waves[::-1]) == (trend,)
+
+
+def test_one_campaign_is_no_trend() -> None:
+    """A question of one campaign, or of ones that were not sent or not answered, has no trend."""
+    assert find_waves([build_sample()]) == ()
+    assert find_waves([build_sample(), build_empty(0)]) == ()
+    assert find_waves([build_sample(), build_wave("silent", 90, (0,) * 11, None)]) == ()
+
+
+def test_the_same_tag_on_another_scale_is_another_question(waves: tuple[CampaignReport, ...]) -> None:
+    """Scores of different scales are never one line."""
+    message = waves[0].messages[0]
+    other = replace(
+        message.questions[0],
+        scale="number",
+        nps=None,
+        numbers=NumberSummary(message.questions[0].answer_rate, None, 9),
+    )
+    changed = replace(waves[0], messages=(replace(message, questions=(other,)),))
+    assert [len(trend.waves) for trend in find_waves((changed, *waves[1:]))] == [3]
+
+
+def test_of_several_messages_the_one_with_most_answers_counts() -> None:
+    """A campaign is one wave, though it asks twice."""
+    one = build_wave("one", 90, SCORES, None)
+    few = build_wave("one", 80, (0,) * 10 + (5,), None)
+    twice = replace(one, messages=(*few.messages, *one.messages))
+    (trend,) = find_waves([twice, build_wave("two", 10, SCORES, None)])
+    assert [wave.score.counted for wave in trend.waves] == [402, 402]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (
+            (10.0, 25.0),
+            (20.0, 35.0),
+            "new against old: +8.2 points; the 95 % intervals overlap, so this may be chance.",
+        ),
+        (
+            (10.0, 19.0),
+            (20.0, 35.0),
+            "new against old: +8.2 points; the 95 % intervals do not overlap: more than chance would explain.",
+        ),
+        (
+            None,
+            (20.0, 35.0),
+            "new against old: +8.2 points; too few answers to tell whether that is more than chance.",
+        ),
+    ],
+)
+def test_a_change_says_whether_it_may_be_chance(
+    before: Interval | None,
+    after: Interval,
+    sentence: str,
+) -> None:
+    """The last two waves are compared by their intervals."""
+    old = build_wave("old", 90, (12, 5, 8, 14, 11, 18, 27, 54, 80, 84, 89), before)
+    (trend,) = find_waves([build_wave("new", 0, SCORES, after), old])
+    assert write_change(trend) == sentence
+
+
+def change(score: str, before: Fraction, after: Fraction) -> str:
+    """Return what is said of a change of the sample's satisfaction or visits."""
+    reports = []
+    for name, value, days in (("old", before, 2), ("new", after, 1)):
+        question = build_sample().messages[0].questions[1 if score == "csat" else 3]
+        if question.csat is not None:
+            question = replace(question, csat=replace(question.csat, score=value))
+        elif question.numbers is not None:
+            question = replace(question, numbers=replace(question.numbers, mean=value))
+        wave = build_wave(name, days, SCORES, None)
+        reports.append(replace(wave, messages=(replace(wave.messages[0], questions=(question,)),)))
+    (trend,) = find_waves(reports)
+    return write_change(trend)
+
+
+def test_other_scores_change_in_their_own_unit() -> None:
+    """Shares change by points, means by numbers."""
+    assert change("csat", Fraction(1, 2), Fraction(2, 3)).startswith("new against old: +16.7 points; ")
+    assert change("mean", Fraction(4), Fraction(7, 2)).startswith("new against old: -0.50; ")
+    assert change("mean", Fraction(4), Fraction(4)).startswith("new against old: no change; ")
+
+
+def test_a_trend_has_a_chart_and_its_figures(waves: tuple[CampaignReport, ...]) -> None:
+    """The chart has a dot and whiskers for each wave, and the table beside it the figures."""
+    (trend,) = find_waves(waves)
+    chart = draw_waves(trend)
+    assert chart.count("<circle") == chart.count('class="ci"') == 4
+    assert tabulate_waves(trend).rows[-1] == (
+        "customer-pulse-2026q4",
+        "2026-11-18",
+        "+27.6",
+        "+19.9 to +35.0",
+        "402",
+    )
+
+
+def test_the_index_has_the_latest_first(waves: tuple[CampaignReport, ...]) -> None:
+    """Campaigns that were not sent come last, and those without a page of their own have no link."""
+    page = write_index((*waves, build_empty(0)), {"customer-pulse-2026q3": "reports/q3.html?a=1&b=2"})
+    names = ["customer-pulse-2026q4", "customer-pulse-2026q3", "customer-pulse-2026q2", ">pulse<"]
+    places = [page.index(name) for name in names]
+    assert places == sorted(places)
+    assert page.count("<a href=") == 1
+    assert '<a href="reports/q3.html?a=1&amp;b=2">' in page
+    assert "not sent yet" in page
+
+
+def test_the_index_is_a_function_of_its_input(waves: tuple[CampaignReport, ...]) -> None:
+    """The order of the reports does not matter, and nothing else does."""
+    assert write_index(waves, {}) == write_index(waves[::-1], {})
+
+
+def test_an_index_of_nothing_is_a_page() -> None:
+    """No campaigns, and campaigns that ask nothing, are shown as that."""
+    assert "<h1>0 campaigns</h1>" in write_index((), {})
+    text = replace(build_sample(), messages=(build_text("nudge", 5, START),))
+    assert "<h1>1 campaign</h1>" in write_index((text,), {})
+
+
+def test_an_index_with_a_simulation_says_so(waves: tuple[CampaignReport, ...]) -> None:
+    """A campaign of the sandbox makes the page say that nobody was texted."""
+    notice = "SANDBOX: simulated, nobody was texted."
+    assert notice in write_index((replace(waves[0], target="sandbox"),), {})
+    assert notice not in write_index(waves, {})
