@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, known_names
+from runner.campaign.model import CsvRecipients
+from runner.campaign.table import fold_name
 from runner.cli.folders import make_state_folder
 from runner.cli.outlines import outline_messages
 from runner.cli.result_copies import find_copy
@@ -178,8 +180,15 @@ def _gather_facts(
 def _find_column(campaign: Campaign, name: str) -> str:
     """Return a column of the audience as its files call it."""
     names = {one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)}
+    phones = {fold_name(one.phone_column) for one in campaign.recipients if isinstance(one, CsvRecipients)}
+    if fold_name(name) in phones:
+        raise UsageError(
+            f"--by {name}: that column has phone numbers, which no report shows",
+            hint="break down by what people have in common",
+        )
     if name in names:
         return name
+    names = {one for one in names if fold_name(one) not in phones}
     close = difflib.get_close_matches(name, sorted(names), n=1)
     raise UsageError(
         f"--by {name}: the audience of {campaign.name} has no such column",

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 KEY = "k3y/with+odd&chars=%üé"
 
 
-def test_credentials_appear_nowhere(folder: Path, run: Run, serve: Serve) -> None:
+def test_credentials_appear_nowhere(folder: Path, run: Run, serve_process: Serve) -> None:
     """The API key is in no output, no ledger, no lockfile and no report, however verbose the run."""
-    with serve(folder, "--db", "service.sqlite", "--username", "jane-doe", "--api-key", KEY) as environment:
+    options = ("--db", "service.sqlite", "--username", "jane-doe", "--api-key", KEY)
+    with serve_process(folder, *options) as environment:
         commands = (
             "validate -v", "plan -v", "apply --auto-approve -v", "reconcile -v", "status -v",
             "report --reconcile -v --format md --format html --format json --format csv --out out",

@@ -114,13 +114,24 @@ def test_smaller_groups_are_shown_if_asked_for(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "hint"),
-    [("citty", "did you mean city?"), ("x", "its columns: city, first_name, mobile, plan")],
+    [("citty", "did you mean city?"), ("x", "its columns: city, first_name, plan")],
 )
 def test_a_column_that_is_none_is_refused(sent: Path, column: str, hint: str) -> None:
     """A name that no source of the audience has is told, with the one that was meant, or with all."""
     done = run("report", "--by", column, cwd=sent)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == f"Error: --by {column}: the audience of pulse has no such column\n  {hint}\n"
+
+
+@pytest.mark.parametrize("column", ["mobile", "Mobile"])
+def test_nothing_is_broken_down_by_phone(sent: Path, column: str) -> None:
+    """No report shows a phone number, however small a group may be."""
+    done = run("report", "--by", column, "--min-group", "1", cwd=sent)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        f"Error: --by {column}: that column has phone numbers, which no report shows\n"
+        "  break down by what people have in common\n"
+    )
 
 
 @pytest.mark.parametrize(
