@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner.report.columns.questions import list_asked, sort_answers
+from runner.report.columns.questions import list_asked, place_answers
 from runner.report.tally import CampaignTally, DayTally, GroupTally, MessageTally, QuestionTally
 from runner.report.words import LEAST_LENGTH
 
@@ -46,7 +46,8 @@ WHERE characters_{0} >= 0 GROUP BY ALL ORDER BY ALL
 """
 _FIRST_DAYS = "SELECT make_timestamp(first_us)::DATE, count(*) FROM people WHERE first_us > 0 GROUP BY ALL"
 _ANSWER_DAYS = (
-    "SELECT make_timestamp(created_us)::DATE, count(*) FROM answers WHERE created_us > 0 GROUP BY ALL"
+    "SELECT make_timestamp(created_us)::DATE, count(*) FROM results SEMI JOIN names USING (message) "
+    "WHERE created_us > 0 GROUP BY ALL"
 )
 # Who was sent to and is in the audience no more belongs to the group without a name.
 _JOIN_GROUPS = """
@@ -95,7 +96,7 @@ def count_campaign(
     for id_, outline in wanted.items():
         _name(engine, found.get(id_, {}))
         asked = list_asked(outline, sum(found.get(id_, {}).values(), Counter()))
-        readings = sort_answers(engine, outline, asked)
+        readings = place_answers(engine, outline, asked)
         engine.run(_gather_people(asked, readings))
         messages[id_] = _count_message(engine, id_, asked, readings, columns)
         if keep_answers is not None:

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-_LAYOUT = 1
+_LAYOUT = 2
 _LOCK = "lock"
+# What Python takes off the ends of a text, which the readers leave to it.
+_BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
+_NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
 _MANIFEST = "manifest.json"
 _MOST_PARTS = 16
 _LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
@@ -112,7 +115,7 @@ class ResultColumns:
         with stage_rows(self._folder, FeedRow._fields, rows) as staged:
             if parts and not staged.count:
                 return parts
-            new = self._write_part(engine, _date(staged.select), name)
+            new = self._write_part(engine, _derive(staged.select), name)
         if not parts:
             return (new,)
         replaced = f"""SELECT count(*) FROM ({self._select(parts)})
@@ -164,14 +167,23 @@ class ResultColumns:
         )
 
 
-def _date(select: str) -> str:
-    """Return the statement that gives staged results numbers, times in microseconds since 1970 among them."""
+def _derive(select: str) -> str:
+    """Return the statement that gives staged results what is counted by: numbers, times, what texts read as.
+
+    Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
+    and `is_number` say whether they may take an answer for the index of a response, or a response for a
+    number. `tie` orders results of one microsecond: the first eight bytes of their guids.
+    """
     return f"""
         SELECT * REPLACE (
             try_cast(launch_id AS INTEGER) AS launch_id,
             try_cast(question_display_order AS INTEGER) AS question_display_order),
           {_read_time("started")} AS started_us,
-          coalesce({_read_time("created")}, 0) AS created_us
+          coalesce({_read_time("created")}, 0) AS created_us,
+          ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
+          lower(regexp_replace(response, '^{_BLANK}+|{_BLANK}+$', '', 'g')) AS folded,
+          regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
+          regexp_full_match(response, '{_BLANK}*{_NUMBER}{_BLANK}*') AS is_number
         FROM ({select})"""
 
 

@@ -29,26 +29,19 @@ CREATE OR REPLACE TEMP TABLE offered (arm VARCHAR, place INTEGER, folded VARCHAR
 CREATE OR REPLACE TEMP TABLE readings
   (arm VARCHAR, place INTEGER, kept_answer VARCHAR, kept_response VARCHAR, reading INTEGER);
 """
-# What Python takes off the ends of a text, which the readers leave to it.
-_BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
-# A rank orders answers by time, and those of one microsecond by the first eight bytes of their guids.
-_SORTED_ANSWERS = rf"""
+# A rank orders answers by time, and those of one microsecond as well as can be.
+_PLACED_ANSWERS = """
 CREATE OR REPLACE TEMP VIEW answers AS
 WITH placed AS (
-  SELECT r.*, asked.place, asked.kind,
-    (r.created_us::UHUGEINT << 64)
-      | ('0x' || rpad(left(hex(r.result_guid), 16), 16, '0'))::UBIGINT::UHUGEINT AS rank,
+  SELECT r.*, asked.place, asked.kind, (r.created_us::UHUGEINT << 64) | r.tie AS rank,
     offered.folded IS NOT NULL AS is_offered,
     is_offered
-      OR (asked.kind IN ('choice', 'unknown')
-        AND regexp_full_match(r.answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*'))
-      OR (asked.kind = 'number' AND regexp_full_match(
-        r.response, '{_BLANK}*[+-]?[0-9]{{1,15}}(\.[0-9]{{1,15}})?{_BLANK}*')) AS is_kept
+      OR (r.is_index AND asked.kind IN ('choice', 'unknown'))
+      OR (r.is_number AND asked.kind = 'number') AS is_kept
   FROM results r
   SEMI JOIN names ON names.message = r.message
   JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag
-  LEFT JOIN offered ON offered.arm = r.arm AND offered.place = asked.place
-    AND offered.folded = lower(regexp_replace(r.response, '^{_BLANK}+|{_BLANK}+$', '', 'g'))
+  LEFT JOIN offered ON offered.arm = r.arm AND offered.place = asked.place AND offered.folded = r.folded
 )
 SELECT *, if(is_kept, answer, '') AS kept_answer, if(is_kept, response, '') AS kept_response FROM placed
 """
@@ -117,7 +110,7 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int]) ->
     )
 
 
-def sort_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Reading]:
+def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Reading]:
     """Make the views `answers` and, with the numbers of their readings, `read_answers`.
 
     Args:
@@ -151,7 +144,7 @@ def sort_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list[
             for text in _list_offered(question)
         ],
     )
-    engine.run(_SORTED_ANSWERS)
+    engine.run(_PLACED_ANSWERS)
     engine.run(_READ_ANSWERS)
     return _read_kept(engine, {key: reader for key, (_, reader) in readers.items()})
 

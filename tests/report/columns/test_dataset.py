@@ -62,8 +62,7 @@ class Feed:
         with copy.hold() as engine:
             copy.refresh(engine, ResultVersion(self.edition, self.revision), self.read_since)
             return sorted(
-                FeedRow._make(row)
-                for row in engine.rows("SELECT * EXCLUDE (started_us, created_us) FROM results")
+                FeedRow._make(row) for row in engine.rows("FROM results SELECT " + ", ".join(FeedRow._fields))
             )
 
 
