@@ -32,11 +32,20 @@ SELECT word, count(*) FROM (
   SELECT DISTINCT participant, unnest(regexp_extract_all(
     nfc_normalize(lower(replace(response, '’', ''''))),
     '\p{{L}}[\p{{L}}\p{{M}}]*(?:''[\p{{L}}\p{{M}}]+)*')) AS word
-  FROM answers WHERE place = ? AND NOT is_kept
+  FROM read_answers WHERE place = ? AND NOT is_kept
 ) WHERE length(word) >= {LEAST_LENGTH}
 GROUP BY word HAVING count(*) >= {LEAST_PARTICIPANTS}
 ORDER BY count(*) DESC, word LIMIT {_MOST_WORDS}
 """
+_TIME_BITS, _LENGTH_BITS, _READING_BITS = 58, 16, 24
+# All that is to be known of an answer, in one number of 128 bits: of several the latest is the largest. After
+# the time comes the start of the guid, for answers of one microsecond; then the characters of own words, one
+# more than there are; then the number of the reading.
+_PACKED = f"""(created_us::UHUGEINT << {128 - _TIME_BITS})
+  | ((tie >> {64 - (128 - _TIME_BITS - _LENGTH_BITS - _READING_BITS)})::UHUGEINT
+    << {_LENGTH_BITS + _READING_BITS})
+  | (if(is_kept, 0, length(response) + 1)::UHUGEINT << {_READING_BITS})
+  | reading::UHUGEINT"""
 _PATHS = "SELECT arm, path, count(*) FROM people GROUP BY ALL"
 _READINGS = "SELECT arm, reading_{0}, count(*) FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
 _TEXTS = "SELECT question_text, count(*) FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
@@ -133,23 +142,26 @@ def _gather_people(asked: Asked, readings: Sequence[Reading]) -> str:
     """Return the statement that makes the table `people`: a row a participant, with the latest answers."""
     ending = [number for number, reading in enumerate(readings) if reading.concludes]
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
-    columns = ", ".join(
-        ["participant", "min(arm) AS arm", "min(started_us) AS started_us"]
-        + ["min(created_us) FILTER (WHERE created_us > 0) AS first_us"]
-        + [column for place in range(len(asked.tags)) for column in _gather_latest(place)]
+    latest = "".join(
+        f", max(latest) FILTER (WHERE place = {place}) AS latest_{place}" for place in range(len(asked.tags))
     )
+    parts = "".join(_take_apart(place) for place in range(len(asked.tags)))
     return f"""
         CREATE OR REPLACE TEMP TABLE people AS
-        SELECT *, concat('', {", ".join(steps) or "''"}) AS path
-        FROM (SELECT {columns} FROM read_answers GROUP BY participant)"""
+        SELECT *, concat('', {", ".join(steps) or "''"}) AS path FROM (
+          SELECT participant, arm, started_us, first_us{parts} FROM (
+            SELECT participant, min(arm) AS arm, min(started_us) AS started_us,
+              min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
+            FROM (SELECT *, {_PACKED} AS latest FROM read_answers) GROUP BY participant))"""
 
 
-def _gather_latest(place: int) -> tuple[str, str, str]:
-    here = f"FILTER (WHERE place = {place})"
+def _take_apart(place: int) -> str:
+    """Return the columns of the latest answer to a question."""
+    latest = f"latest_{place}"
     return (
-        f"arg_max(reading, rank) {here} AS reading_{place}",
-        f"arg_max(characters, rank) {here} AS characters_{place}",
-        f"nullif(max(created_us) {here}, 0) AS answered_us_{place}",
+        f", ({latest} & {2**_READING_BITS - 1})::INTEGER AS reading_{place}"
+        f", (({latest} >> {_READING_BITS}) & {2**_LENGTH_BITS - 1})::INTEGER - 1 AS characters_{place}"
+        f", nullif(({latest} >> {128 - _TIME_BITS})::BIGINT, 0) AS answered_us_{place}"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.report.answers import build_reader, normalise
+from runner.report.answers import OWN_WORDS, build_reader, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,44 +23,40 @@ _MOST_UNKNOWN = 100
 _MOST_STRANGERS = 1000
 """Responses that a question does not have, kept: the rarest of more count as own words."""
 
+OWN_WORDS_NUMBER = 0
+"""The number of the reading of everything that is not kept."""
+
 _TABLES = """
 CREATE OR REPLACE TEMP TABLE asked (arm VARCHAR, question_tag VARCHAR, place INTEGER, kind VARCHAR);
 CREATE OR REPLACE TEMP TABLE offered (arm VARCHAR, place INTEGER, folded VARCHAR);
 CREATE OR REPLACE TEMP TABLE readings
-  (arm VARCHAR, place INTEGER, kept_answer VARCHAR, kept_response VARCHAR, reading INTEGER);
+  (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER);
 """
-# A rank orders answers by time, and those of one microsecond as well as can be.
-_PLACED_ANSWERS = """
+_ANSWERS = """
 CREATE OR REPLACE TEMP VIEW answers AS
-WITH placed AS (
-  SELECT r.*, asked.place, asked.kind, (r.created_us::UHUGEINT << 64) | r.tie AS rank,
-    offered.folded IS NOT NULL AS is_offered,
-    is_offered
-      OR (r.is_index AND asked.kind IN ('choice', 'unknown'))
-      OR (r.is_number AND asked.kind = 'number') AS is_kept
-  FROM results r
-  SEMI JOIN names ON names.message = r.message
-  JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag
-  LEFT JOIN offered ON offered.arm = r.arm AND offered.place = asked.place AND offered.folded = r.folded
-)
-SELECT *, if(is_kept, answer, '') AS kept_answer, if(is_kept, response, '') AS kept_response FROM placed
+SELECT r.*, asked.place, asked.kind FROM results r
+SEMI JOIN names ON names.message = r.message
+JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag
 """
-# The rarest strangers have no reading of their own, so that of own words is theirs.
-_READ_ANSWERS = """
+# An answer that is not kept, and a stranger that is too rare, has no reading of its own: that of own words is
+# theirs.
+_READ_ANSWERS = f"""
 CREATE OR REPLACE TEMP VIEW read_answers AS
-SELECT answers.*, coalesce(kept.reading, own.reading) AS reading,
-  if(is_kept AND kept.reading IS NOT NULL, -1, length(response)) AS characters
-FROM answers
-JOIN readings own ON own.arm = answers.arm AND own.place = answers.place
-  AND own.kept_answer = '' AND own.kept_response = ''
-LEFT JOIN readings kept ON kept.arm = answers.arm AND kept.place = answers.place
-  AND kept.kept_answer = answers.kept_answer AND kept.kept_response = answers.kept_response
+SELECT answers.*, readings.reading IS NOT NULL AS is_kept, (created_us::UHUGEINT << 64) | tie AS rank,
+  coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
+FROM answers LEFT JOIN readings ON readings.arm = answers.arm AND readings.place = answers.place
+  AND readings.answer = answers.answer AND readings.response = answers.response
 """
 _KEPT = f"""
-SELECT arm, place, kept_answer, kept_response FROM answers WHERE is_kept
-GROUP BY arm, place, kept_answer, kept_response
-QUALIFY any_value(kind) = 'number' OR bool_or(is_offered) OR row_number() OVER (
-  PARTITION BY arm, place ORDER BY count(*) DESC, kept_answer, kept_response) <= {_MOST_STRANGERS}
+SELECT answers.arm, answers.place, answer, response
+FROM answers LEFT JOIN offered ON offered.arm = answers.arm AND offered.place = answers.place
+  AND offered.folded = answers.folded
+WHERE offered.folded IS NOT NULL
+  OR (is_index AND kind IN ('choice', 'unknown'))
+  OR (is_number AND kind = 'number')
+GROUP BY answers.arm, answers.place, answer, response
+QUALIFY any_value(kind) = 'number' OR any_value(offered.folded) IS NOT NULL OR row_number() OVER (
+  PARTITION BY answers.arm, answers.place ORDER BY count(*) DESC, answer, response) <= {_MOST_STRANGERS}
 """
 
 
@@ -144,16 +140,15 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list
             for text in _list_offered(question)
         ],
     )
-    engine.run(_PLACED_ANSWERS)
+    engine.run(_ANSWERS)
     engine.run(_READ_ANSWERS)
     return _read_kept(engine, {key: reader for key, (_, reader) in readers.items()})
 
 
 def _read_kept(engine: Engine, readers: Mapping[tuple[str, int], AnswerReader]) -> list[Reading]:
-    numbers: dict[Reading, int] = {}
+    numbers: dict[Reading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
     rows = []
-    kept = [(arm, place, "", "") for arm, place in readers]
-    for arm, place, answer, response in (*kept, *sorted(engine.rows(_KEPT))):
+    for arm, place, answer, response in sorted(engine.rows(_KEPT)):
         reading = readers[arm, place].read(answer, response)
         rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
     _insert(engine, "readings", rows)

@@ -246,11 +246,11 @@ def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> QuestionTal
         (("b", "aa"), "first"),
         (("", "a"), "second"),
         (("é", "z"), "first"),
-        (("😀😀😀😀😀😀😀😀", "😀a"), "first"),
+        (("😀", "a"), "first"),
     ],
 )
 def test_answers_of_one_moment_are_ordered_by_guid(guids: tuple[str, str], latest: str) -> None:
-    """Whatever the service calls its results, of two at the same microsecond the greater name counts."""
+    """Whatever the service calls its results, of two at the same microsecond the one that sorts last counts."""
     question = QuestionOutline("q", "?", ("first", "second"))
     rows = [make_row("p", "q", text, guid=guid) for guid, text in zip(guids, question.responses, strict=True)]
     (reading,) = count_one(question, rows).count_readings()
