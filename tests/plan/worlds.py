@@ -201,8 +201,10 @@ class World:
             is_held = self.is_held_out(self.phone(index))
             one = {message: self._decide(message, person, is_held=is_held) for message in ("ask", "nudge")}
             texts = person.recent + person.planned
+            # What is sent to oneself is no text to them.
+            cap = None if self.ignore_time else self.cap
             for message, (why, _) in one.items():
-                if why == "to_send" and self.cap is not None and texts >= self.cap:
+                if why == "to_send" and cap is not None and texts >= cap:
                     one[message] = "capped", None
                 texts += one[message][0] == "to_send"
             gets_something = any(why == "to_send" for why, _ in one.values())
