@@ -36,6 +36,7 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
         "runner.service",
         "runner.deliver",
     ),
+    "runner.repository": ("runner.errors", "runner.repository"),
     "runner.optout": ("runner.source.folding", "runner.optout"),
     "runner.reconcile": (
         "runner.errors",
@@ -85,6 +86,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
+    "subprocess": ("runner.repository.git", "runner.cli.demo"),
     "duckdb": ("runner.report.columns.engine",),
     "pygal": ("runner.report.charts",),
     "sqlite3": ("runner.sandbox",),

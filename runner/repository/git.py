@@ -1,0 +1,123 @@
+"""Runs git, which is on every machine that keeps campaigns in a repository; the one door to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TIMEOUT_S = 120.0
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_SETTINGS = {
+    # Nobody is there to answer.
+    "GIT_TERMINAL_PROMPT": "0",
+    # What git says is read here.
+    "LC_ALL": "C",
+    # Reading takes no locks that another git command would trip over.
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+
+
+class GitError(RunnerError):
+    """Git is not there, or could not do what was asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitAnswer:
+    """What a git command said.
+
+    Attributes:
+        status: its exit code; 0 is success.
+        output: its standard output.
+        complaint: its standard error, without credentials.
+    """
+
+    status: int
+    output: str
+    complaint: str
+
+    @property
+    def reason(self) -> str:
+        """What was wrong, in one line: the lines that git marks as such, else the last one."""
+        lines = [line.strip() for line in self.complaint.splitlines() if line.strip()]
+        marked = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "!"))]
+        return "; ".join(marked or lines[-1:]) or f"exit code {self.status}"
+
+
+class Git:
+    """Git commands in one repository.
+
+    Args:
+        folder: in the repository's work tree.
+        timeout_s: for how long one command may run, in seconds.
+    """
+
+    def __init__(self, folder: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._folder = folder
+        self._timeout_s = timeout_s
+
+    def ask(
+        self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> GitAnswer:
+        """Run a command and return what it said, whether it succeeded or not.
+
+        Args:
+            arguments: the command and what it takes, as in `"rev-parse", "HEAD"`.
+            text: its standard input.
+            environment: variables beside this process's own.
+
+        Raises:
+            GitError: there is no git, or it took too long.
+        """
+        command = ["git", *arguments]
+        try:
+            done = subprocess.run(  # noqa: S603  the arguments are this program's own, and no shell reads them
+                command,
+                cwd=self._folder,
+                input=text or "",
+                env={**os.environ, **_SETTINGS, **(environment or {})},
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=self._timeout_s,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise GitError("git is not installed", hint="install git, version 2.30 or later") from None
+        except subprocess.TimeoutExpired:
+            raise GitError(
+                f"`git {arguments[0]}` did not end within {self._timeout_s:g} s",
+                hint="check that the remote can be reached",
+            ) from None
+        return GitAnswer(done.returncode, done.stdout, hide_credentials(done.stderr))
+
+    def run(
+        self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a command and return its output, without the line break at its end.
+
+        Args:
+            arguments: as for `ask`.
+            text: as for `ask`.
+            environment: as for `ask`.
+
+        Raises:
+            GitError: it failed, there is no git, or it took too long.
+        """
+        answer = self.ask(*arguments, text=text, environment=environment)
+        if answer.status:
+            raise GitError(f"`git {arguments[0]}` failed: {answer.reason}")
+        return answer.output.removesuffix("\n")
+
+
+def hide_credentials(text: str) -> str:
+    """Return a text without the user names and passwords of the addresses in it."""
+    return _CREDENTIALS.sub("", text)

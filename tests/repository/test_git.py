@@ -1,0 +1,75 @@
+"""The door to git."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.repository.git import Git, GitAnswer, GitError, hide_credentials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    git = Git(tmp_path)
+    git.run("init", "--quiet")
+    return git
+
+
+def test_output_has_no_line_break_at_its_end(git: Git) -> None:
+    """What a command writes comes back as one value."""
+    assert git.run("rev-parse", "--is-inside-work-tree") == "true"
+
+
+def test_standard_input_is_given(git: Git) -> None:
+    """A text is handed to the command."""
+    assert git.run("hash-object", "--stdin", text="a record\n") == "28a825e4ddea769d6ad0ddd3d01b0478bb334e92"
+
+
+def test_a_failure_says_which_command_and_why(git: Git) -> None:
+    """The reason is git's own."""
+    with pytest.raises(GitError, match=r"^`git rev-parse` failed: fatal: Needed a single revision$"):
+        git.run("rev-parse", "--verify", "no-such-branch")
+
+
+def test_a_failure_can_be_looked_at(git: Git) -> None:
+    """To ask is not to require."""
+    assert git.ask("rev-parse", "--quiet", "--verify", "no-such-branch").status == 1
+
+
+def test_git_that_is_missing_is_an_error(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without git the user is told what to install."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(GitError, match=r"^git is not installed$") as caught:
+        git.run("status")
+    assert caught.value.hint == "install git, version 2.30 or later"
+
+
+def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
+    """No run waits for ever for a remote."""
+    Git(tmp_path).run("init", "--quiet")
+    slow = Git(tmp_path, timeout_s=0.2)
+    with pytest.raises(GitError, match=r"^`git -c` did not end within 0\.2 s$") as caught:
+        slow.run("-c", "alias.wait=!sleep 5", "wait")
+    assert caught.value.hint == "check that the remote can be reached"
+
+
+def test_credentials_in_addresses_are_hidden() -> None:
+    """Tokens stand in addresses of remotes, and git repeats these."""
+    assert hide_credentials("to https://x-access-token:s3cret@example.com/a.git failed") == (
+        "to https://example.com/a.git failed"
+    )
+
+
+def test_the_reason_is_what_git_marks() -> None:
+    """Hints and progress are left out."""
+    answer = GitAnswer(1, "", "hint: try\n ! [rejected] main -> main (fetch first)\nerror: failed to push\n")
+    assert answer.reason == "! [rejected] main -> main (fetch first); error: failed to push"
+
+
+def test_a_failure_without_words_has_a_reason() -> None:
+    """The exit code is better than nothing."""
+    assert GitAnswer(128, "", "").reason == "exit code 128"
