@@ -82,6 +82,23 @@ def read_lockfile(
         ) from None
     except UnicodeDecodeError:
         raise LockfileError(f"the lockfile {file} is not UTF-8", hint=RESTORE_HINT) from None
+    return parse_lockfile(file, text, names, message_ids)
+
+
+def parse_lockfile(
+    file: Path, text: str, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
+) -> Lockfile:
+    """Return what the text of a lockfile says.
+
+    Args:
+        file: where it stands, for errors.
+        text: what stands there, or stood there in another commit.
+        names: as for `read_lockfile`.
+        message_ids: as for `read_lockfile`.
+
+    Raises:
+        LockfileError: as for `read_lockfile`.
+    """
     data, is_merged = _parse(file, text)
     _require_valid(file, data)
     return Lockfile(
