@@ -71,8 +71,8 @@ def _read(file: Path) -> str:
 
 def _write_targets(base_url: str) -> str:
     return (
-        "# Where campaigns are sent; `runner schema targets` has every key. Credentials never stand here: CI has\n"
-        "# RUNNER_USERNAME and RUNNER_API_KEY as secrets.\n"
+        "# Where campaigns are sent; `runner schema targets` has every key. Credentials never stand here:\n"
+        "# CI has RUNNER_USERNAME and RUNNER_API_KEY as secrets.\n"
         f"version: 1\ntargets:\n  {LIVE}:\n    base_url: {json.dumps(base_url)}\n"
     )
 
@@ -97,7 +97,7 @@ def _report(folder: Path, started: Started) -> None:
 
 def _iterate_next(folder: Path) -> Iterator[str]:
     where = "" if folder.resolve() == Path.cwd() else f"in {folder}, "
-    yield f"{where}look around: `runner plan` and `runner preview campaigns/first-order.yaml` (on the sandbox)"
+    yield f"{where}look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`"
     if not (folder / _TARGETS).exists():
         yield "say where the service is: `runner init --base-url URL`; until then nothing is sent for real"
     yield "commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`"
