@@ -102,6 +102,10 @@ class Job:
         """Return what a step wrote."""
         return next(one.log for one in self.steps if one.name == step)
 
+    def show(self) -> str:
+        """Return all that the steps wrote, for the message of a test that fails."""
+        return "\n".join(f"== {step.name}: {step.outcome}\n{step.log}" for step in self.steps)
+
     def outcomes(self) -> dict[str, str]:
         """Return how each step ended."""
         return {step.name: step.outcome for step in self.steps}
@@ -171,11 +175,7 @@ class _Machine:
         self._definition = definition
         self._shell = workflow["defaults"]["run"]["shell"]
         self._event, self._forge, self._during = event, forge, during
-        self._needs = (
-            {name: jobs[name] for name in [definition["needs"]] if definition.get("needs")}
-            if definition.get("needs")
-            else {}
-        )
+        self._needs = {name: jobs[name] for name in [definition.get("needs")] if name}
         self._job = Job()
         self._is_well = True
         self._folder = forge.folder / f"machine-{len(list(forge.folder.iterdir()))}"
@@ -299,19 +299,13 @@ class _Machine:
         branch = ref.removeprefix("refs/heads/")
         wanted = ref if "ref" in given else self._event.sha
         work = self._folder / "work"
+        tip = f"refs/remotes/origin/{branch}"
+        place = ["-B", branch] if ref.startswith("refs/heads/") else ["--detach"]
         for words in (
             ("init", "--quiet", "-b", "unborn"),
             ("remote", "add", "origin", f"file://{self._forge.remote}"),
-            (
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--depth=1",
-                "origin",
-                f"+{wanted}:refs/remotes/origin/{branch}",
-            ),
-            ("checkout", "--quiet", *(["-B", branch] if ref.startswith("refs/heads/") else ["--detach"]))
-            + (f"refs/remotes/origin/{branch}",),
+            ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{wanted}:{tip}"),
+            ("checkout", "--quiet", *place, tip),
         ):
             subprocess.run(["git", *words], cwd=work, env=self._environment({}), check=True)
 

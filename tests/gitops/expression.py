@@ -76,17 +76,17 @@ class Evaluator:
         return value
 
     def _operand(self, tokens: list[str]) -> Any:
-        token = tokens.pop(0)
-        if token == "(":
+        first = tokens.pop(0)
+        if first == "(":
             value = self._either(tokens)
             assert tokens.pop(0) == ")"
             return value
-        if token.startswith("'"):
-            return token[1:]
+        if first.startswith("'"):
+            return first[1:]
         if tokens[:2] == ["(", ")"]:
             del tokens[:2]
-            return self._functions[token]()
-        return self._look_up(token)
+            return self._functions[first]()
+        return self._look_up(first)
 
     def _look_up(self, path: str) -> Any:
         first, *others = path.split(".")

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
@@ -54,10 +55,11 @@ LIMITS = """\
     limits:
       settle_window: 1s
 """
-TWO_DAYS_LATER = """\
+LATER = """\
 import datetime
 import freezegun
-freezegun.freeze_time(datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2, hours=1), tick=True).start()
+later = datetime.timedelta(seconds={seconds})
+freezegun.freeze_time(datetime.datetime.now(datetime.UTC) + later, tick=True).start()
 """
 
 
@@ -77,6 +79,7 @@ class Team:
     service_url: str
     credentials: str
     phones: list[str] = field(default_factory=list)
+    passed: timedelta = timedelta()
 
     @property
     def clone(self) -> Path:
@@ -129,6 +132,16 @@ class Team:
         jobs = run_workflow(self.workflow("send"), event, self.forge, during)
         assert jobs is not None
         return jobs
+
+    def pass_time(self, time_passed: timedelta) -> None:
+        """Let time pass, for the service as for every machine from now on."""
+        self.passed += time_passed
+        self.ask("/_sandbox/clock", {"advance": f"{time_passed.total_seconds():.0f}s"})
+        text = LATER.format(seconds=self.passed.total_seconds())
+        (self.folder / "later").mkdir(exist_ok=True)
+        (self.folder / "later/sitecustomize.py").write_text(text, encoding="utf-8")
+        environment = {**self.forge.environment, "PYTHONPATH": str(self.folder / "later")}
+        self.forge = replace(self.forge, environment=environment)
 
     def workflow(self, name: str) -> Path:
         return self.clone / f".github/workflows/campaigns-{name}.yml"
@@ -184,6 +197,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
         yield Team(tmp_path, forge, github, service.url, credentials)
 
 
+@pytest.mark.timeout(300)
 def test_nobody_is_texted_twice_nobody_is_skipped_and_git_log_tells_the_story(team: Team) -> None:
     """From `runner init` to the report, with a kill and a re-run of an old commit on the way."""
     _start(team)
@@ -247,7 +261,7 @@ def _propose_with_an_error(team: Team) -> None:
     team.write_campaign(CAMPAIGN)
     team.commit("Spell it right")
     accepted = team.review()
-    assert accepted.result == "success", accepted.steps
+    assert accepted.result == "success", accepted.show()
     (edited,) = team.github.comments
     assert edited["id"] == comment["id"]
     assert "40" in edited["body"]
@@ -277,8 +291,10 @@ def _run_the_old_commit_again(team: Team, merged: Event) -> None:
     sha = team.commit("Say whom to ask about campaigns")
     git(team.clone, "push", "--quiet", "origin", "main")
     assert sha != merged.sha
+    # Until then, the remote would have the next run wait: for all that is known, the first one may be alive.
+    team.pass_time(timedelta(minutes=10))
     jobs = team.send(merged)
-    assert jobs["send"].result == "success", jobs["send"].steps
+    assert jobs["send"].result == "success", jobs["send"].show()
     assert team.texts("coffee") == Counter(team.phones)
 
 
@@ -287,34 +303,26 @@ def _add_recipients(team: Team) -> None:
     team.branch("more-guests")
     team.write_audience(45)
     team.commit("Invite five more")
-    assert team.review().result == "success"
     event = team.merge("more-guests", "Merge pull request #7: five more guests")
     jobs = team.send(event)
-    assert jobs["send"].result == "success", jobs["send"].steps
+    assert jobs["send"].result == "success", jobs["send"].show()
     assert "5 recipients texted" in jobs["send"].log("Send")
 
 
 def _let_people_answer(team: Team) -> set[str]:
-    """Half of them answer, the first ones; the clock of the service goes on for two days."""
+    """Not quite half of them answer, the first ones; and two days go by."""
     answered = set(team.phones[:20])
     for phone in sorted(answered):
         assert team.ask("/_sandbox/reply", {"phone": phone, "text": "Great"})["was_expected"]
-    team.ask("/_sandbox/clock", {"advance": "2d"})
+    team.pass_time(timedelta(days=2, hours=1))
     return answered
 
 
 def _send_what_is_due_after_two_days(team: Team) -> list[str]:
     """The reminder goes to those who have not answered; reports are kept, and published where asked for."""
-    later = team.folder / "later"
-    later.mkdir()
-    (later / "sitecustomize.py").write_text(TWO_DAYS_LATER, encoding="utf-8")
-    team.forge = replace(
-        team.forge,
-        variables={"CAMPAIGNS_PAGE": "true"},
-        environment={**team.forge.environment, "PYTHONPATH": str(later)},
-    )
+    team.forge = replace(team.forge, variables={"CAMPAIGNS_PAGE": "true"})
     jobs = team.send(Event("schedule", "refs/heads/main", team.tip()))
-    assert jobs["send"].result == "success", jobs["send"].steps
+    assert jobs["send"].result == "success", jobs["send"].show()
     assert "25 recipients texted" in jobs["send"].log("Send")
     assert jobs["page"].result == "success"
     assert "coffee.html" in jobs["send"].artifacts["github-pages"]
@@ -326,7 +334,7 @@ def _find_nothing_to_do(team: Team) -> None:
     """The next hour there is nothing to send, and nothing to commit."""
     before = team.tip()
     jobs = team.send(Event("schedule", "refs/heads/main", before))
-    assert jobs["send"].result == "success", jobs["send"].steps
+    assert jobs["send"].result == "success", jobs["send"].show()
     assert "nothing sent" in jobs["send"].log("Send")
     assert "Nothing to record" in jobs["send"].log("Record")
     assert team.tip() == before

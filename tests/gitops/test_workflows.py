@@ -111,7 +111,7 @@ def test_secrets_are_given_to_the_steps_that_need_them() -> None:
 
 
 def test_the_token_is_for_the_forge_alone(tmp_path: Path) -> None:
-    """git gets it from the environment when the forge asks for a password, and for no other host."""
+    """Git gets it from the environment when the forge asks for a password, and for no other host."""
     settings = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]["send"]["env"]
     environment = {
         "PATH": "/usr/bin:/bin",
