@@ -32,6 +32,21 @@ _FOREIGN = ("GITHUB_STEP_SUMMARY", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "
 """Variables of the machine that would change what a command writes."""
 
 
+_LONGEST = ("tests/torture/", "tests/test_readme.py", "tests/test_wheel.py")
+"""What takes longest by far comes first, so that no worker is left alone with it at the end."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` means: half as many again as cores, since many tests wait."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the longest tests to the front; the others stay as they are."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what the torture added up to: a proof is as good as what it went through."""
     for report in terminalreporter.getreports("passed"):
