@@ -10,7 +10,7 @@ import click
 from runner.campaign.substitute import advise
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, markdown_table, print_table
-from runner.cli.diagnostics import append_summary
+from runner.cli.job_summary import append_summary
 from runner.cli.planning import Planned, summary_line
 from runner.plan.model import Disposition
 from runner.timing.histogram import count_due
