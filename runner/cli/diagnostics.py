@@ -23,7 +23,15 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
 class InvalidCampaignError(RunnerError):
-    """Campaigns have errors, which have been shown."""
+    """Campaigns have errors, which have been shown.
+
+    Attributes:
+        problems: the errors, and what else was found.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        super().__init__(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        self.problems = problems
 
 
 def refuse_errors(problems: Problems, *, quiet: bool) -> None:
@@ -34,7 +42,7 @@ def refuse_errors(problems: Problems, *, quiet: bool) -> None:
     """
     show_problems(problems, quiet=quiet)
     if problems.error_count:
-        raise InvalidCampaignError(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        raise InvalidCampaignError(problems)
 
 
 def show_problems(problems: Problems, *, quiet: bool) -> None:

@@ -109,12 +109,13 @@ def _write_difference(difference: MessageDifference) -> None:
 def differences_markdown(differences: Differences) -> str:
     """Return differences as Markdown for a pull request or a job's summary."""
     return "".join(
-        f"\n### {campaign}: changes since it was sent\n" + "".join(map(_difference_markdown, found))
+        f"\n### {campaign}: changes since it was sent\n" + "".join(map(difference_markdown, found))
         for campaign, found in differences.items()
     )
 
 
-def _difference_markdown(difference: MessageDifference) -> str:
+def difference_markdown(difference: MessageDifference) -> str:
+    """Return how one message differs from what was sent of it, as Markdown."""
     text = f"\n{_summary(difference)}\n"
     lines = list(_diff_lines(difference))
     if lines:

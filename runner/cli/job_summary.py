@@ -21,6 +21,18 @@ def has_summary() -> bool:
     return bool(os.environ.get(SUMMARY_VARIABLE))
 
 
+def summary_room() -> int:
+    """Return how many bytes of Markdown the job's summary still takes; none if there is no summary."""
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if not file:
+        return 0
+    try:
+        written = Path(file).stat().st_size
+    except OSError:
+        written = 0
+    return max(0, SUMMARY_BYTES - written - 1)
+
+
 def append_summary(markdown: str) -> None:
     """Append Markdown to the job's summary, if there is one; cut at a line where it would grow too long.
 

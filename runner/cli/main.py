@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "Run the whole loop on the sandbox, with simulated participants.",
     "validate": "Find every problem of every campaign, before it reaches a phone.",
     "plan": "Show what apply would send, to whom, and why not to the others.",
+    "comment": "Keep the plan as one comment on a pull request.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
     "resolve": "List launches of unknown outcome, and say what became of them.",
     "status": "Show what is sent, in progress, answered and unresolved.",
