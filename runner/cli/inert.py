@@ -12,9 +12,7 @@ _MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 # Escapes and entities don't help against these: GitHub looks for them in the text that comes out, where only
 # code is left alone (github/cmark-gfm, issue 181). A blank of no width behind their first character does.
-_REFERENCES = re.compile(
-    r"@(?=\w)|(?<=\\)#(?=\d)|(?i:\bGH-(?=\d))|(?i:\bwww(?=\.))|:(?=//)|:(?=[a-z+_-][\w+-]*:)"
-)
+_REFERENCES = re.compile(r"@(?=\w)|(?<=\\)#(?=\d)|(?i:GH-(?=\d)|www(?=\.))|:(?=//)|:(?=[a-z+_-][\w+-]*:)")
 # An international number; ten digits as North America writes them; and any that is nothing but digits.
 _PHONE = re.compile(
     r"(?<![\w+])(?:\+\d(?:[\s().-]{0,2}\d){6,14}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{9,15})(?!\w)"

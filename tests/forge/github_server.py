@@ -29,7 +29,7 @@ _COMMENT = re.compile(r"/repos/([^/]+/[^/]+)/issues/comments/(\d+)")
 _PULL = re.compile(r"/repos/([^/]+/[^/]+)/pulls/(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fault:
     """An answer that is given instead of the right one.
 
@@ -39,7 +39,7 @@ class Fault:
         status: of the answer.
         message: of the answer.
         headers: of the answer.
-        times: how often; then all is well.
+        times: how often it still happens; then all is well.
         after: whether what was asked is done all the same.
     """
 
@@ -75,7 +75,6 @@ class GitHub:
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
-    _hits: dict[int, int] = field(default_factory=dict)
 
     def add_comment(self, body: str, login: str = BOT) -> dict[str, Any]:
         """Add a comment as if somebody had written it, and return it."""
@@ -124,9 +123,9 @@ class GitHub:
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         """Return what goes wrong with a request, and count it."""
-        for index, fault in enumerate(self.faults):
-            if fault.method == method and fault.path in path and self._hits.get(index, 0) < fault.times:
-                self._hits[index] = self._hits.get(index, 0) + 1
+        for fault in self.faults:
+            if fault.method == method and fault.path in path and fault.times:
+                fault.times -= 1
                 return fault
         return None
 
