@@ -24,7 +24,7 @@ from runner.cli.workspace import Workspace, ca_bundle
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
 from runner.forge.connection import ForgeConnection, UnavailableError
-from runner.forge.job import NoPullRequestError, is_from_fork, read_pull_request_job
+from runner.forge.job import NoPullRequestError, lacks_secrets, read_pull_request_job
 from runner.forge.pull_request import PullRequest, RefusedError
 from runner.ledger.lock import find_run_url
 from runner.plan.model import PlanOptions
@@ -121,7 +121,7 @@ def _plan(workspace: Workspace, scope: Scope, problems: Problems) -> _Finding:
 
 
 def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
-    """Return what to comment when there is no plan; a fork, which gets no secrets, is only validated."""
+    """Return what to comment when there is no plan; what gets no secrets, as a fork, is only validated."""
     problems = Problems()
     try:
         loaded = load_campaigns(scope.paths, scope.allowed, problems)
@@ -131,9 +131,9 @@ def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
         find_audience_problems(campaign, problems)
     if problems.error_count:
         return _Finding(write_problem_text(problems, target), target, error)
-    is_excused = is_from_fork(os.environ)
+    is_excused = lacks_secrets(os.environ)
     if is_excused:
-        warn(f"not planned, since a fork gets no secrets: {error.message}")
+        warn(f"not planned, since this pull request gets no secrets: {error.message}")
     text = write_failure_text(error, target, problems)
     return _Finding(text, target, None if is_excused else error)
 

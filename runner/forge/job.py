@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_API = "https://api.github.com"
+_DEPENDABOT = "dependabot[bot]"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -70,12 +71,13 @@ def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
     return PullRequestJob(api_url, repository, number, _read_head(request), token)
 
 
-def is_from_fork(environment: Mapping[str, str]) -> bool:
-    """Return whether a job runs for a pull request from another repository, and so without secrets."""
+def lacks_secrets(environment: Mapping[str, str]) -> bool:
+    """Return whether a job runs for a pull request that gets no secrets: a fork's, or one of Dependabot's."""
     request = _read_event(environment.get("GITHUB_EVENT_PATH")).get("pull_request")
     repositories = [look_up(request, side, "repo", "full_name") for side in ("head", "base")]
     # A fork that was deleted meanwhile has no name any more.
-    return request is not None and repositories[0] != repositories[1]
+    is_from_fork = request is not None and repositories[0] != repositories[1]
+    return is_from_fork or environment.get("GITHUB_ACTOR") == _DEPENDABOT
 
 
 def _read_event(file: str | None) -> dict[str, Any]:

@@ -227,7 +227,7 @@ def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: Git
     done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
     assert done.returncode == 0
     assert done.stderr.startswith(
-        "Warning: not planned, since a fork gets no secrets: the target 'live' has no key for its fingerprints\n"
+        "Warning: not planned, since this pull request gets no secrets: the target 'live' has no key for its fingerprints\n"
     )
     (body,) = github.bodies()
     assert "The campaigns are valid, but no plan could be made here. The target 'live' has no key" in body

@@ -8,7 +8,7 @@ import pytest
 
 from runner.forge.comment import TRIES, Kept, count_units, keep_comment, write_marker
 from runner.forge.connection import ForgeConnection, UnavailableError, is_safe_address
-from runner.forge.job import NoPullRequestError, is_from_fork, read_pull_request_job
+from runner.forge.job import NoPullRequestError, lacks_secrets, read_pull_request_job
 from runner.forge.pull_request import ACTIONS_BOT, PullRequest, RefusedError
 from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
 
@@ -244,13 +244,14 @@ def test_an_event_of_another_shape(github: GitHub, tmp_path: Path, event: str) -
         read_pull_request_job(environment)
 
 
-def test_forks_are_known(github: GitHub, tmp_path: Path) -> None:
-    """A head from another repository, or from one that is gone, is a fork's."""
-    assert not is_from_fork(github.job(tmp_path))
+def test_jobs_without_secrets_are_known(github: GitHub, tmp_path: Path) -> None:
+    """A head from another repository, or from one that is gone, gets no secrets, nor does Dependabot."""
+    assert not lacks_secrets(github.job(tmp_path))
     fork = {"head": {"sha": HEAD, "repo": {"full_name": "mallory/campaigns"}}}
-    assert is_from_fork(github.job(tmp_path, event=fork))
-    assert is_from_fork(github.job(tmp_path, event={"head": {"sha": HEAD, "repo": None}}))
-    assert not is_from_fork({})
+    assert lacks_secrets(github.job(tmp_path, event=fork))
+    assert lacks_secrets(github.job(tmp_path, event={"head": {"sha": HEAD, "repo": None}}))
+    assert lacks_secrets(github.job(tmp_path, GITHUB_ACTOR="dependabot[bot]"))
+    assert not lacks_secrets({})
 
 
 def test_lengths_and_addresses() -> None:
