@@ -148,6 +148,8 @@ def write_command(line: str) -> None:
     Args:
         line: its values must be escaped, so that it is one line and one command.
     """
+    # A file's name can be no text: its bytes are shown as escapes.
+    line = line.encode("utf-8", "backslashreplace").decode()
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, GuardedOutput):

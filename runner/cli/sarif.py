@@ -36,6 +36,7 @@ _ROOT = "%SRCROOT%"
 _SEVERITIES = ("error", "warning", "note")
 """They are SARIF's levels as well (3.27.10), gravest first."""
 _MOST_HINTS = 5
+_LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
 _PLACE_WORDS = re.compile(r"\b(lines?|rows?) [\d,]+")
 
 
@@ -89,7 +90,7 @@ def _rule(code: str, found: Sequence[Diagnostic]) -> dict[str, Any]:
         "id": code,
         "shortDescription": {"text": words},
         "fullDescription": {"text": words},
-        "help": {"text": text},
+        "help": {"text": _plain(text)},
         "defaultConfiguration": {"level": found[0].severity},
     }
 
@@ -107,12 +108,17 @@ def _results(shown: Iterable[Diagnostic], codes: list[str], root: Path) -> list[
                 "ruleId": diagnostic.code,
                 "ruleIndex": places[diagnostic.code],
                 "level": diagnostic.severity,
-                "message": {"text": "\n".join(filter(None, (diagnostic.message, diagnostic.hint)))},
+                "message": {"text": _plain("\n".join(filter(None, (diagnostic.message, diagnostic.hint))))},
                 "locations": [_location(diagnostic, location)],
                 "partialFingerprints": {"campaignProblem/v1": f"{same}:{seen[same]}"},
             }
         )
     return results
+
+
+def _plain(text: str) -> str:
+    """Return a text in which a viewer finds none of the links that even plain messages may hold (3.11.6)."""
+    return _LINK.sub(r"\[", text)
 
 
 def _location(diagnostic: Diagnostic, artifact: dict[str, str]) -> dict[str, Any]:

@@ -138,6 +138,16 @@ def test_without_rights_the_summary_has_everything(
     assert "</details>" in summary
 
 
+def test_another_refusal_is_told_in_its_words(run: Run, folder: Path, github: GitHub) -> None:
+    """A refusal that is not about rights is shown as it came, on one line."""
+    github.faults.append(Fault("POST", "/comments", 422, "Validation\n::error::Failed"))
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    assert done.stderr == (
+        "Warning: No comment (422: Validation\\u000a::error::Failed). The job's summary has everything\n"
+    )
+
+
 def test_without_rights_errors_are_errors(run: Run, folder: Path, github: GitHub) -> None:
     """The exit code is that of the campaigns, comment or not."""
     github.faults.append(Fault("GET", "/comments", 404, "Not Found"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -182,3 +183,20 @@ def test_a_file_outside_of_the_repository(tmp_path: Path) -> None:
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {
         "uri": f"{tmp_path.as_uri()}/%C3%A4.csv"
     }
+
+
+def test_a_message_holds_no_link() -> None:
+    """A campaign's text cannot become a link in a viewer of SARIF."""
+    problems = Problems()
+    problems.add(Diagnostic("error", "c", "unknown [here](https://evil.example) [1]", Path("a"), 1, 1))
+    (result,) = read_sarif(problems)["results"]
+    assert result["message"]["text"] == r"unknown \[here](https://evil.example) [1]"
+
+
+def test_a_file_name_that_is_no_text(run: Run, folder: Path) -> None:
+    """A name with bytes that are no UTF-8 is annotated with their escapes."""
+    file = folder / os.fsdecode(b"campaigns/a\xff.yaml")
+    file.write_text("version: 2\n", encoding="utf-8")
+    done = run("validate", file, "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": "summary.md"})
+    assert done.returncode == 1
+    assert "::error file=campaigns/a\\udcff.yaml,line=1," in done.stdout
