@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Key = str | int
+BarePlace = tuple[int, int, int, int, str]
+"""The fields of a `Place`, in its order."""
 
 
 class YamlProblemError(Exception):
@@ -48,30 +50,25 @@ class Places:
     """Where the entries of a document's containers stand.
 
     A document of many recipients has many places and looks few of them up: they are kept as bare
-    numbers in one list, and become a `Place` when asked for.
+    tuples, which cost a third of a `Place` to make, and become one when asked for.
     """
 
-    _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
-    _fields: list[int | str] = field(default_factory=list)
+    _by_container: dict[int, dict[Key, BarePlace]] = field(default_factory=dict)
 
-    def open(self, container: dict[str, Any] | list[Any]) -> tuple[dict[Key, int], list[int | str]]:
+    def open(self, container: dict[str, Any] | list[Any]) -> dict[Key, BarePlace]:
         """Take in a container, which must live as long as these places.
 
         Returns:
-            For the caller to fill, entry by entry: where in the list each key's place starts; and the
-            list, of the fields of one `Place` after another.
+            For the caller to fill: the places of its entries, by key or index.
         """
-        starts = self._starts[id(container)] = {}
-        return starts, self._fields
-
-    def at(self, start: int) -> Place:
-        """Return the place whose fields start there in the list."""
-        return Place._make(self._fields[start : start + len(Place._fields)])
+        places = self._by_container[id(container)] = {}
+        return places
 
     def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, None if either is unknown."""
-        start = self._starts.get(id(container), {}).get(key)
-        return None if start is None else self.at(start)
+        places = self._by_container.get(id(container))
+        bare = places.get(key) if places else None
+        return Place._make(bare) if bare else None
 
 
 @dataclass(slots=True)
@@ -81,15 +78,23 @@ class YamlDocument:
     Attributes:
         file: where the text came from.
         data: dicts, lists, strings, numbers, booleans and None.
-        lines: the text's lines.
+        text: the document as it was written.
         problems: duplicate keys and the like; the data is usable all the same.
     """
 
     file: Path
     data: Any
-    lines: list[str]
+    text: str
     problems: list[Diagnostic] = field(default_factory=list)
     _places: Places = field(default_factory=Places)
+    _lines: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """The text's lines; split when first asked for, as most documents are read without them."""
+        if not self._lines:
+            self._lines = self.text.splitlines()
+        return self._lines
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return where the entry `key` of `container`, an object of this document, stands."""
