@@ -124,6 +124,8 @@ def _restore(path: list[Key], kept: list[int]) -> list[Key]:
 def _is_plain_recipient(row: Any) -> bool:
     if not isinstance(row, dict) or not row.keys() <= _PLAIN_KEYS:
         return False
-    phone, zone, variables = row.get("phone"), row.get("timezone", "UTC"), row.get("vars", {})
-    is_told = isinstance(phone, str) and phone != "" and isinstance(zone, str) and zone != ""
-    return is_told and isinstance(variables, dict) and all(map(str.isidentifier, variables))
+    phone, variables = row.get("phone"), row.get("vars", {})
+    if not phone or not isinstance(phone, str) or not isinstance(variables, dict):
+        return False
+    zone = row.get("timezone", "UTC")
+    return isinstance(zone, str) and zone != "" and all(map(str.isidentifier, variables))

@@ -68,8 +68,7 @@ class _Reader:
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
-        place = self._document.place(container, key)
-        line, column = (place.line, place.column) if place else (0, 0)
+        line, column = self._document.place_of_value(container, key) or (0, 0)
         return Position(self._document.file, line + 1, column + 1)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:

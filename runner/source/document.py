@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Key = str | int
-BarePlace = tuple[int, int, int, int, str]
-"""The fields of a `Place`, in its order."""
 
 
 class YamlProblemError(Exception):
@@ -45,30 +43,61 @@ class Place(NamedTuple):
     style: str
 
 
+_WIDTH = 4
+"""What is kept of an entry: its key or index, the marks of key and value, the value's style."""
+
+
 @dataclass(slots=True)
 class Places:
     """Where the entries of a document's containers stand.
 
-    A document of many recipients has many places and looks few of them up: they are kept as bare
-    tuples, which cost a third of a `Place` to make, and become one when asked for.
+    A document of many recipients has many places and looks few of them up: the parser's own marks are
+    kept, in one list for each container, and become a `Place` when asked for.
     """
 
-    _by_container: dict[int, dict[Key, BarePlace]] = field(default_factory=dict)
+    _entries: dict[int, list[Any]] = field(default_factory=dict)
+    _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
 
-    def open(self, container: dict[str, Any] | list[Any]) -> dict[Key, BarePlace]:
+    def open(self, container: dict[str, Any] | list[Any]) -> list[Any]:
         """Take in a container, which must live as long as these places.
 
         Returns:
-            For the caller to fill: the places of its entries, by key or index.
+            For the caller to fill, four values an entry: its key or index, the marks of key and value,
+            the value's style.
         """
-        places = self._by_container[id(container)] = {}
-        return places
+        entries = self._entries[id(container)] = []
+        # A container that was left out may have had the same id.
+        self._starts.pop(id(container), None)
+        return entries
 
     def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, None if either is unknown."""
-        places = self._by_container.get(id(container))
-        bare = places.get(key) if places else None
-        return Place._make(bare) if bare else None
+        start, entries = self._find_entry(container, key)
+        if start < 0:
+            return None
+        _, key_mark, mark, style = entries[start : start + _WIDTH]
+        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
+
+    def find_value(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, int] | None:
+        """Return line and column, from 0, of the value of an entry, None if there is none."""
+        start, entries = self._find_entry(container, key)
+        if start < 0:
+            return None
+        mark = entries[start + 2]
+        return mark.line, mark.column
+
+    def _find_entry(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, list[Any]]:
+        """Return where in which list an entry starts, below 0 if it is unknown."""
+        entries = self._entries.get(id(container))
+        if not entries:
+            return -1, []
+        if entries[0] == key:
+            return 0, entries
+        starts = self._starts.setdefault(id(container), {})
+        # The container may have grown since the last look.
+        for start in range(len(starts) * _WIDTH, len(entries), _WIDTH):
+            starts[entries[start]] = start
+        return starts.get(key, -1), entries
 
 
 @dataclass(slots=True)
@@ -99,6 +128,10 @@ class YamlDocument:
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return where the entry `key` of `container`, an object of this document, stands."""
         return self._places.find(container, key)
+
+    def place_of_value(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, int] | None:
+        """Return line and column, from 0, of the value of the entry `key` of `container`."""
+        return self._places.find_value(container, key)
 
     def locate(self, path: list[Key], *, at_key: bool = False) -> tuple[int, int]:
         """Return line and column, from 1, of the value at `path`.

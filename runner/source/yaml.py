@@ -16,7 +16,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic
-from runner.source.document import BarePlace, Key, Place, Places, YamlDocument, refuse_document
+from runner.source.document import Places, YamlDocument, refuse_document
 from runner.source.syntax import Spot, explain_syntax
 from runner.source.yaml_scalar import read_plain, write_scalar
 
@@ -142,13 +142,13 @@ class _Builder:
 
     def _read_mapping(self) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        places = self.places.open(mapping)
+        entries = self.places.open(mapping)
         next_event, keys = self._next, self._keys
         while type(key_event := next_event()) is not MappingEndEvent:
             is_bare = type(key_event) is ScalarEvent and key_event.tag is None and key_event.anchor is None
             key = keys.get(key_event.value) if is_bare else None
             if key is None or key in mapping:
-                key = self._read_key(key_event, places)
+                key = self._read_key(key_event, mapping)
             event = next_event()
             if type(event) is not ScalarEvent:
                 value, style = self._read(event), ""
@@ -160,32 +160,30 @@ class _Builder:
             if key is None:
                 self._nodes += 2
                 continue
-            key_mark, mark = key_event.start_mark, event.start_mark
             mapping[key] = value
-            places[key] = (key_mark.line, key_mark.column, mark.line, mark.column, style)
+            entries += (key, key_event.start_mark, event.start_mark, style)
         self._nodes += 2 * len(mapping)
         return mapping
 
     def _read_sequence(self) -> list[Any]:
         sequence: list[Any] = []
-        places = self.places.open(sequence)
+        entries = self.places.open(sequence)
         while type(event := self._next()) is not SequenceEndEvent:
             style = (event.style or "") if type(event) is ScalarEvent else ""
-            line, column = event.start_mark.line, event.start_mark.column
-            places[len(sequence)] = (line, column, line, column, style)
+            entries += (len(sequence), event.start_mark, event.start_mark, style)
             sequence.append(self._read(event))
         self._nodes += len(sequence)
         return sequence
 
-    def _read_key(self, event: Any, places: dict[Key, BarePlace]) -> str | None:
+    def _read_key(self, event: Any, mapping: dict[str, Any]) -> str | None:
         """Return a key, or None and note why it cannot be one."""
         key = self._read_new_key(event)
         if not isinstance(key, str):
             message = f"the key {write_scalar(key)} is not a text"
             self._note("yaml-key", message, event.start_mark, "put it in quotes")
             return None
-        if key in places:
-            message = f"the key `{key}` stands twice; first in line {Place._make(places[key]).key_line + 1}"
+        if first := self.places.find(mapping, key):
+            message = f"the key `{key}` stands twice; first in line {first.key_line + 1}"
             self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
             return None
         if read_plain(key) == key:

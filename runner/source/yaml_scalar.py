@@ -14,22 +14,19 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_FIRST = frozenset("-0123456789") | {text[:1] for text in _CONSTANTS}
-"""How what is not a text begins: most texts are told by their first character."""
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
 
 
 def read_plain(text: str) -> str | int | float | bool | None:
     """Return the value that the plain scalar `text` stands for."""
-    if text[:1] not in _FIRST:
-        return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INTEGER.fullmatch(text) and text != "-0":
-        return int(text)
-    if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
-        return float(text)
+    if text[0] in "-0123456789":
+        if _INTEGER.fullmatch(text) and text != "-0":
+            return int(text)
+        if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
+            return float(text)
     return text
 
 
