@@ -10,7 +10,7 @@ demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the repor
 	@$(BIN)/runner demo
 
 test: $(VENV)/.installed-dev ## run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check

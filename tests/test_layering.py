@@ -36,6 +36,7 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
         "runner.service",
         "runner.deliver",
     ),
+    "runner.forge": ("runner.forge", "runner"),
     "runner.repository": ("runner.errors", "runner.repository"),
     "runner.optout": ("runner.source.folding", "runner.optout"),
     "runner.reconcile": (
@@ -56,7 +57,8 @@ MODELS = ("runner.campaign.model", "runner.ledger.model", "runner.service.model"
 DOORS: dict[str, tuple[str, ...]] = {
     "yaml": ("runner.source.yaml",),
     "jsonschema": ("runner.source.schema",),
-    "requests": ("runner.service.connection", "runner.service.route"),
+    # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
+    "requests": ("runner.service.connection", "runner.service.route", "runner.forge.connection"),
     "sqlalchemy": ("runner.ledger",),
     # Campaign texts and our own documents: the first are theirs and bounded, the others escape HTML.
     "jinja2": (

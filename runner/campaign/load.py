@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
 
+_PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
+"""Of a recipient that the loop over them can judge; the validator sees all others."""
+
 
 @pause_collector()
 def load_campaign(
@@ -119,10 +122,10 @@ def _restore(path: list[Key], kept: list[int]) -> list[Key]:
 
 
 def _is_plain_recipient(row: Any) -> bool:
-    if not isinstance(row, dict) or not isinstance(row.get("phone"), str) or not row["phone"]:
+    if not isinstance(row, dict) or not row.keys() <= _PLAIN_KEYS:
         return False
-    if row.keys() == {"phone"}:
-        return True
-    variables, zone = row.get("vars", {}), row.get("timezone", "UTC")
-    is_all = row.keys() <= {"phone", "vars", "timezone"} and isinstance(zone, str) and zone != ""
-    return is_all and isinstance(variables, dict) and all(map(str.isidentifier, variables))
+    phone, variables = row.get("phone"), row.get("vars", {})
+    if not phone or not isinstance(phone, str) or not isinstance(variables, dict):
+        return False
+    zone = row.get("timezone", "UTC")
+    return isinstance(zone, str) and zone != "" and all(map(str.isidentifier, variables))

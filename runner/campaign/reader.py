@@ -57,8 +57,8 @@ class _Reader:
             file=self._document.file,
             root=self._root,
             messages=tuple(self._message(item, tag) for item in data["messages"]),
-            recipients=tuple(self._source(data["recipients"], i) for i in range(len(data["recipients"]))),
-            exclude=tuple(self._source(data["exclude"], i) for i in range(len(data.get("exclude", [])))),
+            recipients=tuple(map(self._source, data["recipients"])),
+            exclude=tuple(map(self._source, data.get("exclude", ()))),
             vars=data.get("vars", {}),
             limits=_read_limits(data.get("limits", {})),
             renamed_from=tuple(data.get("renamed_from", ())),
@@ -68,12 +68,10 @@ class _Reader:
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
-        place = self._document.place(container, key)
-        line, column = (place.line, place.column) if place else (0, 0)
+        line, column = self._document.place_of_value(container, key) or (0, 0)
         return Position(self._document.file, line + 1, column + 1)
 
-    def _source(self, rows: list[Any], index: int) -> RecipientSource:
-        row = rows[index]
+    def _source(self, row: dict[str, Any]) -> RecipientSource:
         if "csv" in row:
             return CsvRecipients(
                 self._document.file.parent / row["csv"],

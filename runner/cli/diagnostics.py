@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.annotations import list_annotations, list_unannotated
 from runner.cli.campaigns import show_path
+from runner.cli.command_guard import write_command
 from runner.cli.console import count_words, markdown_table, print_json
+from runner.cli.job_summary import append_summary
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from runner.source.diagnostic import Diagnostic, Problems
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
-_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-"""GitHub's words for severities in a workflow command."""
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 class InvalidCampaignError(RunnerError):
-    """Campaigns have errors, which have been shown."""
+    """Campaigns have errors, which have been shown.
+
+    Attributes:
+        problems: the errors, and what else was found.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        super().__init__(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        self.problems = problems
 
 
 def refuse_errors(problems: Problems, *, quiet: bool) -> None:
@@ -35,7 +42,7 @@ def refuse_errors(problems: Problems, *, quiet: bool) -> None:
     """
     show_problems(problems, quiet=quiet)
     if problems.error_count:
-        raise InvalidCampaignError(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        raise InvalidCampaignError(problems)
 
 
 def show_problems(problems: Problems, *, quiet: bool) -> None:
@@ -47,19 +54,22 @@ def show_problems(problems: Problems, *, quiet: bool) -> None:
 
 def human_lines(problems: Problems) -> list[str]:
     """Return the problems as lines for people: place, what is wrong, what to do."""
-    lines = []
+    lines = list(_human_lines(problems))
+    lines += [f"{show_path(file)}: and {count:,} more [{code}]" for code, file, count in problems.omitted()]
+    return lines
+
+
+def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     said: tuple[Path, str, str | None] | None = None
-    for diagnostic in problems:
-        place = f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}"
+    for diagnostic in diagnostics:
+        place = printable(f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
         label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
-        lines.append(f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]")
+        yield f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]"
         advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
         # One problem in many rows has one remedy, said once.
         if diagnostic.hint and advice != said:
-            lines.append(f"    {printable(diagnostic.hint)}")
+            yield f"    {printable(diagnostic.hint)}"
         said = advice
-    lines += [f"{show_path(file)}: and {count:,} more [{code}]" for code, file, count in problems.omitted()]
-    return lines
 
 
 def printable(text: str) -> str:
@@ -108,7 +118,13 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
     return document | ({"hint": diagnostic.hint} if diagnostic.hint else {})
 
 
-def _markdown(problems: Problems, files: int) -> str:
+def problems_markdown(problems: Problems, files: int) -> str:
+    """Return the problems as Markdown: their counts, and a table of them.
+
+    Args:
+        problems: what was found.
+        files: campaign files that were read.
+    """
     verdict = "Invalid" if problems.error_count else "Valid"
     text = f"## {verdict}: {count_words(files, 'campaign')}, {_count_found(problems)}\n"
     rows = [
@@ -128,49 +144,22 @@ def _markdown(problems: Problems, files: int) -> str:
 
 
 def _write_markdown(problems: Problems, files: int) -> None:
-    click.echo(_markdown(problems, files), nl=False)
+    click.echo(problems_markdown(problems, files), nl=False)
 
 
 def _write_github(problems: Problems, files: int) -> None:
-    for diagnostic in problems:
-        click.echo(annotation(diagnostic))
-    append_summary(_markdown(problems, files))
+    for command in list_annotations(problems):
+        write_command(command)
+    for line in _human_lines(list_unannotated(problems)):
+        click.echo(line)
+    append_summary(problems_markdown(problems, files))
 
 
-def annotation(diagnostic: Diagnostic) -> str:
-    """Return a GitHub workflow command that annotates a line; its values cannot start another one."""
-    properties = {
-        "file": show_path(diagnostic.file),
-        "line": str(diagnostic.line),
-        "col": str(diagnostic.column),
-        "title": diagnostic.code,
-    }
-    written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
-    message = diagnostic.message + (f"\n{diagnostic.hint}" if diagnostic.hint else "")
-    return f"::{_LEVELS[diagnostic.severity]} {written}::{_escape_data(message)}"
+def _write_sarif(problems: Problems, _files: int) -> None:
+    # Imported here: only who asks for it pays for compression and hashing.
+    from runner.cli.sarif import sarif_text
 
-
-def append_summary(markdown: str) -> None:
-    """Append Markdown to the job's summary, if there is one.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
-    file = os.environ.get(SUMMARY_VARIABLE)
-    if file:
-        try:
-            with Path(file).open("a", encoding="utf-8") as stream:
-                stream.write(markdown + "\n")
-        except OSError as error:
-            raise RunnerError(f"the job summary {file} cannot be written: {error.strerror}") from None
-
-
-def _escape_data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+    click.echo(sarif_text(problems))
 
 
 REPORTERS: dict[str, Callable[[Problems, int], None]] = {
@@ -178,4 +167,5 @@ REPORTERS: dict[str, Callable[[Problems, int], None]] = {
     "json": _write_json,
     "markdown": _write_markdown,
     "github": _write_github,
+    "sarif": _write_sarif,
 }

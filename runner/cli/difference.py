@@ -11,7 +11,8 @@ import click
 from runner.campaign.include import include_folder
 from runner.campaign.template import TextCompiler
 from runner.cli.console import count_words
-from runner.cli.diagnostics import append_summary, printable
+from runner.cli.diagnostics import printable
+from runner.cli.job_summary import append_summary
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.sent_texts import SentTexts, read_definitions, read_sent_texts
 from runner.plan.difference import compare_with_sent
@@ -108,12 +109,13 @@ def _write_difference(difference: MessageDifference) -> None:
 def differences_markdown(differences: Differences) -> str:
     """Return differences as Markdown for a pull request or a job's summary."""
     return "".join(
-        f"\n### {campaign}: changes since it was sent\n" + "".join(map(_difference_markdown, found))
+        f"\n### {campaign}: changes since it was sent\n" + "".join(map(difference_markdown, found))
         for campaign, found in differences.items()
     )
 
 
-def _difference_markdown(difference: MessageDifference) -> str:
+def difference_markdown(difference: MessageDifference) -> str:
+    """Return how one message differs from what was sent of it, as Markdown."""
     text = f"\n{_summary(difference)}\n"
     lines = list(_diff_lines(difference))
     if lines:

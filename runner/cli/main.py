@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner import __version__
+from runner.cli.command_guard import guard_output
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
 
@@ -22,6 +24,7 @@ COMMANDS = {
     "init": "Write a campaign repository that CI checks and sends.",
     "validate": "Find every problem of every campaign, before it reaches a phone.",
     "plan": "Show what apply would send, to whom, and why not to the others.",
+    "comment": "Keep the plan as one comment on a pull request.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
     "record": "Commit the lockfiles, and push them.",
     "resolve": "List launches of unknown outcome, and say what became of them.",
@@ -89,12 +92,19 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; SIGINT and SIGTERM end it in order. To be called in the main thread.
 
+    In a CI job nothing that it prints can become a command to the platform, but for its own annotations.
+
     Args:
         arguments: without the program's name; None takes the process's.
 
     Returns:
         The exit code (contract, "Exit codes").
     """
+    with guard_output(os.environ):
+        return _run_guarded(arguments)
+
+
+def _run_guarded(arguments: Sequence[str] | None) -> int:
     try:
         with raise_on_signals():
             result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False)

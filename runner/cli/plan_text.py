@@ -10,7 +10,7 @@ import click
 from runner.campaign.substitute import advise
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, markdown_table, print_table
-from runner.cli.diagnostics import append_summary
+from runner.cli.job_summary import append_summary
 from runner.cli.planning import Planned, summary_line
 from runner.plan.model import Disposition
 from runner.timing.histogram import count_due
@@ -32,26 +32,27 @@ _BAR = 24
 def plan_markdown(planned: Sequence[Planned]) -> str:
     """Return plans as Markdown for a pull request or a job's summary."""
     text = f"## Plan\n\n{summary_line(planned)}\n"
-    columns = _choose_columns(planned)
+    columns = choose_columns(planned)
     for item in planned:
         plan = item.plan
         text += f"\n### {plan.campaign.name} → {plan.target}\n\n"
         text += markdown_table(
-            ("message", *map(_words, columns)), [_row(message, columns) for message in plan.messages]
+            ("message", *map(column_words, columns)),
+            [message_row(message, columns) for message in plan.messages],
         )
-        text += "".join(f"\n- {click.unstyle(line)}" for line in _remarks(plan)) + "\n"
+        text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
     return text
 
 
 def _write_human(planned: Sequence[Planned]) -> None:
-    columns = _choose_columns(planned)
+    columns = choose_columns(planned)
     for item in planned:
         plan = item.plan
         click.secho(f"{plan.campaign.name} → {plan.target}", bold=True, nl=False)
         click.echo(f"  ({show_path(plan.campaign.file)})")
-        rows = [_row(message, columns) for message in plan.messages]
-        print_table(("message", *(_words(column) for column in columns)), rows)
-        for line in _remarks(plan):
+        rows = [message_row(message, columns) for message in plan.messages]
+        print_table(("message", *(column_words(column) for column in columns)), rows)
+        for line in list_remarks(plan):
             click.echo(f"  {line}")
         for message in plan.messages:
             for line in _histogram(message):
@@ -60,21 +61,25 @@ def _write_human(planned: Sequence[Planned]) -> None:
     click.echo(summary_line(planned))
 
 
-def _choose_columns(planned: Sequence[Planned]) -> tuple[str, ...]:
+def choose_columns(planned: Sequence[Planned]) -> tuple[str, ...]:
+    """Return the counts that a table of these plans has: the usual ones, and those that are not all zero."""
     messages = [message for item in planned for message in item.plan.messages]
     shown = [column for column in _SOMETIMES if any(getattr(message, column) for message in messages)]
     return (*_ALWAYS[:-1], *shown, _ALWAYS[-1], *_COST)
 
 
-def _row(message: MessagePlan, columns: tuple[str, ...]) -> list[str | int]:
+def message_row(message: MessagePlan, columns: tuple[str, ...]) -> list[str | int]:
+    """Return a message's row in a table: its id and its counts."""
     return [message.id, *(getattr(message, column) for column in columns)]
 
 
-def _words(column: str) -> str:
+def column_words(column: str) -> str:
+    """Return a count's name as a column's heading."""
     return column.replace("_", " ")
 
 
-def _remarks(plan: CampaignPlan) -> Iterator[str]:
+def list_remarks(plan: CampaignPlan) -> Iterator[str]:
+    """Yield what there is to say about a plan beside its counts, a sentence each; styled for a terminal."""
     for message in plan.messages:
         for remark in _remark_on(plan, message):
             yield f"{message.id}: {remark}"

@@ -42,6 +42,7 @@ def plan_campaigns(
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
     reader: CircumstanceReader,
+    problems: Problems | None = None,
 ) -> list[Planned]:
     """Load and plan campaigns; show what is wrong with them.
 
@@ -51,12 +52,13 @@ def plan_campaigns(
         options: what the user asks of the plan.
         find_record: returns what is on record of a campaign.
         reader: returns what else there is to know.
+        problems: receives what is wrong, for who has more to do with it.
 
     Raises:
         InvalidCampaignError: there are errors, which have been shown.
         UsageError: no campaign has the message that was asked for.
     """
-    problems = Problems()
+    problems = Problems() if problems is None else problems
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     if problems.error_count:
         _check_audiences(loaded.campaigns, problems)

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
-    "  runner validate --format github"
+    "  runner validate --format github\n  runner validate --format sarif >runner.sarif"
 )
 @file_scope
-@format_option("human", "json", "markdown", "github")
+@format_option("human", "json", "markdown", "github", "sarif")
 def command(scope: Scope, format_: str) -> int:
     """Find every problem of every campaign, each with file, line, column and how to mend it.
 
     Texts are rendered for every recipient; nothing is sent and no service is asked. Exits with 1
     if there are errors.
+
+    `github` annotates lines of a pull request, and writes the rest to the log and the job's summary;
+    `sarif` is for code scanning.
     """
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)

@@ -52,11 +52,12 @@ class Workspace:
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
-    def open(cls, scope: Scope) -> Workspace:
+    def open(cls, scope: Scope, *, needs_credentials: bool = True) -> Workspace:
         """Compose a workspace from options, environment and `targets.yaml`.
 
         Args:
             scope: what the command was given; `targets.yaml` is looked for beside its paths.
+            needs_credentials: whether the service will be asked.
 
         Raises:
             RunnerError: they don't say clearly where to send.
@@ -68,7 +69,7 @@ class Workspace:
             problems.extend(error.diagnostics)
             refuse_errors(problems, quiet=scope.quiet)
             raise
-        target = choose_target(scope.target, targets, os.environ)
+        target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
         workspace = cls(target, scope.ledger or default_ledger_url(), targets)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
@@ -217,7 +218,7 @@ class Workspace:
         """
         with self._reach_target() as reached:
             target = reached if concurrency is None else replace(reached, concurrency=concurrency)
-            connection = Connection(target, verify=_ca_bundle())
+            connection = Connection(target, verify=ca_bundle())
             try:
                 yield ServiceClient(target, connection), target
             finally:
@@ -267,5 +268,6 @@ def _find_targets_file(paths: Sequence[Path]) -> Path:
     return next((file for file in candidates if file.is_file()), candidates[-1])
 
 
-def _ca_bundle() -> bool | str:
+def ca_bundle() -> bool | str:
+    """Return the CA bundle that the environment names, or True for the usual ones."""
     return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True

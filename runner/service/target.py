@@ -47,7 +47,7 @@ class Target:
     Attributes:
         name: a part of the lockfile's name.
         base_url: None for the embedded sandbox, whose address is known once it runs.
-        credentials: None for the embedded sandbox.
+        credentials: None for the embedded sandbox, and where the service is not asked.
         state_key: the user's secret for fingerprints, if there is one.
         concurrency: sends in flight at once.
         rate: the most sends a second; None for no limit.
@@ -105,13 +105,20 @@ def read_targets(file: Path) -> dict[str, Any]:
     return document.data  # type: ignore[no-any-return]
 
 
-def choose_target(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> Target:
+def choose_target(
+    name: str | None,
+    targets: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    needs_credentials: bool = True,
+) -> Target:
     """Return the target of a run: option beats environment beats file (contract, "Where it talks to").
 
     Args:
         name: `--target`, if given.
         targets: what `read_targets` returned.
         environment: the process's environment variables.
+        needs_credentials: whether the service will be asked; a pull request's job has none.
 
     Raises:
         ConfigurationError: nothing, or not enough, is said about it.
@@ -144,7 +151,7 @@ def choose_target(name: str | None, targets: Mapping[str, Any], environment: Map
     return Target(
         chosen,
         base_url.rstrip("/"),
-        _read_credentials(chosen, settings, environment),
+        _read_credentials(chosen, settings, environment) if needs_credentials else None,
         _read_state_key(chosen, settings, environment),
         **_read_limits(settings.get("limits", {})),
     )

@@ -43,35 +43,61 @@ class Place(NamedTuple):
     style: str
 
 
+_WIDTH = 4
+"""What is kept of an entry: its key or index, the marks of key and value, the value's style."""
+
+
 @dataclass(slots=True)
 class Places:
     """Where the entries of a document's containers stand.
 
-    A document of many recipients has many places and looks few of them up: they are kept as bare
-    numbers in one list, and become a `Place` when asked for.
+    A document of many recipients has many places and looks few of them up: the parser's own marks are
+    kept, in one list for each container, and become a `Place` when asked for.
     """
 
+    _entries: dict[int, list[Any]] = field(default_factory=dict)
     _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
-    _fields: list[int | str] = field(default_factory=list)
 
-    def open(self, container: dict[str, Any] | list[Any]) -> tuple[dict[Key, int], list[int | str]]:
+    def open(self, container: dict[str, Any] | list[Any]) -> list[Any]:
         """Take in a container, which must live as long as these places.
 
         Returns:
-            For the caller to fill, entry by entry: where in the list each key's place starts; and the
-            list, of the fields of one `Place` after another.
+            For the caller to fill, four values an entry: its key or index, the marks of key and value,
+            the value's style.
         """
-        starts = self._starts[id(container)] = {}
-        return starts, self._fields
-
-    def at(self, start: int) -> Place:
-        """Return the place whose fields start there in the list."""
-        return Place._make(self._fields[start : start + len(Place._fields)])
+        entries = self._entries[id(container)] = []
+        # A container that was left out may have had the same id.
+        self._starts.pop(id(container), None)
+        return entries
 
     def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, None if either is unknown."""
-        start = self._starts.get(id(container), {}).get(key)
-        return None if start is None else self.at(start)
+        start, entries = self._find_entry(container, key)
+        if start < 0:
+            return None
+        _, key_mark, mark, style = entries[start : start + _WIDTH]
+        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
+
+    def find_value(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, int] | None:
+        """Return line and column, from 0, of the value of an entry, None if there is none."""
+        start, entries = self._find_entry(container, key)
+        if start < 0:
+            return None
+        mark = entries[start + 2]
+        return mark.line, mark.column
+
+    def _find_entry(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, list[Any]]:
+        """Return where in which list an entry starts, below 0 if it is unknown."""
+        entries = self._entries.get(id(container))
+        if not entries:
+            return -1, []
+        if entries[0] == key:
+            return 0, entries
+        starts = self._starts.setdefault(id(container), {})
+        # The container may have grown since the last look.
+        for start in range(len(starts) * _WIDTH, len(entries), _WIDTH):
+            starts[entries[start]] = start
+        return starts.get(key, -1), entries
 
 
 @dataclass(slots=True)
@@ -81,19 +107,31 @@ class YamlDocument:
     Attributes:
         file: where the text came from.
         data: dicts, lists, strings, numbers, booleans and None.
-        lines: the text's lines.
+        text: the document as it was written.
         problems: duplicate keys and the like; the data is usable all the same.
     """
 
     file: Path
     data: Any
-    lines: list[str]
+    text: str
     problems: list[Diagnostic] = field(default_factory=list)
     _places: Places = field(default_factory=Places)
+    _lines: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """The text's lines; split when first asked for, as most documents are read without them."""
+        if not self._lines:
+            self._lines = self.text.splitlines()
+        return self._lines
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return where the entry `key` of `container`, an object of this document, stands."""
         return self._places.find(container, key)
+
+    def place_of_value(self, container: dict[str, Any] | list[Any], key: Key) -> tuple[int, int] | None:
+        """Return line and column, from 0, of the value of the entry `key` of `container`."""
+        return self._places.find_value(container, key)
 
     def locate(self, path: list[Key], *, at_key: bool = False) -> tuple[int, int]:
         """Return line and column, from 1, of the value at `path`.

@@ -16,7 +16,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic
-from runner.source.document import Key, Places, YamlDocument, refuse_document
+from runner.source.document import Places, YamlDocument, refuse_document
 from runner.source.syntax import Spot, explain_syntax
 from runner.source.yaml_scalar import read_plain, write_scalar
 
@@ -61,7 +61,7 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
         refuse_document(file, "yaml-character", message, line, column, "remove it")
-    return YamlDocument(file, data, text.splitlines(), builder.problems, builder.places)
+    return YamlDocument(file, data, text, builder.problems, builder.places)
 
 
 @contextmanager
@@ -122,7 +122,8 @@ class _Builder:
             return self._read_scalar(event)
         if kind is AliasEvent:
             return self._read_alias(event)
-        self._check_start(event)
+        if event.tag is not None or self._depth >= MAX_DEPTH:
+            self._check_start(event)
         self._depth += 1
         before = self._nodes
         value = self._read_mapping() if kind is MappingStartEvent else self._read_sequence()
@@ -141,52 +142,48 @@ class _Builder:
 
     def _read_mapping(self) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        starts, places = self.places.open(mapping)
+        entries = self.places.open(mapping)
         next_event, keys = self._next, self._keys
         while type(key_event := next_event()) is not MappingEndEvent:
             is_bare = type(key_event) is ScalarEvent and key_event.tag is None and key_event.anchor is None
             key = keys.get(key_event.value) if is_bare else None
-            if key is None or key in starts:
-                key = self._read_key(key_event, starts)
+            if key is None or key in mapping:
+                key = self._read_key(key_event, mapping)
             event = next_event()
-            if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
+            if type(event) is not ScalarEvent:
+                value, style = self._read(event), ""
+            elif event.tag is None and event.anchor is None:
                 style = event.style or ""
                 value = event.value if style else read_plain(event.value)
             else:
-                value, style = self._read(event), getattr(event, "style", None) or ""
+                value, style = self._read_scalar(event), event.style or ""
             if key is None:
                 self._nodes += 2
                 continue
-            key_mark, mark = key_event.start_mark, event.start_mark
             mapping[key] = value
-            starts[key] = len(places)
-            places += (key_mark.line, key_mark.column, mark.line, mark.column, style)
+            entries += (key, key_event.start_mark, event.start_mark, style)
         self._nodes += 2 * len(mapping)
         return mapping
 
     def _read_sequence(self) -> list[Any]:
         sequence: list[Any] = []
-        starts, places = self.places.open(sequence)
+        entries = self.places.open(sequence)
         while type(event := self._next()) is not SequenceEndEvent:
-            style = getattr(event, "style", None) or ""
-            mark = event.start_mark
-            starts[len(sequence)] = len(places)
-            places += (mark.line, mark.column, mark.line, mark.column, style)
+            style = (event.style or "") if type(event) is ScalarEvent else ""
+            entries += (len(sequence), event.start_mark, event.start_mark, style)
             sequence.append(self._read(event))
         self._nodes += len(sequence)
         return sequence
 
-    def _read_key(self, event: Any, starts: dict[Key, int]) -> str | None:
+    def _read_key(self, event: Any, mapping: dict[str, Any]) -> str | None:
         """Return a key, or None and note why it cannot be one."""
         key = self._read_new_key(event)
         if not isinstance(key, str):
             message = f"the key {write_scalar(key)} is not a text"
             self._note("yaml-key", message, event.start_mark, "put it in quotes")
             return None
-        if key in starts:
-            message = (
-                f"the key `{key}` stands twice; first in line {self.places.at(starts[key]).key_line + 1}"
-            )
+        if first := self.places.find(mapping, key):
+            message = f"the key `{key}` stands twice; first in line {first.key_line + 1}"
             self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
             return None
         if read_plain(key) == key:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.diagnostics import annotation, printable
+from runner.cli.annotations import annotation
+from runner.cli.diagnostics import printable
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def test_an_annotation_cannot_start_a_workflow_command() -> None:
     """File names and messages are escaped: none of them ends the command or begins another one."""
     message, hint = "100 %\n::set-env name=X::y", "mend\r\nit"
     diagnostic = Diagnostic("error", "some-code", message, Path("a,b:c.yaml"), 3, 7, hint)
-    assert annotation(diagnostic) == (
+    assert annotation(diagnostic, str(diagnostic.file)) == (
         "::error file=a%2Cb%3Ac.yaml,line=3,col=7,title=some-code::100 %25%0A::set-env name=X::y%0Amend%0D%0Ait"
     )
 

@@ -220,3 +220,11 @@ def test_lockfiles_know_digests_alone() -> None:
     sent.add_recorded([record])
     assert sent.launches == {"ask": {"f1": 7, "f2": -1}}
     assert sent.digests == {7: "d7", -1: "d9"}
+
+
+def test_a_text_of_one_word_many_times_is_compared_whole() -> None:
+    """A text that would take minutes to match word by word counts as replaced: a pull request may hold it."""
+    old, new = "word " * 2_000, "term " + "word " * 1_999
+    change = compare_wordings((("text", old),), (("text", new),))
+    assert (change.old, change.new) == ((("text", old),), (("text", new),))
+    assert change.key == compare_wordings((("text", old),), (("text", new),)).key

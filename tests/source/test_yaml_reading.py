@@ -47,3 +47,20 @@ def test_a_tag_on_a_known_key_is_refused() -> None:
     """A key that stood before without a tag is still refused with one."""
     with pytest.raises(YamlProblemError, match=r"^the tag !!str is not allowed$"):
         read_yaml("- {a: 1}\n- {!!str a: 1}\n", FILE)
+
+
+def test_every_repeated_key_is_told_from_its_own_first() -> None:
+    """Looking up one first does not hide the keys that come after it."""
+    problems = read_yaml("x: 0\na: 1\na: 2\nb: 3\nb: 4\nx: 5\n", FILE).problems
+    assert [(found.line, found.message) for found in problems] == [
+        (3, "the key `a` stands twice; first in line 2"),
+        (5, "the key `b` stands twice; first in line 4"),
+        (6, "the key `x` stands twice; first in line 1"),
+    ]
+
+
+def test_what_is_left_out_lends_its_places_to_nobody() -> None:
+    """A mapping that takes the memory of one that was left out, as its key stood twice, has its own places."""
+    text = "a: 0\na: {p: 1, q: 2, q: 3}\nc: 0\nb: {r: 1, s: 2, q: 3}\n"
+    document = read_yaml(text, FILE)
+    assert [document.locate(["b", key]) for key in ("r", "s", "q")] == [(4, 8), (4, 14), (4, 20)]

@@ -1,0 +1,193 @@
+"""`runner comment`: the plan as one comment on the pull request, edited in place."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.campaigns import load_campaigns
+from runner.cli.circumstances import CircumstanceReader
+from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
+from runner.cli.console import note, warn
+from runner.cli.diagnostics import InvalidCampaignError, printable
+from runner.cli.difference import find_differences
+from runner.cli.job_summary import append_summary, has_summary, summary_room
+from runner.cli.planning import plan_campaigns
+from runner.cli.scope import Scope, target_scope
+from runner.cli.validate import find_audience_problems
+from runner.cli.workspace import Workspace, ca_bundle
+from runner.errors import LimitError, RunnerError, UsageError
+from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
+from runner.forge.connection import ForgeConnection, UnavailableError
+from runner.forge.job import NoPullRequestError, lacks_secrets, read_pull_request_job
+from runner.forge.pull_request import PullRequest, RefusedError
+from runner.ledger.lock import find_run_url
+from runner.plan.model import PlanOptions
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from runner.cli.comment_text import CommentText
+    from runner.forge.comment import Kept
+    from runner.forge.job import PullRequestJob
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+_NO_RIGHTS = {401, 403, 404}
+_SAID = {
+    "created": "Commented: {url}",
+    "updated": "Comment edited: {url}",
+    "unchanged": "Comment unchanged: {url}",
+    "overtaken": "The pull request has moved on to another commit, whose job comments: nothing was written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What there is to comment, and how the command ends.
+
+    Attributes:
+        text: the comment.
+        target: the target's name.
+        error: is raised once the comment is written.
+    """
+
+    text: CommentText
+    target: str
+    error: RunnerError | None = field(default=None)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml --id pulse\n"
+    "  runner comment --target live"
+)
+@target_scope
+@click.option(
+    "--id",
+    "name",
+    metavar="NAME",
+    help="Tells this comment from those of other jobs on the same target.",
+)
+def command(scope: Scope, name: str | None) -> int:
+    """Validate and plan, and keep one comment on the pull request that says what came out. Sends nothing.
+
+    To be run in a pull request's job on GitHub, with GITHUB_TOKEN in the step's environment and the
+    permission `pull-requests: write`. The comment is edited in place; what is too long for it goes to the
+    job's summary. Without rights, as for a fork, the summary has everything. Outside of a job the comment is
+    printed.
+
+    Exits with 1 if there are errors, and with 5 if the plan breaks a limit; never for the comment's sake.
+    """
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for --id", hint="letters, digits, `.`, `_` and `-`, at most 50"
+        )
+    finding = _find(scope)
+    _publish(finding, name, quiet=scope.quiet)
+    if finding.error is not None:
+        raise finding.error
+    return 0
+
+
+def _find(scope: Scope) -> _Finding:
+    problems = Problems()
+    target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    try:
+        workspace = Workspace.open(scope, needs_credentials=False)
+        target = workspace.target.name
+        return _plan(workspace, scope, problems)
+    except InvalidCampaignError as error:
+        return _Finding(write_problem_text(error.problems, target), target, error)
+    except RunnerError as error:
+        return _explain(error, scope, target)
+
+
+def _plan(workspace: Workspace, scope: Scope, problems: Problems) -> _Finding:
+    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
+    with workspace.open_ledger_if_present() as ledger:
+        reader = CircumstanceReader(workspace, ledger, workspace.now())
+        planned = plan_campaigns(
+            workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, problems
+        )
+        differences = find_differences(workspace, ledger, planned, None)
+    refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
+    error = None
+    if refusals:
+        error = LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
+    return _Finding(write_plan_text(planned, differences, problems), workspace.target.name, error)
+
+
+def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
+    """Return what to comment when there is no plan; what gets no secrets, as a fork, is only validated."""
+    problems = Problems()
+    try:
+        loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    except RunnerError:
+        return _Finding(write_failure_text(error, target), target, error)
+    for campaign in loaded.campaigns:
+        find_audience_problems(campaign, problems)
+    if problems.error_count:
+        return _Finding(write_problem_text(problems, target), target, error)
+    is_excused = lacks_secrets(os.environ)
+    if is_excused:
+        warn(f"not planned, since this pull request gets no secrets: {error.message}")
+    text = write_failure_text(error, target, problems)
+    return _Finding(text, target, None if is_excused else error)
+
+
+def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
+    marker = write_marker(finding.target, name)
+    try:
+        job = read_pull_request_job(os.environ)
+        body, left_out = _fit_comment(finding.text, marker, job)
+        kept = _keep(job, marker, body)
+    except NoPullRequestError as error:
+        _publish_elsewhere(finding.text, f"No comment: {error}")
+    except RefusedError as error:
+        reason = "No comment: the token has no right to" if error.status in _NO_RIGHTS else "No comment"
+        _publish_elsewhere(finding.text, f"{reason} ({error.status}: {printable(error.reason)})")
+    except UnavailableError as error:
+        _publish_elsewhere(finding.text, f"No comment: {job.api_url} was asked in vain: {error.reason}")
+    else:
+        _report(kept, quiet=quiet)
+        if left_out and kept.action != "overtaken":
+            _write_summary(finding.text)
+
+
+def _keep(job: PullRequestJob, marker: str, body: str) -> Kept:
+    connection = ForgeConnection(job.api_url, job.token, verify=ca_bundle())
+    pull_request = PullRequest(connection, job.repository, job.number)
+    return keep_comment(pull_request, marker, body, job.head, time.sleep)
+
+
+def _fit_comment(text: CommentText, marker: str, job: PullRequestJob) -> tuple[str, int]:
+    room = LONGEST_BODY - count_units(marker) - 1
+    run_url = find_run_url(os.environ)
+    page = f"[the job's summary]({run_url})" if run_url else "the job's summary"
+    tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
+    body, left_out = text.with_tail(tail).fit(room, count_units, f"see {page}")
+    return f"{marker}\n{body}", left_out
+
+
+def _report(kept: Kept, *, quiet: bool) -> None:
+    if kept.removed:
+        warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
+    if not quiet:
+        note(_SAID[kept.action].format(url=printable(kept.url)))
+
+
+def _publish_elsewhere(text: CommentText, reason: str) -> None:
+    if has_summary():
+        warn(f"{reason}. The job's summary has everything")
+        _write_summary(text)
+    else:
+        warn(reason)
+        click.echo(text.fit(LONGEST_BODY, count_units, "left out")[0], nl=False)
+
+
+def _write_summary(text: CommentText) -> None:
+    room = summary_room()
+    append_summary(text.fit(room, lambda part: len(part.encode("utf-8", "replace")), "left out")[0])

@@ -1,0 +1,227 @@
+"""What `runner comment` writes: counts first, details folded, in pieces of which as many are shown as fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.campaigns import show_path
+from runner.cli.console import count_words
+from runner.cli.difference import difference_markdown
+from runner.cli.inert import hide_phones, inert, inert_html
+from runner.cli.plan_text import choose_columns, column_words, list_remarks, message_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from runner.cli.difference import Differences
+    from runner.cli.planning import Planned
+    from runner.errors import RunnerError
+    from runner.source.diagnostic import Diagnostic, Problems
+
+_MOST_ROWS = 50
+_MOST_NAMED = 5
+_NOTE_ROOM = 1_500
+"""Characters kept for the words on what is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a comment that is shown whole or not at all.
+
+    Attributes:
+        title: what it is about; a text of one line.
+        body: Markdown.
+        is_open: whether it is unfolded.
+    """
+
+    title: str
+    body: str
+    is_open: bool = False
+
+    def write(self) -> str:
+        """Return it as Markdown: folded below its title, or as a section."""
+        if self.is_open:
+            return f"\n{self.body}\n"
+        # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
+        return f"\n<details><summary>{inert_html(self.title)}</summary>\n\n{self.body}\n\n</details>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class CommentText:
+    """A comment before it is cut to a length.
+
+    Attributes:
+        head: Markdown that is always shown: what it is about, and the counts.
+        pieces: the rest, the most important first.
+        tail: the last line.
+    """
+
+    head: str
+    pieces: tuple[Piece, ...]
+    tail: str = ""
+
+    def with_tail(self, tail: str) -> CommentText:
+        """Return the same with another last line."""
+        return replace(self, tail=tail)
+
+    def fit(self, room: int, measure: Callable[[str], int], where: str) -> tuple[str, int]:
+        """Return Markdown of at most a length, and how many pieces are left out of it.
+
+        Args:
+            room: the length.
+            measure: returns how long a text is.
+            where: says where the pieces are that are left out; Markdown.
+        """
+        written = [piece.write() for piece in self.pieces]
+        end = f"\n{self.tail}\n" if self.tail else ""
+        left = room - measure(self.head) - measure(end)
+        if sum(map(measure, written)) <= left:
+            return self.head + "".join(written) + end, 0
+        left -= _NOTE_ROOM
+        text, dropped = self.head, []
+        for piece, markdown in zip(self.pieces, written, strict=True):
+            if measure(markdown) <= left:
+                left -= measure(markdown)
+                text += markdown
+            else:
+                dropped.append(piece)
+        return text + _left_out(dropped, where) + end, len(dropped)
+
+
+def _left_out(pieces: Sequence[Piece], where: str) -> str:
+    names = [inert(piece.title[:100]) for piece in pieces[:_MOST_NAMED]]
+    if len(pieces) > _MOST_NAMED:
+        names.append(f"{len(pieces) - _MOST_NAMED:,} more")
+    return f"\n> **Too long for here, {where}:** {'; '.join(names)}\n"
+
+
+def write_plan_text(planned: Sequence[Planned], differences: Differences, problems: Problems) -> CommentText:
+    """Return the comment of campaigns without errors.
+
+    Args:
+        planned: their plans.
+        differences: how they differ from what was sent of them, where something was.
+        problems: warnings and notes.
+    """
+    target = planned[0].plan.target
+    refused = any(item.plan.refusals for item in planned)
+    title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
+    head = f"### {title} → {inert(target)}\n\n{_counts_line(planned, problems)}\n\n{_overview(planned)}"
+    pieces = [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
+    columns = choose_columns(planned)
+    for item in planned:
+        pieces.append(_plan_piece(item, columns))
+        pieces += _difference_pieces(item.plan.campaign.name, differences)
+    return CommentText(head, (*pieces, *_problem_pieces(problems)))
+
+
+def write_problem_text(problems: Problems, target: str) -> CommentText:
+    """Return the comment of campaigns with errors: nothing is planned."""
+    counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
+    head = f"### Invalid campaigns → {inert(target)}\n\n**{' · '.join(counts)}**: nothing is planned.\n"
+    return CommentText(head, tuple(_problem_pieces(problems)))
+
+
+def write_failure_text(error: RunnerError, target: str, problems: Problems | None = None) -> CommentText:
+    """Return the comment of campaigns that could not be planned here.
+
+    Args:
+        error: why.
+        target: the target's name; empty if that isn't known.
+        problems: what was found in the campaigns, none of it an error; None if there is none to look at.
+    """
+    head = f"### Campaigns not planned{f' → {inert(target)}' if target else ''}\n\n"
+    if problems is not None:
+        head += "The campaigns are valid, but no plan could be made here. "
+    head += f"{inert(error.message[:1].upper() + error.message[1:])}.\n"
+    if error.hint:
+        head += f"\n{inert(error.hint)}\n"
+    return CommentText(head, () if problems is None else tuple(_problem_pieces(problems)))
+
+
+def _counts_line(planned: Sequence[Planned], problems: Problems) -> str:
+    messages = [message for item in planned for message in item.plan.messages]
+    counts = [
+        count_words(len(planned), "campaign"),
+        f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'recipient')} to send",
+        count_words(sum(message.launches for message in messages), "launch", "launches"),
+        count_words(sum(message.segments for message in messages), "segment"),
+        count_words(problems.error_count, "error"),
+    ]
+    if problems.warning_count:
+        counts.append(count_words(problems.warning_count, "warning"))
+    return f"**{' · '.join(counts)}**"
+
+
+def _overview(planned: Sequence[Planned]) -> str:
+    header = ("campaign", "recipients to send", "deliveries", "launches", "segments")
+    rows = [
+        (
+            item.plan.campaign.name,
+            item.plan.recipients_to_send,
+            sum(message.to_send for message in item.plan.messages),
+            sum(message.launches for message in item.plan.messages),
+            sum(message.segments for message in item.plan.messages),
+        )
+        for item in planned
+    ]
+    more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more campaign')}\n"
+    return _table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
+
+
+def _refusals(planned: Sequence[Planned]) -> str:
+    lines = [(item.plan.campaign.name, text) for item in planned for text in item.plan.refusals]
+    return "\n".join(f"- **Stopped:** {inert(name)}: {inert(text)}" for name, text in lines)
+
+
+def _plan_piece(item: Planned, columns: tuple[str, ...]) -> Piece:
+    plan = item.plan
+    people = count_words(plan.recipients_to_send, "recipient")
+    rows = [message_row(message, columns) for message in plan.messages]
+    body = f"{inert(show_path(plan.campaign.file))}\n\n"
+    body += _table(("message", *map(column_words, columns)), rows)
+    body += "".join(f"\n- {inert(click.unstyle(line))}" for line in list_remarks(plan))
+    return Piece(f"{plan.campaign.name}: {people} to send", body)
+
+
+def _difference_pieces(name: str, differences: Differences) -> Iterator[Piece]:
+    found = [difference for difference in differences.get(name, ()) if not difference.is_empty]
+    if found:
+        body = hide_phones("".join(map(difference_markdown, found)).strip())
+        yield Piece(f"{name}: changes since it was sent", body)
+
+
+def _problem_pieces(problems: Problems) -> Iterator[Piece]:
+    errors = [one for one in problems if one.severity == "error"]
+    others = [one for one in problems if one.severity != "error"]
+    words = {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
+    for start in range(0, len(errors), _MOST_ROWS):
+        group = errors[start : start + _MOST_ROWS]
+        title = f"Errors {start + 1:,} to {start + len(group):,} of {words['error']:,}"
+        yield Piece(title, _problem_table(group), is_open=start == 0)
+    if others:
+        title = ", ".join(count_words(words[name], name) for name in ("warning", "note") if words[name])
+        yield Piece(title, _problem_table(others[:_MOST_ROWS]))
+    left = sum(count for _, _, count in problems.omitted()) + max(0, len(others) - _MOST_ROWS)
+    if left:
+        yield Piece("More", f"And {count_words(left, 'more problem')} of these kinds.", is_open=True)
+
+
+def _problem_table(problems: Iterable[Diagnostic]) -> str:
+    rows = [
+        (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
+        for one in problems
+    ]
+    return _table(("severity", "where", "what", "what to do"), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+    lines = [f"| {' | '.join(map(inert, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [
+        f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else inert(cell) for cell in row)} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,63 @@
+"""The summary of a GitHub job's step: Markdown behind what the step has written to it before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from runner.errors import RunnerError
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+SUMMARY_BYTES = 1024 * 1024 - 1024
+"""What a step may write, with a margin: of a summary beyond 1 MiB GitHub shows nothing at all.
+
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Step isolation and limits".
+"""
+_CUT = "\n\n**The rest is left out: a job summary ends at 1 MiB.**\n"
+
+
+def has_summary() -> bool:
+    """Return whether this process is a step of a job with a summary."""
+    return bool(os.environ.get(SUMMARY_VARIABLE))
+
+
+def summary_room() -> int:
+    """Return how many bytes of Markdown the job's summary still takes; none if there is no summary."""
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if not file:
+        return 0
+    try:
+        written = Path(file).stat().st_size
+    except OSError:
+        written = 0
+    return max(0, SUMMARY_BYTES - written - 1)
+
+
+def append_summary(markdown: str) -> None:
+    """Append Markdown to the job's summary, if there is one; cut at a line where it would grow too long.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if not file:
+        return
+    try:
+        with Path(file).open("ab") as stream:
+            stream.write(cut_summary(markdown + "\n", SUMMARY_BYTES - stream.tell()))
+    except OSError as error:
+        raise RunnerError(f"the job summary {file} cannot be written: {error.strerror}") from None
+
+
+def cut_summary(markdown: str, room: int) -> bytes:
+    """Return Markdown in UTF-8, as much of it as there is room for: whole lines, and a word on the rest.
+
+    Args:
+        markdown: ends with a line break.
+        room: in bytes.
+    """
+    whole = markdown.encode("utf-8", "replace")
+    if len(whole) <= room:
+        return whole
+    kept = whole[: max(0, room - len(_CUT))].rpartition(b"\n")[0]
+    return kept + _CUT.encode() if room >= len(_CUT) else b""

@@ -1,0 +1,373 @@
+"""`runner comment`, as a pull request's job runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from runner.cli.circumstances import CircumstanceReader
+from runner.cli.comment_text import CommentText, Piece, write_plan_text
+from runner.cli.inert import hide_phones, inert, inert_html
+from runner.cli.planning import plan_campaigns
+from runner.cli.scope import Scope
+from runner.cli.workspace import Workspace
+from runner.forge.comment import count_units, write_marker
+from runner.plan.model import PlanOptions
+from runner.source.diagnostic import Problems
+from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+
+MARKER = write_marker("sandbox", None)
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub, with one pull request and no comments."""
+    with running_github() as server:
+        yield server
+
+
+def replace_in(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None:
+    """Counts come first, details are folded, the commit stands last; a second job changes nothing."""
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith(f"Commented: {github.url}/acme/campaigns/pull/7#issuecomment-")
+    (body,) = github.bodies()
+    assert body.startswith(
+        f"{MARKER}\n### Campaign plan → sandbox\n\n"
+        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
+        "| campaign | recipients to send | deliveries | launches | segments |\n|---|---|---|---|---|\n"
+        "| pulse | 4 | 4 | 4 | 8 |\n"
+        "\n<details><summary>pulse: 4 recipients to send</summary>\n\ncampaigns/pulse.yaml\n\n| message |"
+    )
+    assert body.endswith(f"\n</details>\n\n<sub>For commit {HEAD}</sub>\n")
+    assert not (folder / "summary.md").exists()
+    again = run("comment", cwd=folder, env=github.job(folder))
+    assert again.stderr.startswith("Comment unchanged: ")
+    assert github.writes() == ["POST"]
+    assert run("comment", "--quiet", cwd=folder, env=github.job(folder)).stderr == ""
+
+
+def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: GitHub) -> None:
+    """Errors take the place of an outdated plan, and the command exits with 1; mended, the plan is back."""
+    run("comment", cwd=folder, env=github.job(folder))
+    replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 1
+    assert done.stderr.endswith("Error: 1 error: nothing was sent\n")
+    (body,) = github.bodies()
+    assert body.startswith(
+        f"{MARKER}\n### Invalid campaigns → sandbox\n\n**1 error · 0 warnings**: nothing is planned.\n"
+        "\n| severity | where | what | what to do |\n|---|---|---|---|\n"
+        "| error | campaigns/pulse.yaml:1:10 | \\`version\\` is 2; this program reads 1 alone"
+        " | write \\`version: 1\\` |\n"
+    )
+    replace_in(folder / "campaigns/pulse.yaml", "version: 2", "version: 1")
+    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 0
+    assert "### Campaign plan" in github.bodies()[0]
+    assert github.writes() == ["POST", "PATCH", "PATCH"]
+
+
+def test_jobs_with_names_have_comments_of_their_own(run: Run, folder: Path, github: GitHub) -> None:
+    """`--id` tells two jobs' comments apart; one that could break the marker is refused."""
+    run("comment", cwd=folder, env=github.job(folder))
+    run("comment", "--id", "eu", cwd=folder, env=github.job(folder))
+    assert [body.split("\n")[0] for body in github.bodies()] == [MARKER, write_marker("sandbox", "eu")]
+    done = run("comment", "--id", "x-->", cwd=folder, env=github.job(folder))
+    assert done.returncode == 64
+    assert done.stderr == (
+        "Error: 'x-->' is no name for --id\n  letters, digits, `.`, `_` and `-`, at most 50\n"
+    )
+
+
+def test_changes_since_it_was_sent_are_shown(run: Run, folder: Path, github: GitHub) -> None:
+    """What is on record is compared with what would be sent now; phones in it are masked."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    replace_in(folder / "campaigns/pulse.yaml", '"Thank you!"', '"Thanks, @ada: +1 415 555 0199 </details>"')
+    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 0
+    (body,) = github.bodies()
+    assert "<details><summary>pulse: changes since it was sent</summary>" in body
+    assert "-conclusion: Thank you!\n+conclusion: Thanks, @ada: +1 ••• ••• ••99 </details>\n" in body
+    # The text stands in a block of code, where nothing of it counts.
+    fences = [token for token in MarkdownIt().parse(body) if token.type == "fence"]
+    assert any("@ada" in token.content for token in fences)
+
+
+def test_no_phone_is_in_the_comment(run: Run, folder: Path, github: GitHub) -> None:
+    """Neither a plan nor an error shows a phone number."""
+    bad = "first_name,mobile\nBob,415-555-0102 ext 7\nCy,14155550103.5\nDee,+1 415 555 01\nEve,1.4155E+10\n"
+    (folder / "campaigns/audience/people.csv").write_text(bad, encoding="utf-8")
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 1
+    (body,) = github.bodies()
+    assert "4 errors" in body
+    for digits in ("555-0102", "5550103", "555 01", "4155550101", "5550101"):
+        assert digits not in body
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_without_rights_the_summary_has_everything(
+    run: Run, folder: Path, github: GitHub, status: int
+) -> None:
+    """A fork's token may not comment: that is said, and is no failure."""
+    github.faults.append(Fault("POST", "/comments", status, "Resource not accessible by integration"))
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    assert done.stderr == (
+        "Warning: No comment: the token has no right to "
+        f"({status}: Resource not accessible by integration). The job's summary has everything\n"
+    )
+    summary = (folder / "summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("### Campaign plan → sandbox\n")
+    assert "</details>" in summary
+
+
+def test_another_refusal_is_told_in_its_words(run: Run, folder: Path, github: GitHub) -> None:
+    """A refusal that is not about rights is shown as it came, on one line."""
+    github.faults.append(Fault("POST", "/comments", 422, "Validation\n::error::Failed"))
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    assert done.stderr == (
+        "Warning: No comment (422: Validation\\u000a::error::Failed). The job's summary has everything\n"
+    )
+
+
+def test_without_rights_errors_are_errors(run: Run, folder: Path, github: GitHub) -> None:
+    """The exit code is that of the campaigns, comment or not."""
+    github.faults.append(Fault("GET", "/comments", 404, "Not Found"))
+    replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
+    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 1
+    assert "### Invalid campaigns" in (folder / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_rate_limit_is_no_failure(run: Run, folder: Path, github: GitHub) -> None:
+    """A forge that cannot be asked costs a warning."""
+    limit = {"X-RateLimit-Remaining": "0"}
+    github.faults.append(Fault("GET", "/comments", 403, "API rate limit exceeded", limit))
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"Warning: No comment: {github.url} was asked in vain: its rate limit is reached. "
+        "The job's summary has everything\n"
+    )
+
+
+def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None:
+    """On a person's machine the comment goes to standard output."""
+    done = run("comment", cwd=folder)
+    assert done.returncode == 0
+    assert done.stdout.startswith("### Campaign plan → sandbox\n\n**1 campaign · ")
+    assert done.stderr == "Warning: No comment: this is no job of a pull request\n"
+
+
+def test_without_a_token_it_is_said(run: Run, folder: Path, github: GitHub) -> None:
+    """A step that was not handed the token learns how to."""
+    done = run("comment", cwd=folder, env=github.job(folder, GITHUB_TOKEN=""))
+    assert done.returncode == 0
+    assert done.stderr == (
+        "Warning: No comment: there is no GITHUB_TOKEN: hand it to the step with "
+        "`env: {GITHUB_TOKEN: ${{ github.token }}}`. The job's summary has everything\n"
+    )
+    assert github.requests == []
+
+
+def test_duplicates_and_overtaken_jobs_are_said(run: Run, folder: Path, github: GitHub) -> None:
+    """What became of other comments, or of this one, is told."""
+    github.add_comment(f"{MARKER}\na")
+    github.add_comment(f"{MARKER}\nb")
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.stderr.startswith(
+        "Warning: 1 more of this comment were there, as after two jobs at once, and were deleted\n"
+        "Comment edited: http"
+    )
+    github.head = "e" * 40
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.stderr == (
+        "The pull request has moved on to another commit, whose job comments: nothing was written\n"
+    )
+
+
+def test_a_limit_is_shown_and_stops(run: Run, folder: Path, github: GitHub) -> None:
+    """A plan beyond a limit is commented, and exits with 5 as `runner plan` does."""
+    replace_in(folder / "campaigns/pulse.yaml", "messages:", "limits: {recipients: 1}\nmessages:")
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 5
+    (body,) = github.bodies()
+    assert "### Campaign plan: stopped by a limit → sandbox" in body
+    assert "\n- **Stopped:** pulse: " in body
+
+
+TARGETS = """\
+version: 1
+targets:
+  live: {base_url: "https://sms.example.com", state_key_env: PULSE_KEY}
+"""
+
+
+def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> None:
+    """Nothing is asked of the service: a pull request's job has no credentials for it."""
+    env = github.job(folder, PULSE_KEY="x" * 20)
+    (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
+    assert run("comment", "--target", "live", cwd=folder, env=env).returncode == 0
+    assert "### Campaign plan → live" in github.bodies()[0]
+
+
+def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: GitHub) -> None:
+    """Where a plan needs a secret, a fork's campaigns are valid or not; elsewhere it is an error."""
+    (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
+    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder))
+    assert done.returncode == 1
+    fork = {"head": {"sha": HEAD, "repo": {"full_name": "mallory/campaigns"}}}
+    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "Warning: not planned, since this pull request gets no secrets: the target 'live' has no key for its fingerprints\n"
+    )
+    (body,) = github.bodies()
+    assert "The campaigns are valid, but no plan could be made here. The target 'live' has no key" in body
+    replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
+    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
+    assert done.returncode == 1
+    assert "### Invalid campaigns → live" in github.bodies()[0]
+
+
+def test_no_campaign_and_wrong_targets_are_commented(run: Run, folder: Path, github: GitHub) -> None:
+    """An outdated plan doesn't stay when there is nothing left to plan, or no way to."""
+    run("comment", cwd=folder, env=github.job(folder))
+    (folder / "campaigns/targets.yaml").write_text("targets: 3\n", encoding="utf-8")
+    assert run("comment", "--target", "sandbox", cwd=folder, env=github.job(folder)).returncode == 1
+    assert "### Invalid campaigns → sandbox" in github.bodies()[0]
+    (folder / "campaigns/targets.yaml").unlink()
+    (folder / "campaigns/pulse.yaml").unlink()
+    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 1
+    assert "### Campaigns not planned → sandbox\n\nThere is no campaign in campaigns.\n" in github.bodies()[0]
+
+
+LONG = """\
+version: 1
+name: long
+tag: long
+recipients:
+  - phone: "+14155550101"
+messages:
+""" + "".join(f"  - {{id: m{n}, text: word {' '.join(map(str, range(1_500)))}}}\n" for n in range(6))
+
+
+def test_what_overflows_goes_to_the_summary(run: Run, folder: Path, github: GitHub) -> None:
+    """A comment too long for GitHub names what it leaves out, and where that stands."""
+    file = folder / "campaigns/long.yaml"
+    file.write_text(LONG, encoding="utf-8")
+    assert run("apply", "--auto-approve", file, cwd=folder).returncode == 0
+    replace_in(file, "word 0", "term 0")
+    done = run("comment", file, cwd=folder, env=github.job(folder))
+    assert done.returncode == 0, done.stderr
+    (body,) = github.bodies()
+    page = "[the job's summary](https://github.example/acme/campaigns/actions/runs/42)"
+    assert f"\n> **Too long for here, see {page}:** long: changes since it was sent\n" in body
+    assert "<summary>long: 0 recipients to send</summary>" in body
+    summary = (folder / "summary.md").read_text(encoding="utf-8")
+    assert "+text: term 0 1 2" in summary
+    assert MARKER not in summary
+
+
+def test_many_campaigns_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overview ends where it would fill the comment."""
+    monkeypatch.chdir(folder)
+    workspace = Workspace.open(Scope())
+    reader = CircumstanceReader(workspace, None, workspace.now())
+    planned = plan_campaigns(
+        workspace, Scope(), PlanOptions(), lambda c: workspace.read_record(None, c), reader
+    )
+    text = write_plan_text(planned * 60, {}, Problems())
+    assert text.head.endswith("| pulse | 4 | 4 | 4 | 8 |\n\n… and 10 more campaigns\n")
+
+
+def test_the_token_is_nowhere(run: Run, folder: Path, github: GitHub) -> None:
+    """The token is in no output, comment or summary."""
+    github.faults.append(Fault("PATCH", "/comments", 403, "no"))
+    github.add_comment(f"{MARKER}\nold")
+    done = run("comment", "-v", cwd=folder, env=github.job(folder))
+    told = (
+        done.stdout + done.stderr + (folder / "summary.md").read_text(encoding="utf-8") + str(github.bodies())
+    )
+    assert TOKEN not in told
+
+
+PIECES = st.builds(Piece, st.text(max_size=30), st.text(max_size=3000), st.booleans())
+
+
+@given(st.lists(PIECES, max_size=8), st.integers(2_000, 9_000))
+def test_a_text_fits_its_room(pieces: list[Piece], room: int) -> None:
+    """Whatever the pieces, the text is no longer than it may be, and says if something is missing."""
+    text = CommentText("head\n", tuple(pieces), "tail")
+    body, left_out = text.fit(room, count_units, "see there")
+    assert count_units(body) <= room
+    assert ("Too long for here" in body) == bool(left_out)
+    assert body.startswith("head\n")
+    assert body.endswith("\ntail\n")
+
+
+HOSTILE = st.lists(
+    st.sampled_from(
+        ["@ada", "#12", "GH-3", "</details>", "<!--", "|", "`", "```", "\n", "\\", "&#64;", "https://"]
+    )
+    | st.sampled_from(
+        ["www.", "a.b", ":+1:", "[x](y)", "![", "*", "_", "~~", "$", "\r", "<script>", " ", "x"]
+    )
+    | st.text(max_size=3),
+    max_size=10,
+).map("".join)
+
+
+@given(HOSTILE)
+@example("&#64;ada @ada ![x](https://evil.example) </details>")
+def test_a_text_of_others_is_only_text(text: str) -> None:
+    """Whatever a campaign says, it is shown: no markup, no element, no mention, no reference, no link."""
+    markdown = MarkdownIt("gfm-like", {"linkify": False})
+    table = f"| a | b |\n|---|---|\n| {inert(text)} | end |\n"
+    tokens = markdown.parse(table)
+    cells = [t for t in tokens if t.type == "inline"][2:]
+    assert [cell.content for cell in cells][1:] == ["end"]
+    assert {child.type for child in cells[0].children or []} <= {"text", "text_special"}
+    shown = "".join(child.content for child in cells[0].children or [])
+    for reference in ("@a", "#1", "GH-3", "www.", "://"):
+        assert reference not in shown
+
+
+@given(HOSTILE)
+def test_a_title_cannot_end_its_element(text: str) -> None:
+    """In a `<summary>` there is no HTML but ours, and no line break that would begin Markdown."""
+    shown = inert_html(text)
+    assert not set("<>\n\r") & set(shown)
+    assert "@a" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("call +14155550101 now", "call +14•••••••01 now"),
+        ("(415) 555-0102", "(41•) •••-••02"),
+        ("'4155550101'", "'415•••••01'"),
+        ("due 2026-12-01 09:00 UTC, 1,204 recipients, lines 1,055", None),
+        ("digest 0123456789abcdef", None),
+    ],
+)
+def test_phones_are_masked_and_nothing_else(text: str, shown: str | None) -> None:
+    """Numbers that could be phones are masked; dates, counts and digests are not."""
+    assert hide_phones(text) == (shown or text)

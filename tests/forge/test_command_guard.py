@@ -1,0 +1,174 @@
+"""What is printed in a CI job, read as the platforms read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from runner.cli.annotations import annotation
+from runner.cli.command_guard import CommandFilter
+from runner.source.diagnostic import Diagnostic
+from tests.forge.platform import find_github_commands, find_other_commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIGNS = (
+    "::",
+    ":",
+    "##[",
+    "##",
+    "#",
+    "[",
+    "]",
+    "##vso[",
+    "section_start:",
+    "section_end:",
+    "section_",
+    "\r",
+    "\n",
+)
+BLANKS = (" ", "\t", "%0A", "%25", "\x85", "\xa0", "\u2028", "\u3000", "\ufeff", "\u200b", "\x1b[0m")
+NAMES = ("error", "stop-commands", "ADD-MASK", "error file=a::", "task.setvariable")
+BEGINNINGS = st.sampled_from((*SIGNS, *BLANKS, *NAMES))
+TEXTS = st.lists(BEGINNINGS | st.text(max_size=3), max_size=12).map("".join)
+
+
+def feed_all(pieces: list[bytes]) -> bytes:
+    guard = CommandFilter()
+    return b"".join(map(guard.feed, pieces))
+
+
+@given(st.lists(TEXTS | st.binary(max_size=4), max_size=6))
+@example(["#", "#", "[error]x"])
+@example([":", ":error::x"])
+@example(["\u3000:", ":stop-commands::x"])
+@example(["\r", "::error::x"])
+def test_no_text_becomes_a_command(pieces: list[str | bytes]) -> None:
+    """Whatever is written, in whatever pieces, no platform finds a command of any name in it."""
+    written = [p if isinstance(p, bytes) else p.encode("utf-8", "surrogatepass") for p in pieces]
+    shown = feed_all(written)
+    assert find_github_commands(shown, registered=None) == []
+    assert find_other_commands(shown) == []
+
+
+@given(TEXTS, st.data())
+def test_pieces_make_no_difference(text: str, data: st.DataObject) -> None:
+    """A text is escaped in the same way however it is cut."""
+    whole = text.encode("utf-8", "surrogatepass")
+    cut = data.draw(st.integers(0, len(whole)))
+    assert feed_all([whole[:cut], whole[cut:]]) == feed_all([whole])
+
+
+@given(st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS)))
+def test_json_keeps_its_meaning(document: dict[str, object]) -> None:
+    """JSON that passes the filter is the same document."""
+    written = json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
+    shown = feed_all([written])
+    assert json.loads(shown.decode("utf-8", "surrogatepass")) == document
+    assert find_github_commands(shown, registered=None) == []
+
+
+@given(st.text("abc ÄÖ日本#:[].,=\n", max_size=40))
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    """Only beginnings of commands are touched."""
+    clean = text.replace("##", "").replace(":", "")
+    assert feed_all([clean.encode()]) == clean.encode()
+
+
+@given(TEXTS, TEXTS, TEXTS, st.sampled_from(["error", "warning", "note"]))
+def test_an_annotation_is_one_command(path: str, message: str, hint: str, severity: str) -> None:
+    """The platform reads an annotation as exactly one command, with the values that were meant."""
+    file = "x" + path.replace("\x00", "").replace("/", "")
+    diagnostic = Diagnostic(severity, "some-code", message, file, 3, 7, hint or None)  # type: ignore[arg-type]
+    line = annotation(diagnostic, file)
+    (command,) = find_github_commands(line.encode("utf-8", "surrogatepass"))
+    assert command.name == {"error": "error", "warning": "warning", "note": "notice"}[severity]
+    assert command.data == message + (f"\n{hint}" if hint else "")
+    assert command.properties == {"file": file, "line": "3", "col": "7", "title": "some-code"}
+
+
+SURVEY = """\
+version: 1
+name: pulse
+tag: "##[error]tag"
+recipients:
+  - phone: "+14155550101"
+    vars: {word: "##[set-output name=x]1"}
+messages:
+  - id: ask
+    text: "\\n::stop-commands::all ##[warning]{{ word }} section_start:1:x\\r\\e[0K {{ gone }}"
+"""
+
+
+def start_runner(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the real command with its output in pipes, as a platform does."""
+    return subprocess.run(
+        [sys.executable, "-m", "runner", *arguments],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_ACTIONS")} | env,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A campaign whose file name, texts and values are commands."""
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns/a##[error]b.yaml").write_text(SURVEY, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("format_", ["human", "json", "markdown", "github", "sarif"])
+def test_only_our_annotations_are_commands(hostile: Path, format_: str) -> None:
+    """In a job, `validate` of a hostile campaign gives no command but its own annotations."""
+    done = start_runner(hostile, "validate", "--format", format_, GITHUB_ACTIONS="true")
+    found = find_github_commands(done.stdout, registered=None)
+    assert {command.name for command in found} <= ({"error", "warning"} if format_ == "github" else set())
+    assert bool(found) == (format_ == "github")
+    assert find_github_commands(done.stderr, registered=None) == []
+    if format_ == "json":
+        assert "a##[error]b.yaml" in json.loads(done.stdout)["diagnostics"][0]["file"]
+    if format_ == "sarif":
+        assert "a%23%23%5Berror%5Db.yaml" in done.stdout.decode()
+
+
+def test_errors_on_standard_error_are_no_commands(hostile: Path) -> None:
+    """A path in an error message is shown, not obeyed; what matters is both streams."""
+    done = start_runner(hostile, "validate", "##[error]gone", GITHUB_ACTIONS="true")
+    assert done.returncode == 64
+    assert b"##\\u005berror]gone" in done.stderr
+    assert find_github_commands(done.stderr, registered=None) == []
+
+
+def test_outside_of_jobs_nothing_is_escaped(hostile: Path) -> None:
+    """On a person's machine texts are shown as they are."""
+    done = start_runner(hostile, "validate")
+    assert b"##[error]b.yaml" in done.stdout
+
+
+def test_a_file_gets_what_was_written(hostile: Path) -> None:
+    """What leads into a file is left alone: no platform reads it."""
+    command = [sys.executable, "-m", "runner", "validate"]
+    with (hostile / "out.txt").open("wb") as out:
+        env = {**os.environ, "GITHUB_ACTIONS": "true"}
+        subprocess.run(command, cwd=hostile, env=env, stdout=out, check=False)
+    assert "##[error]b.yaml" in (hostile / "out.txt").read_text(encoding="utf-8")
+
+
+def test_a_reader_that_has_gone_is_no_error(hostile: Path) -> None:
+    """In a job, too, `| head` ends quietly."""
+    command = f"{sys.executable} -m runner schema campaign | head -n 1"
+    env = {**os.environ, "GITHUB_ACTIONS": "true"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=hostile, env=env, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"{\n", b"")
