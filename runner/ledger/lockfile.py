@@ -88,11 +88,11 @@ def read_lockfile(
 def parse_lockfile(
     file: Path, text: str, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
 ) -> Lockfile:
-    """Return what the text of a lockfile says.
+    """Return what a lockfile's text says.
 
     Args:
-        file: where it stands, for errors.
-        text: what stands there, or stood there in another commit.
+        file: where it is kept, for errors.
+        text: what it holds.
         names: as for `read_lockfile`.
         message_ids: as for `read_lockfile`.
 
