@@ -112,4 +112,4 @@ def _is_true(value: Any) -> bool:
 
 
 def _write(value: Any) -> str:
-    return {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

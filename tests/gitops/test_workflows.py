@@ -29,11 +29,11 @@ def iterate_steps(file: Path) -> list[dict[str, Any]]:
 def test_zizmor_finds_nothing() -> None:
     """Nor does its strictest persona: https://docs.zizmor.sh/usage/#using-personas."""
     command = [
-        Path(sys.executable).parent / "zizmor",
+        str(Path(sys.executable).parent / "zizmor"),
         "--offline",
         "--persona=pedantic",
         "--no-progress",
-        *WORKFLOWS,
+        *map(str, WORKFLOWS),
     ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
