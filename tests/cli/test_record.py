@@ -46,8 +46,9 @@ def make_launch(number: int, people: int = 2, message: str = "taste") -> LaunchR
 def write(folder: Path, *numbers: int, name: str = "coffee", salt: str = SALT) -> Path:
     """Write a lockfile with these launches, two recipients each."""
     file = folder / f"campaigns/{name}.live.lock.json"
-    launches = sorted(map(make_launch, numbers), key=lambda launch: launch.key)
-    write_lockfile(file, "coffee", "live", FingerprintKey.from_salt(salt), launches)
+    launches = (renew_key(make_launch(number), name) for number in numbers)
+    ordered = sorted(launches, key=lambda launch: launch.key)
+    write_lockfile(file, name, "live", FingerprintKey.from_salt(salt), ordered)
     return file
 
 
@@ -440,6 +441,28 @@ def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tm
     key = FingerprintKey.from_salt(SALT)
     write_lockfile(file, "coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
     assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
+
+
+def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A subject has room for two names; the body has them all."""
+    here = clone(remote, tmp_path / "here")
+    for number, name in enumerate(("coffee", "tea", "cake")):
+        write(here, number, name=name)
+    assert "Record 6 texts of 3 campaigns on live" in run("record", cwd=here).stdout
+    assert git(here, "log", "-1", "--format=%b", "origin/main").splitlines()[:3] == [
+        "cake, taste: 2 texts in 1 launch",
+        "coffee, taste: 2 texts in 1 launch",
+        "tea, taste: 2 texts in 1 launch",
+    ]
+
+
+def test_lockfiles_of_another_repository_are_refused(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What is outside cannot be committed here."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    file = write(other, 1)
+    done = run("record", str(other / "campaigns"), cwd=here)
+    assert done.returncode == 64
+    assert done.stderr == f"Error: {file} is outside the git repository of the current folder\n"
 
 
 def test_outside_a_repository_there_is_nowhere_to_record(run: Run, tmp_path: Path) -> None:
