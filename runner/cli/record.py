@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.annotations import job_warning
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
+from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
@@ -140,10 +142,14 @@ def _report(recorded: Recorded, place: str) -> None:
     subject = recorded.message.partition("\n")[0]
     if recorded.refusal is not None:
         what = f"{subject}: it is" if recorded.commit else "what is new is already"
-        warn(
+        text = (
             f"{place} takes no push from here ({recorded.refusal}). {what} on the branch {recorded.branch}, "
             "which is to be merged; until then the service tells the next run what was sent"
         )
+        warn(text)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            # The job succeeds, and nobody reads the log of one that does.
+            write_command(job_warning("The record is to be merged", text))
     elif recorded.commit is None:
         click.echo("Nothing to record: the lockfiles are as they were.")
     elif recorded.branch is None:
