@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ from runner.cli.scope import Scope, path_scope
 from runner.errors import RunnerError, UsageError
 from runner.ledger.gain import find_gain
 from runner.ledger.union import unite_lockfiles
+from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree
-from runner.repository.recording import Change, Recorded, Recorder
+from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,19 +44,33 @@ _ENDING = ".lock.json"
 @click.option(
     "--branch", metavar="NAME", help="The branch to record on. Default: the current one; in CI, the job's."
 )
-def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None) -> int:
+@click.option(
+    "--fetch",
+    "is_fetched",
+    is_flag=True,
+    help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
+)
+def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
     which is to be merged. The log of the repository then says what was sent, when and by which run.
     """
-    recorder = _make_recorder(scope.paths or (DEFAULT_FOLDER,))
+    if is_fetched and (scope.paths or not is_pushed):
+        raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
+    clone = _find_clone()
+    if is_fetched:
+        branch = branch or _choose_branch(clone.git, os.environ)
+        taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+        click.echo(_say_taken(taken))
+        return 0
+    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,))
     if recorder is None:
         click.echo("Nothing to record: there is no lockfile.")
         return 0
     if is_pushed:
-        branch = branch or _choose_branch(recorder.git, os.environ)
+        branch = branch or _choose_branch(clone.git, os.environ)
         recorded = recorder.push(remote, branch)
     else:
         recorded = recorder.commit()
@@ -62,31 +78,33 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None) -> i
     return 0
 
 
-def _make_recorder(paths: Sequence[Path]) -> Recorder | None:
-    """Return what records the lockfiles of campaigns; None if there are none."""
+def _find_clone() -> Clone:
     root = find_work_tree(Path.cwd())
     if root is None:
         raise RunnerError(
             "the current folder is in no git repository",
             hint="run it where the campaigns are kept, or make a repository with `runner init`",
         )
-    git = Git(root)
+    return Clone(Git(root), root)
+
+
+def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
+    """Return what records the lockfiles of campaigns; None if there are none."""
+    git, root = clone.git, clone.root
     files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
     if not files:
         return None
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
-    return Recorder(
-        git,
-        root,
-        files,
-        lambda path, ours, theirs: unite_lockfiles(root / path, ours, theirs),
-        lambda changes: _describe(root, changes, head),
-        {} if named else choose_author(os.environ),
-    )
+    author = {} if named else choose_author(os.environ)
+    return Recorder(clone, files, partial(_unite, root), partial(_describe, root, head), author)
 
 
-def _describe(root: Path, changes: Sequence[Change], head: str) -> str:
+def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
+    return unite_lockfiles(root / path, ours, theirs)
+
+
+def _describe(root: Path, head: str, changes: Sequence[Change]) -> str:
     gains = [find_gain(root / change.path, change.before, change.after) for change in changes]
     return write_message(gains, head, os.environ)
 
@@ -136,6 +154,12 @@ def _choose_branch(git: Git, environment: Mapping[str, str]) -> str:
     raise UsageError(
         "the work tree is on no branch (a detached HEAD)", hint="name the one to record on with --branch"
     )
+
+
+def _say_taken(taken: Sequence[str]) -> str:
+    if not taken:
+        return f"Nothing waits on the branch {ASIDE}."
+    return f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(taken)}."
 
 
 def _report(recorded: Recorded, place: str) -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.repository.clone import Clone, replace_text
 from runner.repository.git import GitError
 from runner.repository.push import push_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from runner.repository.git import Git
+    from pathlib import Path
 
 ASIDE = "runner/record"
 """The branch that the record goes to where the one that it belongs to takes no push."""
@@ -65,16 +64,14 @@ class Recorder:
     """Records files of one clone.
 
     Attributes:
-        git: at the top of the clone's work tree.
-        root: that folder.
-        files: those to record; each is there, below `root`.
+        clone: where they are.
+        files: those to record; each is there, below the clone's top.
         unite: returns what the file at a path says if its two texts are both right.
         describe: returns the message of a commit.
         author: the variables that tell git who commits, for clones that name nobody.
     """
 
-    git: Git
-    root: Path
+    clone: Clone
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
     describe: Callable[[Sequence[Change]], str]
@@ -86,13 +83,13 @@ class Recorder:
         Raises:
             GitError: git cannot do it.
         """
-        head = self._read_head()
+        head = self.clone.read_head()
         changes = self._find_changes([head])
         if not changes:
             return Recorded()
         commit, message = self._make_commit(head, changes)
         self._stage(changes)
-        self.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return Recorded(commit, message)
 
     def push(self, remote: str, branch: str) -> Recorded:
@@ -106,12 +103,12 @@ class Recorder:
             GitError: the remote cannot be reached, or takes neither.
         """
         for _ in range(TRIES):
-            tip = self._fetch(remote, branch) or self._read_head()
+            tip = self.clone.fetch(remote, branch) or self.clone.read_head()
             changes = self._find_changes([tip])
             if not changes:
                 return Recorded()
             commit, message = self._make_commit(tip, changes)
-            answer = push_commit(self.git, remote, commit, branch)
+            answer = push_commit(self.clone.git, remote, commit, branch)
             if answer.is_accepted:
                 return Recorded(commit, message, branch, is_followed=self._follow(commit, branch, changes))
             if not answer.is_overtaken:
@@ -121,17 +118,17 @@ class Recorder:
     def _push_aside(self, remote: str, branch: str, refusal: str) -> Recorded:
         reason = ""
         for _ in range(TRIES):
-            tip = self._fetch(remote, branch) or self._read_head()
+            tip = self.clone.fetch(remote, branch) or self.clone.read_head()
             parent, tips = tip, [tip]
-            aside = self._fetch(remote, ASIDE)
+            aside = self.clone.fetch(remote, ASIDE)
             # A record that waits there to be merged is gone on with; one that was merged is of the past.
-            if aside is not None and not self._is_ancestor(aside, tip):
+            if aside is not None and not self.clone.is_ancestor(aside, tip):
                 parent, tips = aside, [tip, aside]
             changes = self._find_changes(tips)
             if not changes:
                 return Recorded(None, "", ASIDE, refusal)
             commit, message = self._make_commit(parent, changes)
-            answer = push_commit(self.git, remote, commit, ASIDE)
+            answer = push_commit(self.clone.git, remote, commit, ASIDE)
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
             reason = answer.reason
@@ -143,40 +140,16 @@ class Recorder:
             "and the next `runner apply` finds it there",
         )
 
-    def _fetch(self, remote: str, branch: str) -> str | None:
-        """Fetch a branch and return its tip; None if the remote has no such branch."""
-        ref = f"refs/heads/{branch}"
-        listed = self.git.ask("ls-remote", "--", remote, ref)
-        if listed.status:
-            raise GitError(
-                f"the remote {remote} cannot be reached: {listed.reason}",
-                hint="name another one with --remote, or commit without it: --no-push",
-            )
-        if not listed.output.strip():
-            return None
-        # Without --depth, which would cut off the history of a clone that has it.
-        self.git.run("fetch", "--quiet", "--no-tags", "--", remote, ref)
-        return self.git.run("rev-parse", "FETCH_HEAD")
-
-    def _read_head(self) -> str:
-        answer = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if answer.status:
-            raise GitError("there is no commit yet to record on", hint="commit the campaigns first")
-        return answer.output.strip()
-
-    def _is_ancestor(self, commit: str, of: str) -> bool:
-        return self.git.ask("merge-base", "--is-ancestor", commit, of).status == 0
-
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
-        head = self._read_head()
+        head = self.clone.read_head()
         changes = []
         for file in self.files:
-            path = file.relative_to(self.root).as_posix()
-            base, after = self._read(head, path), file.read_text(encoding="utf-8")
+            path = file.relative_to(self.clone.root).as_posix()
+            base, after = self.clone.read(head, path), file.read_text(encoding="utf-8")
             before = None
             for tip in tips:
-                before = self._read(tip, path)
+                before = self.clone.read(tip, path)
                 after = self._merge(path, base, after, before)
             if after != before:
                 changes.append(Change(path, before, after))
@@ -187,66 +160,79 @@ class Recorder:
             return ours
         return theirs if ours == base else self.unite(path, ours, theirs)
 
-    def _read(self, commit: str, path: str) -> str | None:
-        listed = self.git.run("ls-tree", "--full-tree", commit, "--", path)
-        if not listed:
-            return None
-        blob = listed.split("\t")[0].split()[2]
-        answer = self.git.ask("cat-file", "blob", blob)
-        if answer.status:
-            raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
-        return answer.output
-
     def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
         """Write a commit of these changes; return it and its message."""
         entries = []
         for change in changes:
-            blob = self.git.run("hash-object", "-w", "--stdin", text=change.after)
+            blob = self.clone.git.run("hash-object", "-w", "--stdin", text=change.after)
             entries.append(f"{_BLOB} {blob}\t{change.path}\0")
         with tempfile.TemporaryDirectory(prefix="runner-record-") as folder:
             # An index of its own: the user's keeps what is staged in it.
             aside = {"GIT_INDEX_FILE": f"{folder}/index"}
-            self.git.run("read-tree", parent, environment=aside)
-            self.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
-            tree = self.git.run("write-tree", environment=aside)
+            self.clone.git.run("read-tree", parent, environment=aside)
+            self.clone.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
+            tree = self.clone.git.run("write-tree", environment=aside)
         message = self.describe(changes)
-        commit = self.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
+        commit = self.clone.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
         return commit, message
 
     def _follow(self, commit: str, branch: str, changes: Sequence[Change]) -> bool:
         """Move the clone on to a commit, if that takes nothing from the user; return whether it has."""
-        current = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+        current = self.clone.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
         if current.status == 0 and current.output.strip() != branch:
             return True  # another branch than the one that was recorded on has nothing to follow
         # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
         self._stage(changes)
-        head = self._read_head()
-        if not self._is_ancestor(head, commit):
+        head = self.clone.read_head()
+        if not self.clone.is_ancestor(head, commit):
             return False
-        self.git.ask("update-index", "-q", "--refresh")
+        self.clone.git.ask("update-index", "-q", "--refresh")
         # The two-way merge of git-read-tree(1): what is changed here and not there stays as it is.
-        if self.git.ask("read-tree", "-m", "-u", head, commit).status:
+        if self.clone.git.ask("read-tree", "-m", "-u", head, commit).status:
             return False
-        self.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return True
 
     def _stage(self, changes: Iterable[Change]) -> None:
         """Put what was committed into work tree and index."""
         for change in changes:
-            file = self.root / change.path
+            file = self.clone.root / change.path
             if file.read_text(encoding="utf-8") != change.after:
                 replace_text(file, change.after)
-        self.git.run("update-index", "--add", "--", *(change.path for change in changes))
+        self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
 
 
-def replace_text(file: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
-    draft = Path(name)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  a descriptor
-            stream.write(text)
-        draft.chmod(0o644)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+def take_what_waits(
+    clone: Clone, remote: str, branch: str, ending: str, unite: Callable[[str, str, str], str]
+) -> list[str]:
+    """Bring the files of a record that waits to be merged into the work tree, so that a run goes on from it.
+
+    Args:
+        clone: whose work tree it is.
+        remote: the remote's name or address.
+        branch: the branch that the record is to be merged into.
+        ending: what the names of the record's files end in.
+        unite: as for `Recorder`.
+
+    Returns:
+        The files that have changed: paths from the top.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
+    if aside is None or clone.is_ancestor(aside, tip):
+        return []
+    taken = []
+    for path in clone.list_files(aside, ending):
+        theirs, file = clone.read(aside, path), clone.root / path
+        if theirs is None or theirs == clone.read(tip, path):
+            continue
+        ours = file.read_text(encoding="utf-8") if file.is_file() else None
+        # A shallow clone cannot tell that the record has been merged long ago: then ours says more.
+        after = theirs if ours is None else unite(path, ours, theirs)
+        if after != ours:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, after)
+            taken.append(path)
+    return taken

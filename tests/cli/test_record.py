@@ -289,6 +289,54 @@ def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: P
     ]
 
 
+def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It has the same key then, so that what it sends can be united with what waits."""
+    protect(remote, "refs/heads/main")
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second", "--depth", "1")
+    write(first, 1)
+    run("record", cwd=first)
+    taken = run("record", "--fetch", cwd=second)
+    assert taken.stdout == f"Taken from the branch runner/record, which is to be merged: {LOCKFILE}.\n"
+    assert (second / LOCKFILE).read_bytes() == (first / LOCKFILE).read_bytes()
+    again = run("record", cwd=second)
+    assert "what is new is already on the branch runner/record" in again.stderr
+    write(second, 1, 2)
+    write(first, 1, 3)
+    run("record", cwd=second)
+    assert LOCKFILE in run("record", "--fetch", cwd=first).stdout
+    assert run("record", cwd=first).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2, 3}
+
+
+def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Neither is there such a branch, nor is one that was merged taken."""
+    here = clone(remote, tmp_path / "here")
+    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
+    git(here, "push", "--quiet", "origin", "main:runner/record")
+    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
+
+
+def test_a_record_that_was_merged_long_ago_puts_nothing_back(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A shallow clone does not see that it was merged, and main has more by now."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    git(here, "push", "--quiet", "origin", "main:runner/record")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
+    assert run("record", "--fetch", cwd=shallow).stdout == "Nothing waits on the branch runner/record.\n"
+    assert git(shallow, "status", "--porcelain") == ""
+
+
+def test_all_that_waits_is_taken(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A part of it would leave the rest with another key."""
+    here = clone(remote, tmp_path / "here")
+    done = run("record", "--fetch", "campaigns", cwd=here)
+    assert done.returncode == 64
+    assert done.stderr == "Error: --fetch takes all that waits: PATH and --no-push don't go with it\n"
+
+
 def test_a_record_that_was_merged_is_of_the_past(run: Run, remote: Path, tmp_path: Path) -> None:
     """After the merge the branch goes on from main, without anything being overwritten."""
     protect(remote, "refs/heads/main")
