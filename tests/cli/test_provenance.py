@@ -175,3 +175,27 @@ def test_another_machine_reports_the_same(repository: Path, run: Run) -> None:
     report = json.loads(run("report", "--format", "json", cwd=repository).stdout)
     assert [each["id"] for each in report["runs"]] == [one["id"]]
     assert file.read_bytes() == before
+
+
+def test_branches_unite_their_runs(repository: Path, run: Run, serve: Callable[..., Any]) -> None:
+    """Each branch has sent in a run of its own; merged, every launch has the run that sent it."""
+    other = repository.parent / f"{repository.name}-other"
+    git(repository, "config", "user.email", "a@example.com")
+    with serve(repository, "--db", ".runner/service.sqlite") as service:
+        environment = {**service, "RUNNER_STATE_KEY": "a state key", "RUNNER_SETTLE_WINDOW": "0.1s"}
+        git(repository, "clone", "-q", str(repository), str(other))
+        for folder in (repository, other):
+            done = run("apply", "--limit", "1", "--auto-approve", cwd=folder, env=environment)
+            assert done.returncode == 0, done.stderr
+            git(folder, "add", "campaigns")
+            git(folder, "commit", "-m", "Sent")
+        # The second one has found what the first had sent at the service alone.
+        lockfile = json.loads((other / "campaigns/pulse.live.lock.json").read_text(encoding="utf-8"))
+        assert [launch.get("run") for launch in lockfile["launches"]].count(None) == 1
+        git(other, "fetch", "-q")
+        with pytest.raises(subprocess.CalledProcessError):
+            git(other, "merge", "origin/main")
+        assert run("reconcile", cwd=other, env=environment).returncode == 0
+    merged = json.loads((other / "campaigns/pulse.live.lock.json").read_text(encoding="utf-8"))
+    assert len(merged["runs"]) == len(merged["launches"]) == 2
+    assert {launch["run"] for launch in merged["launches"]} == {one["id"] for one in merged["runs"]}

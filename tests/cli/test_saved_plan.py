@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +26,7 @@ NEW_PLAN = "  nothing was sent; make a new plan with `runner plan --out`, and re
 def service(folder: Path, serve: Callable[..., Any]) -> Any:
     """The environment of a service that several machines share."""
     with serve(folder, "--db", "service.sqlite") as environment:
-        yield environment
+        yield {**environment, "RUNNER_SETTLE_WINDOW": "0.1s"}
 
 
 def save(run: Run, folder: Path, *options: str, **given: Any) -> dict[str, Any]:
@@ -208,3 +210,43 @@ def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
     ]
     assert digests[0]["campaign"] != digests[1]["campaign"]
     assert digests[0]["deliveries"] != digests[1]["deliveries"]
+
+
+def test_what_one_machine_holds_and_another_has_settled_is_one_record(
+    folder: Path, run: Run, service: dict[str, str]
+) -> None:
+    """Whoever may have been texted gets nothing here, and there neither: the plan is the same."""
+    assert run("apply", "--limit", "2", "--auto-approve", cwd=folder, env=service).returncode == 0
+    other = copy_checkout(folder, "ci")
+    (folder / "campaigns/pulse.live.lock.json").unlink()
+    with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as ledger, ledger:
+        ledger.execute("UPDATE launches SET state = 'unknown', project_launch_guid = NULL")
+    here, there = (save(run, one, env=service) for one in (folder, other))
+    held, settled = (plan["campaigns"][0]["messages"][0] for plan in (here, there))
+    assert (held["unresolved"], settled["already_sent"]) == (2, 2)
+    assert here["plan_digest"] == there["plan_digest"]
+
+
+def test_a_lost_lockfile_is_another_record(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """A plan that was made without what had been sent is refused: it would text the same people."""
+    save(run, folder, env=service)
+    other = copy_checkout(folder, "ci")
+    assert run("apply", "--limit", "2", "--auto-approve", cwd=other, env=service).returncode == 0
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(
+        "Error: the plan plan.json is out of date: pulse: something has been sent, or recorded, "
+        f"in the meantime\n{NEW_PLAN}"
+    )
+
+
+def test_a_campaign_that_the_plan_lacks_is_refused(folder: Path, run: Run) -> None:
+    """A plan that names a file in another way than it was written has been tampered with."""
+    saved = save(run, folder)
+    saved["campaigns"][0]["file"] = "campaigns/../campaigns/pulse.yaml"
+    forge(folder, saved)
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
+    )
