@@ -105,9 +105,7 @@ def command(
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
-    workspace = Workspace.open(scope)
-    if saved:
-        saved.require_target(workspace.target.name)
+    workspace = _open(scope, saved)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
@@ -146,6 +144,13 @@ def _trace(planned: Sequence[Planned], saved: SavedPlan | None, started_at: str)
         return None
     digest = saved.digest if saved else digest_plans(planned)
     return trace_run([item.campaign for item in planned], digest, started_at, os.environ)
+
+
+def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
+    workspace = Workspace.open(scope)
+    if saved:
+        saved.require_target(workspace.target.name)
+    return workspace
 
 
 def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:

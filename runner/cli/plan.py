@@ -84,9 +84,8 @@ def command(
     if out is not None:
         save_plan(document, out, options, quiet=scope.quiet)
     if format_ == "json":
-        if with_launches:
-            add_launches(document, planned)
-        print_json(add_differences(document, differences))
+        launches = planned if with_launches else ()
+        print_json(add_differences(add_launches(document, launches), differences))
     else:
         WRITERS[format_](planned, document.get("plan_digest", ""))
         write_differences(differences, format_)

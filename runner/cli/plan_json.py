@@ -39,15 +39,16 @@ def _campaign_json(item: Planned) -> dict[str, Any]:
     }
 
 
-def add_launches(document: dict[str, Any], planned: Sequence[Planned]) -> None:
-    """Add to plans as JSON each launch with its payload, which is not for keeping.
+def add_launches(document: dict[str, Any], planned: Sequence[Planned]) -> dict[str, Any]:
+    """Return plans as JSON with each launch and its payload, which are not for keeping.
 
     Args:
         document: as `plan_json` gives it.
-        planned: the plans that it is of, in its order.
+        planned: the plans that it is of, in its order; none to leave it as it is.
     """
-    for campaign, item in zip(document["campaigns"], planned, strict=True):
+    for campaign, item in zip(document["campaigns"], planned, strict=bool(planned)):
         campaign["launches"] = list(_launches_json(item))
+    return document
 
 
 def _message_json(message: MessagePlan) -> dict[str, Any]:

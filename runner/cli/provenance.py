@@ -9,7 +9,7 @@ from runner.campaign.model import CsvRecipients
 from runner.cli.campaigns import TARGETS_FILE
 from runner.ledger.lock import find_run_url
 from runner.ledger.provenance import make_run
-from runner.repository.git import Git, GitError
+from runner.repository.git import Git, GitError, hide_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,20 +38,18 @@ def trace_run(
         environment: the variables of this process.
     """
     commit, changed = _ask_git(campaigns)
-    run_url = find_run_url(environment)
-    if run_url is not None and not _is_plain_url(run_url):
-        run_url = None
+    run_url = hide_credentials(find_run_url(environment) or "")
     return make_run(
         started_at,
         plan_digest,
         commit,
         dirty=commit is not None and not changed.isdisjoint(_list_files(campaigns, changed)),
-        run_url=run_url,
+        run_url=run_url if _is_page(run_url) else None,
         triggered_by=_find_actor(environment),
     )
 
 
-def _is_plain_url(text: str) -> bool:
+def _is_page(text: str) -> bool:
     return text.startswith(("https://", "http://")) and all("!" <= char <= "~" for char in text)
 
 
