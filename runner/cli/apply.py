@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
 from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
+from runner.cli.plan_digest import digest_plans
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
+from runner.cli.provenance import trace_run
 from runner.cli.saved import SavedPlan, read_saved_plan
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.signals import interrupt_run
@@ -31,6 +34,7 @@ from runner.plan.model import PlanOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.ledger.model import Run
 
 PARTLY_DONE = 3
 UNKNOWN_OUTCOMES = 4
@@ -109,7 +113,7 @@ def command(
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
-    workspace = Workspace.open(scope)
+    workspace = _open(scope, saved)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
@@ -130,7 +134,7 @@ def command(
             question = f"{summary_line(planned)} Send?"
             approve_sending(question, is_approved=auto_approve or saved is not None)
         keep_audiences(opened, planned, workspace.now_text())
-        runs = run.deliver(planned)
+        runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
     return _report(runs, format_, is_interrupted=run.stop.is_set())
 
 
@@ -142,6 +146,21 @@ def _read_saved(
     if scope.paths or only is not None or limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
     return read_saved_plan(plan_file)
+
+
+def _trace(planned: Sequence[Planned], saved: SavedPlan | None, started_at: str) -> Run | None:
+    """Return what the launches are recorded with; None if there are none: then nobody is asked."""
+    if not count_to_send(planned):
+        return None
+    digest = saved.digest if saved else digest_plans(planned)
+    return trace_run([item.campaign for item in planned], digest, started_at, os.environ)
+
+
+def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
+    workspace = Workspace.open(scope)
+    if saved:
+        saved.require_target(workspace.target.name)
+    return workspace
 
 
 def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:

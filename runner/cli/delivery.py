@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.deliver.summary import DeliverySummary
     from runner.ledger.database import Ledger
     from runner.ledger.lock import CampaignLock
-    from runner.ledger.model import LaunchState
+    from runner.ledger.model import LaunchState, Run
     from runner.ledger.record import Record
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import PlannedLaunch, PlanOptions
@@ -66,6 +66,7 @@ class DeliveryRun:
         self._adopted: Counter[str] = Counter()
         self._records: dict[str, Record] = {}
         self._locks: dict[str, CampaignLock] = {}
+        self._provenance: Run | None = None
         self.stop = threading.Event()
         # One for all campaigns: what the service asks for holds for the next one too.
         self._pace = Pace(None, time.monotonic, self.stop)
@@ -192,14 +193,19 @@ class DeliveryRun:
             )
         return again
 
-    def deliver(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+    def deliver(self, planned: Sequence[Planned], provenance: Run | None) -> list[CampaignRun]:
         """Send what is planned, settle what is unclear, and write the lockfiles.
 
         An interrupt ends it early, and never before the lockfiles are written.
 
+        Args:
+            planned: the plans.
+            provenance: what the launches are recorded with.
+
         Raises:
             RunnerError: the ledger or a lockfile cannot be written.
         """
+        self._provenance = provenance
         with stop_on_signals(self.stop):
             return self._deliver_all(planned)
 
@@ -294,6 +300,7 @@ class DeliveryRun:
                     self._workspace.target.state_key,
                     campaign.policy.frequency_cap,
                 ),
+                run=self._provenance,
             )
             delivery.run(launches)
         return delivery.unclear

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.console import FORMAT_VERSION, count_words, note, print_json, warn
+from runner.cli.console import count_words, note, print_json, warn
 from runner.cli.difference import add_differences, find_differences, write_differences
-from runner.cli.plan_json import plan_json
+from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
 from runner.cli.planning import Planned, count_to_send, plan_campaigns
+from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
-from runner.errors import LimitError, RunnerError, ServiceError
+from runner.errors import LimitError, ServiceError
 from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import count_claimed
 from runner.plan.model import PlanOptions
@@ -78,14 +78,17 @@ def command(
         )
         differences = find_differences(workspace, opened, planned, only) if with_diff else {}
         warn_of_known_tags(workspace, opened, planned)
-    if format_ == "json":
-        document = plan_json(planned, with_launches=with_launches, now=format_moment(moment))
-        print_json(add_differences(document, differences))
-    else:
-        WRITERS[format_](planned)
-        write_differences(differences, format_)
+    # On a screen alone nobody needs the digests, which take their time.
+    is_kept = out is not None or format_ != "human"
+    document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
     if out is not None:
-        _save(planned, out, options, format_moment(moment), quiet=scope.quiet)
+        save_plan(document, out, options, quiet=scope.quiet)
+    if format_ == "json":
+        launches = planned if with_launches else ()
+        print_json(add_differences(add_launches(document, launches), differences))
+    else:
+        WRITERS[format_](planned, document.get("plan_digest", ""))
+        write_differences(differences, format_)
     refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
@@ -137,17 +140,3 @@ def parse_moment(text: str) -> datetime:
             "not a time in ISO 8601, as in 2026-12-01T09:00Z", param_hint="--now"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _save(planned: list[Planned], file: Path, options: PlanOptions, now: str, *, quiet: bool) -> None:
-    document = {
-        "format_version": FORMAT_VERSION,
-        **plan_json(planned, with_launches=False, now=now),
-        "options": {"only": options.only, "limit": options.limit},
-    }
-    try:
-        file.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
-    if not quiet:
-        note(f"Saved to {file}. Send exactly this with: runner apply --plan {file}")

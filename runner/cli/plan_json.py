@@ -8,34 +8,47 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import find_substitute
 from runner.cli.campaigns import show_path
-from runner.cli.planning import Planned, digests
+from runner.cli.plan_digest import describe_campaign, name_key, plan_digest
 from runner.ledger.moment import format_moment
 from runner.plan.model import MessagePlan
 from runner.timing.histogram import count_due
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from runner.cli.planning import Planned
 
 _COUNTS = [field.name for field in fields(MessagePlan) if field.type == "int"]
 
 
-def plan_json(planned: Iterable[Planned], *, with_launches: bool, now: str) -> dict[str, Any]:
+def plan_json(planned: Iterable[Planned], *, now: str) -> dict[str, Any]:
     """Return plans as the contract's JSON, with the digests that `apply --plan` holds them to."""
+    campaigns = [_campaign_json(item) for item in planned]
+    return {"now": now, "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
+
+
+def _campaign_json(item: Planned) -> dict[str, Any]:
     return {
-        "now": now,
-        "campaigns": [
-            {
-                "name": item.plan.campaign.name,
-                "file": show_path(item.plan.campaign.file),
-                "target": item.plan.target,
-                "digests": digests(item),
-                "refusals": list(item.plan.refusals),
-                "messages": [_message_json(message) for message in item.plan.messages],
-                **({"launches": list(_launches_json(item))} if with_launches else {}),
-            }
-            for item in planned
-        ],
+        "name": item.plan.campaign.name,
+        "file": show_path(item.plan.campaign.file),
+        "target": item.plan.target,
+        "digests": describe_campaign(item)["digests"],
+        "key_fingerprint": name_key(item),
+        "refusals": list(item.plan.refusals),
+        "messages": [_message_json(message) for message in item.plan.messages],
     }
+
+
+def add_launches(document: dict[str, Any], planned: Sequence[Planned]) -> dict[str, Any]:
+    """Return plans as JSON with each launch and its payload, which are not for keeping.
+
+    Args:
+        document: as `plan_json` gives it.
+        planned: the plans that it is of, in its order; none to leave it as it is.
+    """
+    for campaign, item in zip(document["campaigns"], planned, strict=bool(planned)):
+        campaign["launches"] = list(_launches_json(item))
+    return document
 
 
 def _message_json(message: MessagePlan) -> dict[str, Any]:

@@ -29,8 +29,13 @@ _SHOWN_HOURS = 12
 _BAR = 24
 
 
-def plan_markdown(planned: Sequence[Planned]) -> str:
-    """Return plans as Markdown for a pull request or a job's summary."""
+def plan_markdown(planned: Sequence[Planned], digest: str) -> str:
+    """Return plans as Markdown for a pull request or a job's summary.
+
+    Args:
+        planned: the plans.
+        digest: of them all.
+    """
     text = f"## Plan\n\n{summary_line(planned)}\n"
     columns = choose_columns(planned)
     for item in planned:
@@ -41,10 +46,10 @@ def plan_markdown(planned: Sequence[Planned]) -> str:
             [message_row(message, columns) for message in plan.messages],
         )
         text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
-    return text
+    return f"{text}\nPlan digest: `{digest}`\n"
 
 
-def _write_human(planned: Sequence[Planned]) -> None:
+def _write_human(planned: Sequence[Planned], _: str) -> None:
     columns = choose_columns(planned)
     for item in planned:
         plan = item.plan
@@ -144,16 +149,16 @@ def _span(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _write_markdown(planned: Sequence[Planned]) -> None:
-    click.echo(plan_markdown(planned), nl=False)
+def _write_markdown(planned: Sequence[Planned], digest: str) -> None:
+    click.echo(plan_markdown(planned, digest), nl=False)
 
 
-def _write_github(planned: Sequence[Planned]) -> None:
-    _write_human(planned)
-    append_summary(plan_markdown(planned))
+def _write_github(planned: Sequence[Planned], digest: str) -> None:
+    _write_human(planned, digest)
+    append_summary(plan_markdown(planned, digest))
 
 
-WRITERS: dict[str, Callable[[Sequence[Planned]], None]] = {
+WRITERS: dict[str, Callable[[Sequence[Planned], str], None]] = {
     "human": _write_human,
     "markdown": _write_markdown,
     "github": _write_github,

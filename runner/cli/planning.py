@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.cli.campaigns import load_campaigns
@@ -27,13 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A campaign with its record, its circumstances and its plan."""
+    """A campaign with its record, its circumstances and its plan.
+
+    Attributes:
+        campaign: the campaign.
+        record: what is on record of it.
+        circumstances: what else was known.
+        planner: that has made the plan, and gives its launches.
+        plan: what is to be sent.
+        state_key: the user's secret; None if there is none.
+    """
 
     campaign: Campaign
     record: Record
     circumstances: Circumstances
     planner: Planner
     plan: CampaignPlan
+    state_key: str | None = field(default=None, repr=False)
 
 
 def plan_campaigns(
@@ -147,7 +156,9 @@ def plan_campaign(
     """
     planner = Planner(campaign, workspace.target.name, record.known, record.key, options, circumstances)
     plan = planner.make_plan(problems)
-    return None if plan is None else Planned(campaign, record, circumstances, planner, plan)
+    if plan is None:
+        return None
+    return Planned(campaign, record, circumstances, planner, plan, workspace.target.state_key)
 
 
 def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
@@ -167,20 +178,6 @@ def _require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
 def count_to_send(planned: Iterable[Planned]) -> int:
     """Return the deliveries that plans would make now."""
     return sum(message.to_send for item in planned for message in item.plan.messages)
-
-
-def digests(item: Planned) -> dict[str, str]:
-    """Return what a saved plan goes by: digests of the campaign file, of who gets what, and of the record."""
-    known = item.record.known
-    record = hashlib.blake2b(digest_size=16)
-    for state, shelf in (("sent", known.sent), ("unresolved", known.unresolved)):
-        for message, fingerprints in sorted(shelf.items()):
-            record.update("\0".join((state, message, *sorted(fingerprints))).encode())
-    return {
-        "campaign": hashlib.blake2b(item.campaign.file.read_bytes(), digest_size=16).hexdigest(),
-        "deliveries": item.plan.digest,
-        "record": record.hexdigest(),
-    }
 
 
 def summary_line(planned: Sequence[Planned]) -> str:

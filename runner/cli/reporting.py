@@ -17,6 +17,7 @@ from runner.ledger import sendings
 from runner.ledger.model import MessageTotals, ResultVersion
 from runner.ledger.reconciled import read_totals
 from runner.ledger.result_feed import iterate_feed, read_version
+from runner.ledger.runs import count_by_run
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles
@@ -174,6 +175,7 @@ def _gather_facts(
         opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in outlines},
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
+        runs=tuple(count_by_run(connection, campaign_id)),
     )
 
 

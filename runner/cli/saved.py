@@ -9,18 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.cli.campaigns import show_path
-from runner.cli.planning import Planned, digests
+from runner.cli.console import FORMAT_VERSION, note
+from runner.cli.plan_digest import describe_campaign, digest_json, name_key, plan_digest
 from runner.errors import PlanChangedError, RunnerError
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from runner.cli.planning import Planned
+    from runner.plan.model import PlanOptions
 
 _CHANGES = {
-    "campaign": "the campaign file has changed",
+    # First: with a record comes its key, and the other digests are not made with the same one.
     "record": "something has been sent, or recorded, in the meantime",
+    "campaign": "the campaign file has changed",
     "deliveries": "audience, template, option or who may be texted changed: who gets what is not the same",
 }
+_OTHER_KEY = "it was planned with another RUNNER_STATE_KEY, or with none: set the same one for both"
+_NEW_PLAN = "nothing was sent; make a new plan with `runner plan --out`, and review that"
+_HOW_TO_SAVE = "make one with `runner plan --out FILE`"
+_CHECKSUM = "checksum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class SavedPlan:
         only: the option `--only` that it was made with.
         limit: the option `--limit` that it was made with.
         now: the moment for which it was made.
+        digest: of all that it says will be sent.
     """
 
     file: Path
@@ -40,10 +50,27 @@ class SavedPlan:
     only: str | None
     limit: int | None
     now: datetime
+    digest: str
 
     def paths(self) -> list[Path]:
         """Return the campaign files that the plan is about."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
+
+    def require_target(self, target: str) -> None:
+        """Refuse the plan on another target than its own.
+
+        Args:
+            target: where this run would send.
+
+        Raises:
+            PlanChangedError: says how to name the plan's.
+        """
+        others = sorted({campaign["target"] for campaign in self.campaigns} - {target})
+        if others:
+            raise PlanChangedError(
+                f"the plan {self.file} is for the target {others[0]!r}, and this run for {target!r}",
+                hint=f"nothing was sent; name the target: --target {others[0]}",
+            )
 
     def require_unchanged(self, planned: Sequence[Planned]) -> None:
         """Refuse the plan if anything that it describes has changed.
@@ -52,45 +79,73 @@ class SavedPlan:
             PlanChangedError: says what, for each campaign.
         """
         saved = {campaign["file"]: campaign for campaign in self.campaigns}
+        found = [describe_campaign(item) for item in planned]
         changes = []
-        for item in planned:
-            entry = saved[show_path(item.campaign.file)]
-            if entry["target"] != item.plan.target:
-                changes.append(f"{item.campaign.name}: it was planned for the target {entry['target']!r}")
-                continue
-            now = digests(item)
-            # What follows from another change isn't said on its own.
-            cause = next(
-                (words for name, words in _CHANGES.items() if entry["digests"].get(name) != now[name]), None
-            )
+        for item, now in zip(planned, found, strict=True):
+            entry = saved.get(show_path(item.campaign.file))
+            cause = "the plan has nothing of it" if entry is None else _find_change(entry, item, now)
             if cause:
                 changes.append(f"{item.campaign.name}: {cause}")
         if changes:
             raise PlanChangedError(
-                f"the plan {self.file} is out of date: {'; '.join(changes)}",
-                hint="nothing was sent; make a new plan with `runner plan --out`, and review that",
+                f"the plan {self.file} is out of date: {'; '.join(changes)}", hint=_NEW_PLAN
             )
+        if plan_digest(found) != self.digest:
+            raise PlanChangedError(
+                f"the plan {self.file} was edited: it says other numbers than are to be sent", hint=_NEW_PLAN
+            )
+
+
+def _find_change(entry: Mapping[str, Any], item: Planned, now: Mapping[str, Any]) -> str | None:
+    """Return what has changed; what follows from another change isn't said on its own."""
+    then, current = entry["digests"], now["digests"]
+    if entry.get("key_fingerprint") != name_key(item) and then["record"] == current["record"]:
+        return _OTHER_KEY
+    return next((words for name, words in _CHANGES.items() if then[name] != current[name]), None)
+
+
+def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, quiet: bool) -> None:
+    """Save a plan for `apply --plan`.
+
+    Args:
+        document: as `plan_json` gives it, without launches and differences.
+        file: where to.
+        options: that it was made with.
+        quiet: say nothing of it.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    body = {
+        "format_version": FORMAT_VERSION,
+        **document,
+        "options": {"only": options.only, "limit": options.limit},
+    }
+    saved = {**body, _CHECKSUM: digest_json(body)}
+    try:
+        file.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
+    if not quiet:
+        note(f"Saved to {file}. Send exactly this with: runner apply --plan {file}")
+        note(f"Plan digest: {document['plan_digest']}")
 
 
 def read_saved_plan(file: Path) -> SavedPlan:
     """Read a saved plan.
 
     Raises:
-        RunnerError: it is not one, or names a campaign that is gone.
+        RunnerError: it is not one, not whole, of another version, or names a campaign that is gone.
     """
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunnerError(f"the plan {file} cannot be read: {type(error).__name__}") from None
-    problem = next(load_validator("plan").iter_errors(data), None)
-    if problem is not None or "options" not in data:
-        raise RunnerError(f"{file} is not a saved plan", hint="make one with `runner plan --out FILE`")
+    data = _read_json(file)
+    _require_whole(file, data)
     plan = SavedPlan(
         file,
         tuple(data["campaigns"]),
         data["options"]["only"],
         data["options"]["limit"],
         _read_moment(file, data["now"]),
+        data["plan_digest"],
     )
     gone = [str(path) for path in plan.paths() if not path.is_file()]
     if gone:
@@ -101,11 +156,52 @@ def read_saved_plan(file: Path) -> SavedPlan:
     return plan
 
 
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunnerError(f"the plan {file} cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise RunnerError(
+            f"the plan {file} is damaged or cut off: it is not JSON ({where})", hint=_NEW_PLAN
+        ) from None
+    except (ValueError, RecursionError):
+        raise _not_saved(file) from None
+
+
+def _require_whole(file: Path, data: Any) -> None:
+    if not isinstance(data, dict) or "options" not in data or not data.get("campaigns"):
+        raise _not_saved(file)
+    version = data.get("format_version")
+    if version != FORMAT_VERSION:
+        raise RunnerError(
+            f"the plan {file} was saved by another version of runner: its format is {version}, "
+            f"and this one reads {FORMAT_VERSION}",
+            hint=_NEW_PLAN,
+        )
+    if _CHECKSUM not in data:
+        raise RunnerError(
+            f"the plan {file} has no checksum: an older version of runner saved it", hint=_NEW_PLAN
+        )
+    body = {name: value for name, value in data.items() if name != _CHECKSUM}
+    if data[_CHECKSUM] != digest_json(body):
+        raise RunnerError(f"the plan {file} was edited: it doesn't fit its checksum", hint=_NEW_PLAN)
+    if next(load_validator("plan").iter_errors(data), None) is not None:
+        raise _not_saved(file)
+    if data["plan_digest"] != plan_digest(data["campaigns"]):
+        raise RunnerError(f"the plan {file} was edited: it doesn't fit its plan digest", hint=_NEW_PLAN)
+
+
 def _read_moment(file: Path, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise RunnerError(f"{file} is not a saved plan", hint="make one with `runner plan --out FILE`")
+        raise _not_saved(file)
     return moment
+
+
+def _not_saved(file: Path) -> RunnerError:
+    return RunnerError(f"{file} is not a saved plan", hint=_HOW_TO_SAVE)

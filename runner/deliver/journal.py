@@ -13,6 +13,7 @@ from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.moment import format_moment
+from runner.ledger.runs import enter_runs
 from runner.ledger.unsettled import dispute_launches
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.ledger.database import Ledger
+    from runner.ledger.model import Run
     from runner.ledger.run_lock import RunLock
     from runner.plan.model import PlannedLaunch
     from runner.service.model import SendReply
@@ -36,6 +38,7 @@ class Journal:
         key: the key of its fingerprints.
         lock: is looked at in each transaction that records intents.
         gate: takes out, at the last moment, whoever may no longer be texted; None to let everybody pass.
+        run: that sends them; it is entered with its first intents. None if nobody is to know.
     """
 
     ledger: Ledger
@@ -44,6 +47,7 @@ class Journal:
     key: FingerprintKey
     lock: RunLock
     gate: Gate | None
+    run: Run | None = None
 
     def commit(
         self,
@@ -75,6 +79,7 @@ class Journal:
                 admission = self.gate.admit(connection, due, now) if self.gate else admission
             intents = [self._intend(launch) for launch in admission.launches]
             if intents:
+                enter_runs(connection, [self.run] if self.run is not None else [])
                 ids = add_intents(connection, self.campaign_id, intents, at)
         return [Flight(*each) for each in zip(ids, intents, admission.launches, strict=True)], admission
 
@@ -89,6 +94,7 @@ class Journal:
             definition=json.dumps(payload.definition, ensure_ascii=False),
             recipients=tuple(fingerprints),
             arm=launch.arm,
+            run=None if self.run is None else self.run.id,
         )
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import LaunchState
+    from runner.ledger.model import LaunchState, Run
     from runner.plan.model import PlannedLaunch
 
 ENDED = "the run ended before its turn"
@@ -81,6 +81,7 @@ class Delivery:
         observer: is told of the outcomes.
         lock: is looked at in each transaction that records intents, and before each request.
         summary: goes on from an earlier round of the same run, if there was one.
+        run: which the launches are recorded with.
 
     Attributes:
         unclear: the launches of unknown outcome, by their keys: those of them that turn out not to have
@@ -107,11 +108,12 @@ class Delivery:
         policy: RetryPolicy = DEFAULT_POLICY,
         random: Callable[[], float] = random.random,
         breaker: Breaker | None = None,
+        run: Run | None = None,
     ) -> None:
         self._ledger = ledger
         self._target = target
         lock = lock or Unlocked()
-        self._journal = Journal(ledger, campaign_id, campaign, key, lock, gate)
+        self._journal = Journal(ledger, campaign_id, campaign, key, lock, gate, run)
         self._pace = pace
         self._watch = Watch(ledger, gate, pace.now) if gate else None
         self._guids = Guids()

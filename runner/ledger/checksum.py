@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.provenance import is_unedited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from runner.ledger.model import LaunchRecord
+    from runner.ledger.model import LaunchRecord, Run
 
 RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
 _NAMED = 3
@@ -81,6 +82,27 @@ def require_unedited(file: Path, records: Sequence[LaunchRecord], names: Sequenc
         f"or other recipients: {named}",
         hint=RESTORE_HINT,
     )
+
+
+def require_known_runs(file: Path, runs: Collection[Run], records: Sequence[LaunchRecord]) -> None:
+    """Make sure that runs are as they were written, and that those which launches name are there.
+
+    Args:
+        file: the lockfile, for the error.
+        runs: its runs.
+        records: its launches.
+
+    Raises:
+        LockfileError: some were changed, or taken out.
+    """
+    wrong = sorted({run.id for run in runs if not is_unedited(run)})
+    gone = sorted({record.run for record in records if record.run is not None} - {run.id for run in runs})
+    problems = [f"the run {one} was another one" for one in wrong[:_NAMED]]
+    problems += [f"the run {one}, which launches name, is not there" for one in gone[:_NAMED]]
+    if problems:
+        raise LockfileError(
+            f"the lockfile {file} was edited by hand: {'; '.join(problems)}", hint=RESTORE_HINT
+        )
 
 
 def _compute_key(record: LaunchRecord, name: str) -> str:

@@ -161,6 +161,7 @@ def iterate_held(
             launches.c.project_launch_guid,
             launches.c.outcome_at,
             launch_arms.c.arm,
+            launches.c.run,
             deliveries.c.fingerprint,
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
@@ -185,6 +186,7 @@ def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
         row.outcome_at,
         recipients,
         row.arm,
+        row.run,
     )
 
 

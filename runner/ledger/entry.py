@@ -26,6 +26,7 @@ from runner.ledger.database import insert_into
 from runner.ledger.deliveries import read_guids
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.renaming import find_first_name
+from runner.ledger.runs import fill_in_runs
 from runner.ledger.tables import deliveries, launch_arms, launches
 from runner.ledger.unsettled import OPEN, adopt_launch
 
@@ -134,21 +135,23 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     """Enter launches that only the lockfile knows of.
 
     That they were sent outweighs whatever the ledger thought of their recipients: a lockfile holds
-    accepted launches alone.
+    accepted launches alone. The runs that they name are entered already.
 
     Returns:
         How many there were.
     """
+    told = list(records)
     present = read_guids(connection, campaign_id)
     # By guid: a lockfile that git has merged can hold one launch twice.
     missing = {
-        record.project_launch_guid: record for record in records if record.project_launch_guid not in present
+        record.project_launch_guid: record for record in told if record.project_launch_guid not in present
     }
     waiting = iter(missing.values())
     while portion := list(islice(waiting, _PORTION)):
         rows = _add_accepted(connection, campaign_id, portion)
         if rows:
             _TAKE_OVER.run(connection, rows)
+    fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
 
 
@@ -251,6 +254,7 @@ def _describe(launch_id: int, campaign_id: int, item: Intent | LaunchRecord) -> 
         "tag": item.tag,
         "payload_digest": item.payload_digest,
         "recipients": len(item.recipients),
+        "run": item.run,
     }
 
 

@@ -78,6 +78,10 @@ class FingerprintKey:
         text = f"{self.lasting_name(campaign)}\0{phone}".encode()
         return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
 
+    def seal(self, text: bytes) -> str:
+        """Return a digest of a text that nobody can make, or guess at, who has not the key: 128 bits."""
+        return hashlib.blake2b(text, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
+
 
 def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
     """Return the name of a launch: the same payload to the same recipients has the same name anywhere.

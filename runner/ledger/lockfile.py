@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import RESTORE_HINT, rename_message, require_unedited
+from runner.ledger.checksum import RESTORE_HINT, rename_message, require_known_runs, require_unedited
 from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
 from runner.ledger.merge import agree_on_head, dump_line, read_merged, unite_launches
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, Run
+from runner.ledger.provenance import store_run
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import FingerprintKey
 
 _FIELDS = {"key", "message", "tag", "payload_digest", "project_launch_guid", "sent_at", "recipients"}
-_ARM = "arm"
-"""A field of launches of a message with several arms alone."""
+_OPTIONAL = {"arm", "run"}
+"""Fields of some launches: of those of a message with several arms, of those whose run is known."""
 _PROBE_SIZE = 4096
 
 
@@ -39,6 +40,7 @@ class Lockfile:
         first_name: the name under which the fingerprints are made, of a campaign that was renamed since.
         launches: those that the service accepted.
         forgotten: the fingerprints of people who asked to be forgotten.
+        runs: those that sent the launches, as far as that is known; each once.
         is_merged: whether git put it together from two branches' files, so that it has to be written anew.
     """
 
@@ -49,6 +51,7 @@ class Lockfile:
     first_name: str | None
     launches: tuple[LaunchRecord, ...]
     forgotten: frozenset[str] = frozenset()
+    runs: tuple[Run, ...] = ()
     is_merged: bool = False
 
 
@@ -101,14 +104,16 @@ def parse_lockfile(
     """
     data, is_merged = _parse(file, text)
     _require_valid(file, data)
+    launches = _read_launches(file, data, names, message_ids or {})
     return Lockfile(
         data["campaign"],
         data["target"],
         data["key_fingerprint"],
         data.get("salt"),
         data.get("first_name"),
-        _read_launches(file, data, names, message_ids or {}),
+        launches,
         frozenset(data.get("forgotten", ())),
+        _read_runs(file, data, launches),
         is_merged,
     )
 
@@ -122,6 +127,13 @@ def _read_launches(
     require_unedited(file, written, (first_name, data["campaign"], *names))
     current = (rename_message(one, message_ids.get(one.message, one.message), first_name) for one in written)
     return unite_launches(file, current, first_name)
+
+
+def _read_runs(file: Path, data: dict[str, Any], launches: Sequence[LaunchRecord]) -> tuple[Run, ...]:
+    """Return each run once: git keeps a line twice that both sides have added."""
+    runs = {run.id: run for run in (Run(**item) for item in data.get("runs", ()))}
+    require_known_runs(file, runs.values(), launches)
+    return tuple(runs.values())
 
 
 def _parse(file: Path, text: str) -> tuple[Any, bool]:
@@ -138,7 +150,9 @@ def _parse(file: Path, text: str) -> tuple[Any, bool]:
             raise LockfileError(
                 f"the lockfile {file} {_describe_damage(text, error)}", hint=RESTORE_HINT
             ) from None
-    return {**agree_on_head(file, merged.head), "launches": merged.launches}, True
+    # Without runs the lockfile has no line of them at all.
+    runs = {"runs": merged.runs} if merged.runs else {}
+    return {**agree_on_head(file, merged.head), "launches": merged.launches, **runs}, True
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -177,7 +191,7 @@ def _require_valid(file: Path, data: Any) -> None:
 def _is_plain_launch(item: Any) -> bool:
     return (
         isinstance(item, dict)
-        and item.keys() - {_ARM} == _FIELDS
+        and item.keys() - _OPTIONAL == _FIELDS
         and all(isinstance(value, list if name == "recipients" else str) for name, value in item.items())
         and all(isinstance(recipient, str) for recipient in item["recipients"])
     )
@@ -190,6 +204,7 @@ def write_lockfile(
     key: FingerprintKey,
     launches: Iterable[LaunchRecord],
     forgotten: Collection[str] = (),
+    runs: Iterable[Run] = (),
 ) -> bool:
     """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
@@ -200,6 +215,7 @@ def write_lockfile(
         key: under which the fingerprints were made.
         launches: sorted by message and key; streamed.
         forgotten: the fingerprints of people who asked to be forgotten.
+        runs: those that sent the launches, the earliest first.
 
     Returns:
         Whether it differs from what was there.
@@ -212,7 +228,7 @@ def write_lockfile(
         with drafting(file) as (stream, draft):
             _write_head(stream, campaign, key, forgotten)
             _write_launches(stream, launches)
-            _write_end(stream, target, key)
+            _write_end(stream, target, key, runs)
             stream.flush()
             os.fsync(stream.fileno())
             changed = not same_content(file, draft)
@@ -260,16 +276,18 @@ def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
     separator = "\n"
     for launch in launches:
         item = {name: getattr(launch, name) for name in _FIELDS}
-        if launch.arm is not None:
-            item[_ARM] = launch.arm
+        item |= {name: value for name in _OPTIONAL if (value := getattr(launch, name)) is not None}
         stream.write(f"{separator}    {dump_line(item)}")
         separator = ",\n"
     end = "]" if separator == "\n" else "\n  ]"
     stream.write(f"{end},\n")
 
 
-def _write_end(stream: IO[str], target: str, key: FingerprintKey) -> None:
+def _write_end(stream: IO[str], target: str, key: FingerprintKey, runs: Iterable[Run]) -> None:
     stream.write('  "lockfile_version": 1,\n')
+    lines = ",\n".join(f"    {dump_line(store_run(run))}" for run in runs)
+    if lines:
+        stream.write(f'  "runs": [\n{lines}\n  ],\n')
     if key.salt is not None:
         stream.write(f'  "salt": {dump_line(key.salt)},\n')
     stream.write(f'  "target": {dump_line(target)}\n}}\n')

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.identity import Identity
-    from runner.ledger.model import LaunchRecord
+    from runner.ledger.model import LaunchRecord, Run
 
 Stamps = dict["Path", tuple[int, int, int]]
 """What tells files from others that take their places: inode, size, time of the last change."""
@@ -69,6 +69,11 @@ def _require_own(identity: Identity, file: Path, lockfile: Lockfile) -> None:
 def all_launches(lockfiles: dict[Path, Lockfile]) -> Iterator[LaunchRecord]:
     """Yield the launches of all lockfiles; one that several have comes several times."""
     return chain.from_iterable(lockfile.launches for lockfile in lockfiles.values())
+
+
+def all_runs(lockfiles: dict[Path, Lockfile]) -> Iterator[Run]:
+    """Yield the runs of all lockfiles; one that several have comes several times."""
+    return chain.from_iterable(lockfile.runs for lockfile in lockfiles.values())
 
 
 def all_forgotten(lockfiles: dict[Path, Lockfile]) -> set[str]:

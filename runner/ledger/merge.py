@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
-_FRAME = {"{", "}", '  "launches": [', '  "launches": []', "  ]"}
+_FRAME = {"{", "}", '  "launches": [', '  "launches": []', '  "runs": [', "  ]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,12 @@ class MergedText:
         head: the values that each line outside the launches gives its name, in order; more than one means
             that the sides disagree.
         launches: every launch's line, parsed; one that both sides have comes twice.
+        runs: every run's line, parsed; one that both sides have comes twice.
     """
 
     head: dict[str, list[Any]] = field(default_factory=dict)
     launches: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def dump_line(value: Any) -> str:
@@ -92,10 +94,11 @@ def _take_line(merged: MergedText, line: str) -> bool:
     if bare in _FRAME:
         return True
     if line.startswith("    {"):
-        launch = _parse_as_written(bare[4:])
-        if isinstance(launch, dict):
-            merged.launches.append(launch)
-        return isinstance(launch, dict)
+        item = _parse_as_written(bare[4:])
+        if isinstance(item, dict):
+            # Known by what they are: a conflict may begin among the launches and end among the runs.
+            (merged.runs if "started_at" in item else merged.launches).append(item)
+        return isinstance(item, dict)
     found = _HEAD.fullmatch(bare)
     value = _parse_as_written(found["value"]) if found else None
     if found is None or value is None:
@@ -181,5 +184,8 @@ def unite_launches(file: Path, launches: Iterable[LaunchRecord], name: str) -> t
         # Two machines may have learned of it in two ways: all that either says it reached were reached.
         recipients = tuple(sorted({*twin.recipients, *launch.recipients}))
         first = min(twin, launch, key=lambda side: (side.sent_at, side.key))
-        found[launch.project_launch_guid] = renew_key(replace(first, recipients=recipients), name)
+        # One that has only found the launch at the service doesn't know which run sent it.
+        run = min(filter(None, (twin.run, launch.run)), default=None)
+        united = replace(first, recipients=recipients, run=run)
+        found[launch.project_launch_guid] = renew_key(united, name)
     return tuple(found.values())

@@ -102,6 +102,45 @@ class SentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One `apply` that was about to send.
+
+    Attributes:
+        id: a digest of all the rest: the same run has the same id in every record, and merged records need
+            no new numbers.
+        started_at: UTC, ISO 8601.
+        plan_digest: of what it was to send: as `runner plan` prints it.
+        commit: of the repository that the campaigns are in; None outside of one.
+        dirty: whether files of the campaigns differed from that commit.
+        run_url: the page of the CI job; None elsewhere.
+        triggered_by: by whose hand the job ran, as the CI system calls them; None elsewhere.
+    """
+
+    id: str
+    started_at: str
+    plan_digest: str
+    commit: str | None = None
+    dirty: bool = False
+    run_url: str | None = None
+    triggered_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """What one run has sent of a campaign.
+
+    Attributes:
+        run: the run.
+        launches: launches that the service accepted.
+        recipients: of those launches.
+    """
+
+    run: Run
+    launches: int
+    recipients: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServicePlan:
     """What a target's plan allows and costs (reference, 2.2: `meta.plan`).
 
@@ -175,6 +214,7 @@ class Intent:
         definition: the send body less `phone`, as JSON.
         recipients: fingerprints, sorted.
         arm: the experiment's arm, of a message that has several.
+        run: the id of the run that sends it.
     """
 
     message: str
@@ -184,6 +224,7 @@ class Intent:
     definition: str
     recipients: tuple[str, ...]
     arm: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +250,8 @@ class Outcome:
 class LaunchRecord:
     """A launch as the lockfile holds it: one that the service accepted.
 
-    `arm` is the experiment's, of a message that has several.
+    `arm` is the experiment's, of a message that has several; `run` is the id of the run that sent it, None
+    where that is not known.
     """
 
     message: str
@@ -220,6 +262,7 @@ class LaunchRecord:
     sent_at: str
     recipients: tuple[str, ...]
     arm: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

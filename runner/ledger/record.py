@@ -27,6 +27,7 @@ from runner.ledger.lockfiles import (
     Stamps,
     all_forgotten,
     all_launches,
+    all_runs,
     list_merged,
     read_lockfiles,
     stamp_lockfiles,
@@ -34,6 +35,7 @@ from runner.ledger.lockfiles import (
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.model import Known
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
+from runner.ledger.runs import enter_runs, read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -190,6 +192,7 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         rename_messages(connection, campaign_id, first_name, identity.message_ids)
         forgotten = absorb_forgotten(connection, campaign_id, first_name, all_forgotten(lockfiles))
         remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
+        enter_runs(connection, all_runs(lockfiles))
         absorb_launches(connection, campaign_id, remembered)
         known = replace(read_known(connection, campaign_id), forgotten=forgotten)
     return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles), stamps)
@@ -235,6 +238,7 @@ def refresh_lockfile(connection: Connection, identity: Identity, record: Record)
         record.key,
         chain([first], launches),
         read_forgotten(connection, record.campaign_id),
+        read_runs(connection, record.campaign_id),
     )
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
 _String = String().with_variant(String(collation="C"), "postgresql")
@@ -57,6 +57,7 @@ launches = Table(
     Column("intent_at", _String, nullable=False),
     Column("outcome_at", _String),
     Column("detail", _Text),
+    Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -217,12 +218,27 @@ service_plans = Table(
     Column("read_at", _String, nullable=False),
 )
 
+# Each `apply` that was about to send: which commit, which plan and which CI job it was;
+# in the order of `Run`.
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", _String, primary_key=True),
+    Column("started_at", _String, nullable=False),
+    Column("plan_digest", _String, nullable=False),
+    Column("commit", _String),
+    Column("dirty", Boolean, nullable=False),
+    Column("run_url", _Text),
+    Column("triggered_by", _Text),
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
+    5: (runs,),
 }
 """The tables that a version of the schema has added."""
 
-COLUMNS_SINCE = {4: (results.c.revision,)}
+COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,)}
 """The columns that a version of the schema has added to tables that were there."""

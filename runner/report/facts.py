@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runner.ledger.model import AudienceRow, MessageTotals, SentRow, ServicePlan
+    from runner.ledger.model import AudienceRow, MessageTotals, RunRow, SentRow, ServicePlan
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """How a question's answers are read; the names of the campaign file."""
@@ -108,6 +108,7 @@ class CampaignFacts:
         opt_outs: by message id.
         forgotten: people whom the service may still count, and the ledger does not.
         price: None when the service was never asked.
+        runs: those that sent it, as far as that is known, the earliest first.
     """
 
     name: str
@@ -118,3 +119,4 @@ class CampaignFacts:
     opt_outs: Mapping[str, OptOutFacts] = field(default_factory=dict)
     forgotten: int = 0
     price: ServicePlan | None = None
+    runs: tuple[RunRow, ...] = ()

@@ -15,6 +15,7 @@ from runner.report.json_parts import (
     describe_times,
     describe_volume,
 )
+from runner.report.provenance import describe_run
 from runner.report.rounding import store_interval, store_number, store_time
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def write_json(report: CampaignReport) -> str:
         "messages": [_describe_message(message) for message in report.messages],
         "participants_answered": report.participants_answered,
         "discrepancies": list(report.discrepancies),
+        "runs": [describe_run(run) for run in report.runs],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

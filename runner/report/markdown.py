@@ -27,6 +27,7 @@ from runner.report.findings import (
     write_volume,
 )
 from runner.report.markdown_text import draw_table, escape_markdown
+from runner.report.provenance import tabulate_runs, write_untraced
 from runner.report.tables import (
     tabulate_days,
     tabulate_differences,
@@ -101,6 +102,9 @@ def _list_parts(report: CampaignReport) -> Iterator[Part]:
         yield list(_write_warnings(warnings))
     for message in report.messages:
         yield from _list_message_parts(report, message)
+    if report.runs:
+        yield ["## How it was sent", "", *draw_table(tabulate_runs(report.runs))]
+        yield from _say(write_untraced(report))
     yield from _list_sources(report)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from runner.report.wording import write_line
+from runner.report.wording import NOT_DEFINED, write_line
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -26,7 +27,8 @@ _MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
 # A colon or dot taken apart keeps GitHub from making links of what somebody wrote.
 _LINK_STARTS = re.compile(r"(?i)(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
-_RULES = {"text": ":--", "figure": "--:", "bar": ":--"}
+_RULES = {"text": ":--", "figure": "--:", "bar": ":--", "link": ":--"}
+_URL_CHARACTERS = ":/?#@!$&'*+,;=%~"
 
 
 def escape_markdown(text: str) -> str:
@@ -63,6 +65,8 @@ def draw_table(table: Table) -> list[str]:
 
 
 def _write_cell(column: Column, cell: str | Fraction | None) -> str:
+    if column.kind == "link":
+        return f"[open]({quote(str(cell), safe=_URL_CHARACTERS)})" if cell else NOT_DEFINED
     if not isinstance(cell, str):
         return draw_bar(cell)
     return escape_markdown(cell) if column.kind == "text" else cell

@@ -12,6 +12,7 @@ from runner.report.dispositions import Dispositions, estimate_eligibility, respo
 from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
 from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.provenance import report_runs
 from runner.report.questions import summarise_questions
 from runner.report.scores import divide, wilson_interval
 from runner.report.tally import DayTally, MessageTally, QuestionTally
@@ -49,6 +50,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         ),
         participants_answered=tally.participants,
         discrepancies=describe_strays(tally.strays),
+        runs=report_runs(facts.runs),
     )
 
 

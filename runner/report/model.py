@@ -97,6 +97,33 @@ class MessageReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RunReport:
+    """What one run has sent of the campaign.
+
+    Attributes:
+        id: as lockfile and ledger call it.
+        started_at: UTC.
+        plan_digest: of what it was to send.
+        commit: of the repository that the campaigns are in; None if that is not known.
+        dirty: whether files of the campaigns differed from the commit.
+        run_url: the page of the CI job, http or https; None for none.
+        triggered_by: by whose hand the job ran; None if that is not known.
+        launches: launches that the service accepted.
+        recipients: of those launches.
+    """
+
+    id: str
+    started_at: datetime
+    plan_digest: str
+    commit: str | None
+    dirty: bool
+    run_url: str | None
+    triggered_by: str | None
+    launches: int
+    recipients: int
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignReport:
     """A whole report: the input of every document.
 
@@ -107,6 +134,7 @@ class CampaignReport:
         messages: in the order of the campaign.
         participants_answered: distinct participants with at least one result, over all messages.
         discrepancies: what does not add up and belongs to no message, as sentences.
+        runs: those that sent it, as far as that is known, the earliest first.
     """
 
     campaign: str
@@ -115,6 +143,7 @@ class CampaignReport:
     messages: tuple[MessageReport, ...]
     participants_answered: int
     discrepancies: tuple[str, ...]
+    runs: tuple[RunReport, ...] = ()
 
     @property
     def is_simulated(self) -> bool:

@@ -53,10 +53,10 @@ MEASURES = {"nps": "NPS", "csat": "CSAT", "mean": "Mean"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: texts that anybody may have written, figures, or shares drawn as bars."""
+    """One column: texts that anybody may have written, figures, shares drawn as bars, or pages to go to."""
 
     name: str
-    kind: Literal["text", "figure", "bar"] = "figure"
+    kind: Literal["text", "figure", "bar", "link"] = "figure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Table:
     Attributes:
         caption: what it has, for people and screen readers.
         columns: the first is what its rows are about.
-        rows: a cell for each column: a text; of a bar, its share, None for no bar.
+        rows: a cell for each column: a text; of a bar, its share, of a link, its address; None for none.
     """
 
     caption: str

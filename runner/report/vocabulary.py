@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from runner.report import explanations, figures, findings, tables, tiles, waves, wording
+from runner.report import explanations, figures, findings, provenance, tables, tiles, waves, wording
 from runner.report.scores import divide
 from runner.report.timing import format_duration
 
@@ -48,6 +48,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
 FUNCTIONS: Mapping[str, Any] = {
     "AAPOR_NOTE": explanations.AAPOR_NOTE,
     "FREEFORM_NOTE": findings.FREEFORM_NOTE,
+    "NOT_DEFINED": wording.NOT_DEFINED,
     "SIMULATION_NOTE": wording.SIMULATION_NOTE,
 } | {
     function.__name__: function
@@ -75,6 +76,8 @@ FUNCTIONS: Mapping[str, Any] = {
         findings.write_turnout,
         findings.write_verdict,
         findings.write_volume,
+        provenance.tabulate_runs,
+        provenance.write_untraced,
         tables.list_funnel,
         tables.tabulate_days,
         tables.tabulate_differences,

@@ -46,8 +46,12 @@ def test_without_a_terminal_apply_refuses(folder: Path, run: Run) -> None:
 def test_a_saved_plan_is_sent_without_asking(folder: Path, run: Run) -> None:
     """`apply --plan` sends exactly what `plan --out` has saved; the file holds no phone number."""
     saved = run("plan", "--out", "plan.json", "--limit", "2", cwd=folder)
-    assert saved.stderr == "Saved to plan.json. Send exactly this with: runner apply --plan plan.json\n"
-    assert "555010" not in (folder / "plan.json").read_text(encoding="utf-8")
+    text = (folder / "plan.json").read_text(encoding="utf-8")
+    assert "555010" not in text
+    assert saved.stderr == (
+        "Saved to plan.json. Send exactly this with: runner apply --plan plan.json\n"
+        f"Plan digest: {json.loads(text)['plan_digest']}\n"
+    )
     applied = run("apply", "--plan", "plan.json", cwd=folder)
     assert (applied.returncode, applied.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n")
 
@@ -86,7 +90,13 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("no json", "Error: the plan plan.json cannot be read: JSONDecodeError\n"),
+        (
+            "no json",
+            (
+                "Error: the plan plan.json is damaged or cut off: it is not JSON (line 1, column 1)\n"
+                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+            ),
+        ),
         (
             '{"format_version": "1.0"}',
             "Error: plan.json is not a saved plan\n  make one with `runner plan --out FILE`\n",

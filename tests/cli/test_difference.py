@@ -41,7 +41,7 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
             )
             found = find_differences(workspace, ledger, planned, None)
-        return found, plan_json(planned, with_launches=False, now="2026-11-21T00:00:00Z")
+        return found, plan_json(planned, now="2026-11-21T00:00:00Z")
 
     return find
 

@@ -37,11 +37,11 @@ from runner.cli.main import run
 
 deliver, here, there = DeliveryRun.deliver, Path(sys.argv[1]), Path(sys.argv[2])
 
-def deliver_together(self, planned):
+def deliver_together(self, planned, provenance):
     here.touch()
     while not there.exists():
         time.sleep(0.01)
-    return deliver(self, planned)
+    return deliver(self, planned, provenance)
 
 DeliveryRun.deliver = deliver_together
 sys.exit(run(sys.argv[3:]))

@@ -12,6 +12,7 @@ import pytest
 from freezegun import freeze_time
 
 from runner.cli.main import run as run_command
+from runner.cli.plan_digest import digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -354,7 +355,10 @@ class TestSavedPlan:
         file = saved.folder / "plan.json"
         data = json.loads(file.read_text(encoding="utf-8"))
         for now in ("2026-11-20T22:00:00", "then"):
-            file.write_text(json.dumps({**data, "now": now}), encoding="utf-8")
+            body = {**data, "now": now}
+            del body["checksum"]
+            text = json.dumps({**body, "checksum": digest_json(body)})
+            file.write_text(text, encoding="utf-8")
             refused = saved.run(self.MORNING, "apply", "--plan", "plan.json")
             assert (refused.code, refused.err) == (
                 1,

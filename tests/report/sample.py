@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runner.report.answered import QuestionReport
 from runner.report.comparison import compare_arms
 from runner.report.dispositions import Dispositions, response_rates
-from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.model import CampaignReport, MessageReport, RunReport, Sessions
 from runner.report.scores import divide, wilson_interval
 from runner.report.timing import TimeSummary
 from runner.report.turnout import (
@@ -198,7 +198,35 @@ def build_sample() -> CampaignReport:
         messages=(build_survey(), build_follow_up(), build_text("reminder", 585, START + timedelta(days=1))),
         participants_answered=402,
         discrepancies=(),
+        runs=build_runs(),
     )
+
+
+def build_runs() -> tuple[RunReport, ...]:
+    """Return a run of CI, and one of somebody's own machine with changes in the files."""
+    url = "https://github.com/acme/surveys/actions/runs/19273645"
+    traced = RunReport(
+        id="1f" * 8,
+        started_at=START,
+        plan_digest="3c" * 16,
+        commit="9d" * 20,
+        dirty=False,
+        run_url=url,
+        triggered_by="ada[bot]",
+        launches=2,
+        recipients=994,
+    )
+    own = replace(
+        traced,
+        id="2e" * 8,
+        started_at=START + timedelta(days=1),
+        plan_digest="4b" * 16,
+        dirty=True,
+        run_url=None,
+        triggered_by=None,
+        recipients=640,
+    )
+    return (traced, own)
 
 
 def build_wave(

@@ -1,0 +1,138 @@
+"""What a plan is known by: digests of what it rests on, and one digest over them all.
+
+They are printed, saved as artifacts and recorded for good, so nobody must learn a phone from them. With a
+`RUNNER_STATE_KEY` they are made with it, and say nothing to who has not got it. Without one there is no
+secret: who gets what can then be guessed at, as the people of a lockfile can, so each guess is made dear
+instead (scrypt, RFC 7914). A random salt would not do in its place: a plan that is made anew on another
+machine, when nothing was ever sent, must have the same digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import PlanChangedError
+from runner.ledger.fingerprint import FingerprintKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.cli.planning import Planned
+    from runner.ledger.model import Known
+
+_SIZE = 16
+_COST = {"n": 2**13, "r": 8, "p": 1, "dklen": _SIZE}
+"""8 MiB and some hundredths of a second a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    """Makes digests that don't give away what they are of.
+
+    Attributes:
+        secret: the key; None if there is none.
+        salt: what the guesses of one record are of no use with for another one.
+    """
+
+    secret: FingerprintKey | None
+    salt: str
+
+    @classmethod
+    def of(cls, item: Planned) -> _Seal:
+        if item.state_key:
+            return cls(FingerprintKey.from_secret(item.state_key), "")
+        # A salt that nothing was recorded with yet is this machine's alone.
+        key = None if item.record.known.is_empty() else item.record.key
+        return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
+
+    def digest(self, text: bytes) -> str:
+        if self.secret is not None:
+            return self.secret.seal(text)
+        brief = hashlib.blake2b(text, digest_size=32).digest()
+        return hashlib.scrypt(brief, salt=self.salt.encode(), **_COST).hex()
+
+
+def name_key(item: Planned) -> str | None:
+    """Return the fingerprint of the secret that a plan's digests are made with; None without one."""
+    secret = _Seal.of(item).secret
+    return None if secret is None else secret.name
+
+
+def digests(item: Planned) -> dict[str, str]:
+    """Return what a plan goes by: digests of the campaign file, of who gets what, and of the record.
+
+    Raises:
+        PlanChangedError: the campaign file is gone.
+    """
+    seal = _Seal.of(item)
+    return {
+        "campaign": seal.digest(_read_file(item)),
+        "deliveries": seal.digest(item.plan.digest.encode()),
+        "record": _digest_record(item.record.known),
+    }
+
+
+def _read_file(item: Planned) -> bytes:
+    try:
+        return item.campaign.file.read_bytes()
+    except OSError:
+        raise PlanChangedError(
+            f"the files of {item.campaign.name} have changed while it was planned",
+            hint="run the same command again",
+        ) from None
+
+
+def _digest_record(known: Known) -> str:
+    """Return a digest of whom the campaign has texted, or may have.
+
+    The same on every machine: one that has settled what another one still holds for unresolved has texted
+    the same people, and one that was told of forgotten people may still have launches to them.
+    """
+    digest = hashlib.blake2b(digest_size=_SIZE)
+    for message in sorted(known.messages):
+        texted = known.sent.get(message, set()) | known.unresolved.get(message, set())
+        if people := sorted(texted - known.forgotten):
+            digest.update("\0".join((message, *people, "\n")).encode())
+    return digest.hexdigest()
+
+
+def describe_campaign(item: Planned) -> dict[str, Any]:
+    """Return what of a campaign's plan its digest is of, by the names of the JSON."""
+    return {
+        "name": item.plan.campaign.name,
+        "target": item.plan.target,
+        "digests": digests(item),
+        "messages": [{"id": one.id, "to_send": one.to_send} for one in item.plan.messages],
+    }
+
+
+def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
+    """Return the digest of a whole plan: plans that send the same, of the same files and record, share it.
+
+    When it was made is not in it, nor in which order, nor what is only said of it.
+
+    Args:
+        campaigns: as `describe_campaign` gives them, or as a saved plan has them.
+    """
+    said = sorted(
+        (
+            [one["name"], one["target"], one["digests"], [[m["id"], m["to_send"]] for m in one["messages"]]]
+            for one in campaigns
+        ),
+        key=lambda each: str(each[0]),
+    )
+    return digest_json(said)
+
+
+def digest_plans(planned: Sequence[Planned]) -> str:
+    """Return the digest of plans."""
+    return plan_digest(map(describe_campaign, planned))
+
+
+def digest_json(value: Any) -> str:
+    """Return a digest of a JSON value, however it is laid out: 128 bits."""
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()

@@ -1,0 +1,252 @@
+"""Saved plans as artifacts: good on another machine for the same world, refused for any other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.plan_digest import digest_json, plan_digest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+NEW_PLAN = "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+
+
+@pytest.fixture
+def service(folder: Path, serve: Callable[..., Any]) -> Any:
+    """The environment of a service that several machines share."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        yield {**environment, "RUNNER_SETTLE_WINDOW": "0.1s"}
+
+
+def save(run: Run, folder: Path, *options: str, **given: Any) -> dict[str, Any]:
+    done = run("plan", "--out", "plan.json", *options, cwd=folder, **given)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    return document
+
+
+def copy_checkout(folder: Path, name: str) -> Path:
+    """Return what a clone has of a repository: the campaigns with their lockfiles, and no ledger."""
+    other = folder.parent / f"{folder.name}-{name}"
+    shutil.copytree(folder / "campaigns", other / "campaigns")
+    return other
+
+
+def forge(folder: Path, document: dict[str, Any]) -> None:
+    """Write a saved plan with a checksum that fits it."""
+    body = {name: value for name, value in document.items() if name != "checksum"}
+    text = json.dumps({**body, "checksum": digest_json(body)})
+    (folder / "plan.json").write_text(text, encoding="utf-8")
+
+
+def test_the_digest_is_the_same_wherever_it_is_printed(
+    folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]], tmp_path: Path
+) -> None:
+    """JSON, Markdown, a job's summary, the saved plan and the lockfile all name a plan alike."""
+    digest = check_json(run("plan", "--format", "json", cwd=folder).stdout, "plan")["plan_digest"]
+    saved = save(run, folder)
+    check_json((folder / "plan.json").read_text(encoding="utf-8"), "plan")
+    summary = tmp_path / "summary.md"
+    run("plan", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    said = f"\nPlan digest: `{digest}`\n"
+    assert saved["plan_digest"] == digest
+    assert run("plan", "--format", "markdown", cwd=folder).stdout.endswith(said)
+    assert said in summary.read_text(encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    lockfile = json.loads((folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8"))
+    assert [one["plan_digest"] for one in lockfile["runs"]] == [digest]
+
+
+def test_launches_are_not_saved(folder: Path, run: Run) -> None:
+    """With --launches the output has people's texts, and the file has not."""
+    run("plan", "--out", "plan.json", "--format", "json", "--launches", "--diff", cwd=folder)
+    saved = (folder / "plan.json").read_text(encoding="utf-8")
+    assert "Ada" not in saved
+    assert run("apply", "--plan", "plan.json", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("key", [None, "a state key"])
+def test_a_first_plan_is_good_on_another_machine(
+    folder: Path, run: Run, service: dict[str, str], key: str | None
+) -> None:
+    """Nothing was sent yet, and neither machine has a key but the user's: the plan is the same."""
+    environment = {**service, **({"RUNNER_STATE_KEY": key} if key else {})}
+    saved = save(run, folder, env=environment)
+    other = copy_checkout(folder, "ci")
+    shutil.copy(folder / "plan.json", other)
+    done = run("apply", "--plan", "plan.json", cwd=other, env=environment)
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n"), done.stderr
+    lockfile = json.loads((other / "campaigns/pulse.live.lock.json").read_text(encoding="utf-8"))
+    assert [one["plan_digest"] for one in lockfile["runs"]] == [saved["plan_digest"]]
+
+
+@pytest.mark.parametrize("reconciles", ["there", "here"])
+def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
+    folder: Path, run: Run, service: dict[str, str], reconciles: str
+) -> None:
+    """Same lockfile, ledgers filled differently, one of them reconciled: who gets what is the same."""
+    assert run("apply", "--limit", "2", "--auto-approve", cwd=folder, env=service).returncode == 0
+    other = copy_checkout(folder, "ci")
+    assert run("reconcile", cwd=folder if reconciles == "here" else other, env=service).returncode == 0
+    here, there = (save(run, one, env=service)["plan_digest"] for one in (folder, other))
+    assert here == there
+    shutil.copy(folder / "plan.json", other)
+    done = run("apply", "--plan", "plan.json", cwd=other, env=service)
+    assert (done.returncode, done.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n"), done.stderr
+
+
+def test_a_plan_cut_off_is_refused(folder: Path, run: Run) -> None:
+    """Half a file is no plan."""
+    save(run, folder)
+    text = (folder / "plan.json").read_text(encoding="utf-8")
+    (folder / "plan.json").write_text("\n".join(text.split("\n")[:3]), encoding="utf-8")
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json is damaged or cut off: it is not JSON (line 3, column "
+        f"{len(text.split(chr(10))[2]) + 1})\n{NEW_PLAN}"
+    )
+
+
+@pytest.mark.parametrize("name", ["options", "now", "campaigns"])
+def test_an_edited_plan_is_refused(folder: Path, run: Run, name: str) -> None:
+    """Whatever is changed in a saved plan, it is another one than was reviewed."""
+    saved = save(run, folder, "--limit", "2")
+    saved["campaigns"][0]["messages"][0]["segments"] += name == "campaigns"
+    saved["options"]["limit"] += name == "options"
+    saved["now"] = saved["now"].replace("20", "21", 1) if name == "now" else saved["now"]
+    (folder / "plan.json").write_text(json.dumps(saved), encoding="utf-8")
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json was edited: it doesn't fit its checksum\n{NEW_PLAN}"
+    )
+
+
+def test_a_forged_plan_is_refused(folder: Path, run: Run) -> None:
+    """Numbers that were not to be sent are found out, also by who makes the digests anew."""
+    saved = save(run, folder)
+    saved["campaigns"][0]["messages"][0]["to_send"] = 1
+    forge(folder, saved)
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json was edited: it doesn't fit its plan digest\n{NEW_PLAN}"
+    )
+    forge(folder, {**saved, "plan_digest": plan_digest(saved["campaigns"])})
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json was edited: it says other numbers than are to be sent\n" + NEW_PLAN
+    )
+
+
+def test_a_plan_without_campaigns_is_none(folder: Path, run: Run) -> None:
+    """An empty plan must not stand for all campaigns."""
+    forge(folder, {**save(run, folder), "campaigns": [], "plan_digest": plan_digest([])})
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: plan.json is not a saved plan\n  make one with `runner plan --out FILE`\n"
+    )
+
+
+def test_a_plan_of_another_version_is_refused(folder: Path, run: Run) -> None:
+    """A plan is for the program that made it: what it says may mean something else to another."""
+    saved = save(run, folder)
+    forge(folder, {**saved, "format_version": "2.0"})
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json was saved by another version of runner: its format is 2.0, "
+        f"and this one reads 1.0\n{NEW_PLAN}"
+    )
+    del saved["checksum"]
+    (folder / "plan.json").write_text(json.dumps(saved), encoding="utf-8")
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json has no checksum: an older version of runner saved it\n{NEW_PLAN}"
+    )
+
+
+def test_a_plan_of_another_target_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """What was reviewed for the sandbox is not sent to people, whatever the environment says by now."""
+    save(run, folder)
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json is for the target 'sandbox', and this run for 'live'\n"
+        "  nothing was sent; name the target: --target sandbox\n"
+    )
+
+
+def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
+    """A plan that was made without the key cannot be held to with it: this says so, and not that all changed."""
+    save(run, folder)
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": "a state key"})
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json is out of date: pulse: it was planned with another RUNNER_STATE_KEY, "
+        f"or with none: set the same one for both\n{NEW_PLAN}"
+    )
+
+
+def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
+    """With another key all that rests on people and files has other digests."""
+    digests = [
+        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"] for key in ("one", "two")
+    ]
+    assert digests[0]["campaign"] != digests[1]["campaign"]
+    assert digests[0]["deliveries"] != digests[1]["deliveries"]
+
+
+def test_what_one_machine_holds_and_another_has_settled_is_one_record(
+    folder: Path, run: Run, service: dict[str, str]
+) -> None:
+    """Whoever may have been texted gets nothing here, and there neither: the plan is the same."""
+    assert run("apply", "--limit", "2", "--auto-approve", cwd=folder, env=service).returncode == 0
+    other = copy_checkout(folder, "ci")
+    (folder / "campaigns/pulse.live.lock.json").unlink()
+    with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as ledger, ledger:
+        ledger.execute("UPDATE launches SET state = 'unknown', project_launch_guid = NULL")
+    here, there = (save(run, one, env=service) for one in (folder, other))
+    held, settled = (plan["campaigns"][0]["messages"][0] for plan in (here, there))
+    assert (held["unresolved"], settled["already_sent"]) == (2, 2)
+    assert here["plan_digest"] == there["plan_digest"]
+
+
+def test_a_lost_lockfile_is_another_record(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """A plan that was made without what had been sent is refused: it would text the same people."""
+    save(run, folder, env=service)
+    other = copy_checkout(folder, "ci")
+    assert run("apply", "--limit", "2", "--auto-approve", cwd=other, env=service).returncode == 0
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(
+        "Error: the plan plan.json is out of date: pulse: something has been sent, or recorded, "
+        f"in the meantime\n{NEW_PLAN}"
+    )
+
+
+def test_a_campaign_that_the_plan_lacks_is_refused(folder: Path, run: Run) -> None:
+    """A plan that names a file in another way than it was written has been tampered with."""
+    saved = save(run, folder)
+    saved["campaigns"][0]["file"] = "campaigns/../campaigns/pulse.yaml"
+    forge(folder, saved)
+    refused = run("apply", "--plan", "plan.json", cwd=folder)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
+    )
