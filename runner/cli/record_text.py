@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.cli.console import count_words
+from runner.cli.provenance import find_actor
 from runner.ledger.lock import find_run_url
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _NAMED = 2
 """So many campaigns are named in a subject; more are counted."""
-_ACTORS = ("GITHUB_TRIGGERING_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 _NOBODY = "runner", "runner@localhost"
 
@@ -55,7 +55,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
     url = find_run_url(environment)
     if url:
         yield f"Run: {_one_line(url)}"
-    actor = next((name for variable in _ACTORS if (name := environment.get(variable))), None)
+    actor = find_actor(environment)
     if actor:
         yield f"Triggered-By: {_one_line(actor)}"
 

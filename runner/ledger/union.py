@@ -38,7 +38,8 @@ def _list_lines(text: str) -> list[str]:
 def _write(lockfile: Lockfile) -> str:
     key = FingerprintKey.as_recorded(lockfile.salt, lockfile.key_fingerprint, lockfile.first_name)
     launches = sorted(lockfile.launches, key=lambda launch: (launch.message, launch.key))
+    runs = sorted(lockfile.runs, key=lambda run: (run.started_at, run.id))
     with tempfile.TemporaryDirectory(prefix="runner-union-") as folder:
         draft = Path(folder) / "lock.json"
-        write_lockfile(draft, lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten)
+        write_lockfile(draft, lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs)
         return draft.read_text(encoding="utf-8")

@@ -238,7 +238,8 @@ def test_gitlab_names_its_branch_too(run: Run, remote: Path, tmp_path: Path) -> 
     here = clone(remote, tmp_path / "here")
     git(here, "checkout", "--quiet", "--detach")
     write(here, 1)
-    run("record", cwd=here, env={"CI_COMMIT_BRANCH": "main", "GITLAB_USER_LOGIN": "bob"})
+    url = "https://gitlab.example/acme/texts/-/jobs/9"
+    run("record", cwd=here, env={"CI_COMMIT_BRANCH": "main", "CI_JOB_URL": url, "GITLAB_USER_LOGIN": "bob"})
     assert git(remote, "log", "-1", "--format=%(trailers:key=Triggered-By,valueonly)", "main") == "bob"
 
 

@@ -15,15 +15,17 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.gain import Gain, find_gain
 from runner.ledger.lockfile import parse_lockfile, write_lockfile
 from runner.ledger.model import LaunchRecord
+from runner.ledger.provenance import make_run
 from runner.ledger.union import unite_lockfiles
 
 FILE = Path("campaigns/coffee.live.lock.json")
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+RUNS = (make_run("2026-12-01T10:00:00Z", "ab" * 16), make_run("2026-12-01T11:00:00Z", "cd" * 16, "9d" * 20))
 NUMBERS = st.frozensets(st.integers(0, 9), max_size=6)
 
 
 def make_launch(number: int) -> LaunchRecord:
-    """One launch to two recipients; the message goes by the number."""
+    """One launch to two recipients; message and run go by the number."""
     people = (blake2b(f"{number} {one}".encode(), digest_size=10).hexdigest() for one in range(2))
     launch = LaunchRecord(
         message="ask" if number % 2 else "nudge",
@@ -33,6 +35,7 @@ def make_launch(number: int) -> LaunchRecord:
         project_launch_guid=f"00000000-0000-4000-8000-{number:012}",
         sent_at="2026-12-01T10:00:00Z",
         recipients=tuple(sorted(people)),
+        run=RUNS[number > 4].id,
     )
     return renew_key(launch, "coffee")
 
@@ -40,7 +43,8 @@ def make_launch(number: int) -> LaunchRecord:
 def write(folder: Path, numbers: frozenset[int], key: FingerprintKey = KEY, name: str = "coffee") -> str:
     file = folder / "lock.json"
     launches = sorted(map(make_launch, numbers), key=lambda launch: (launch.message, launch.key))
-    write_lockfile(file, name, "live", key, launches)
+    runs = [run for run in RUNS if any(launch.run == run.id for launch in launches)]
+    write_lockfile(file, name, "live", key, launches, runs=runs)
     return file.read_text(encoding="utf-8")
 
 
