@@ -225,6 +225,33 @@ def test_nobody_is_texted_twice_nobody_is_skipped_and_git_log_tells_the_story(te
     assert "coffee, nudge: " in git(team.forge.remote, "log", "-1", "--format=%b", "main")
 
 
+@pytest.mark.timeout(300)
+def test_a_main_that_takes_no_push_from_jobs_is_gone_on_with(team: Team) -> None:
+    """The record waits on a branch of its own, and each new machine starts from it until it is merged."""
+    hook = team.forge.remote / "hooks/update"
+    hook.write_text('#!/bin/sh\n[ "$1" != refs/heads/main ] || [ -z "$GITHUB_ACTIONS" ]\n', encoding="utf-8")
+    hook.chmod(0o755)
+    assert run_inside("init", "clone", "--base-url", team.service_url, cwd=team.folder).returncode == 0
+    git(team.clone, "remote", "add", "origin", str(team.forge.remote))
+    (team.clone / "campaigns/first-order.yaml").unlink()
+    team.write_campaign(CAMPAIGN)
+    for guests in (3, 5):
+        team.write_audience(guests)
+        sha = team.commit(f"Ask {guests} guests")
+        git(team.clone, "push", "--quiet", "--set-upstream", "origin", "main")
+        jobs = team.send(Event("push", "refs/heads/main", sha, ("campaigns/audience/guests.csv",)))
+        assert jobs["send"].result == "success", jobs["send"].show()
+        assert "::warning title=The record is to be merged::main of origin" in jobs["send"].log("Record")
+        assert team.texts("coffee") == Counter(team.phones)
+        assert team.tip() == sha
+    waiting = git(team.forge.remote, "log", "--reverse", "--format=%s", "main..runner/record").splitlines()
+    assert waiting == ["Record 3 texts of coffee on live", "Record 2 texts of coffee on live"]
+    git(team.clone, "pull", "--quiet", "--no-rebase", "origin", "runner/record")
+    git(team.clone, "push", "--quiet", "origin", "main")
+    done = run_inside("record", "--fetch", cwd=team.clone)
+    assert done.stdout == "Nothing waits on the branch runner/record.\n"
+
+
 def _start(team: Team) -> None:
     """`runner init` and `git push` are all that there is to do; without a target nothing is sent."""
     assert run_inside("init", "clone", cwd=team.folder).returncode == 0
