@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
-from runner.ledger.lockfile import Lockfile, read_lockfile
+from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ Stamps = dict["Path", tuple[int, int, int]]
 
 
 def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
-    """Return the campaign's lockfile, and those of its old names that stand beside it.
+    """Return the campaign's lockfile, those of its old names beside it, and those that all machines share.
 
     Raises:
         LockfileError: one cannot be read, or is of another campaign or target.
@@ -33,6 +33,10 @@ def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
         if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
             _require_own(identity, file, lockfile)
             lockfiles[file] = lockfile
+    shared = identity.shared.lockfiles if identity.shared else {}
+    for place, text in shared.items():
+        lockfiles[place] = parse_lockfile(place, text, identity.names, identity.message_ids)
+        _require_own(identity, place, lockfiles[place])
     return lockfiles
 
 

@@ -34,6 +34,7 @@ from runner.ledger.lockfiles import (
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.model import Known
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
+from runner.ledger.reserved import absorb_reservations, add_reserved, list_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -92,8 +93,10 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
     lockfiles = read_lockfiles(identity)
     entry = None
     known, told = Known({}, {}), all_forgotten(lockfiles)
+    reserved = list(identity.shared.reservations) if identity.shared else []
     if ledger is not None:
         with ledger.reading() as connection:
+            reserved = list_unknown(connection, reserved)
             entry = _find_entry(connection, identity)
             if entry is not None:
                 require_current_ids(connection, entry.row.id, identity.message_ids)
@@ -103,6 +106,7 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
     for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)
+    add_reserved(known, reserved, identity.message_ids)
     known.forgotten.update(told)
     campaign_id = entry.row.id if entry else None
     return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles))
@@ -191,6 +195,9 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         forgotten = absorb_forgotten(connection, campaign_id, first_name, all_forgotten(lockfiles))
         remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
         absorb_launches(connection, campaign_id, remembered)
+        if identity.shared is not None and identity.shared.is_held:
+            told, ids = identity.shared.reservations, identity.message_ids
+            absorb_reservations(connection, campaign_id, first_name, told, ids)
         known = replace(read_known(connection, campaign_id), forgotten=forgotten)
     return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles), stamps)
 
@@ -212,8 +219,16 @@ def _enter(connection: Connection, identity: Identity, entry: Entry | None, key:
     return campaign_id
 
 
-def refresh_lockfile(connection: Connection, identity: Identity, record: Record) -> bool:
+def refresh_lockfile(
+    connection: Connection, identity: Identity, record: Record, *, keeps_empty: bool = False
+) -> bool:
     """Write the lockfile from the ledger, if anything was sent.
+
+    Args:
+        connection: reads the ledger.
+        identity: the campaign on its target; says where the lockfile stands.
+        record: as it was entered.
+        keeps_empty: write it also if nothing was sent: for the key that it names.
 
     Returns:
         Whether the file has changed.
@@ -226,14 +241,14 @@ def refresh_lockfile(connection: Connection, identity: Identity, record: Record)
     first_name = record.key.lasting_name(identity.name)
     launches = iterate_remembered(connection, record.campaign_id, first_name)
     first = next(launches, None)
-    if first is None:
+    if first is None and not keeps_empty:
         return False
     return write_lockfile(
         identity.lockfile,
         identity.name,
         identity.target,
         record.key,
-        chain([first], launches),
+        launches if first is None else chain([first], launches),
         read_forgotten(connection, record.campaign_id),
     )
 

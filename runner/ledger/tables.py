@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
 _String = String().with_variant(String(collation="C"), "postgresql")
@@ -217,10 +217,27 @@ service_plans = Table(
     Column("read_at", _String, nullable=False),
 )
 
+# Groups of launches that were reserved for all machines to see: those whose launches this ledger knows,
+# as far as they can have left.
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("id", _String, primary_key=True),
+)
+
+# Of launches that another machine reserved: what stands for their texts, which it alone has.
+reserved_launches = Table(
+    "reserved_launches",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("definition_digest", _String, nullable=False),
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
+    5: (reservations, reserved_launches),
 }
 """The tables that a version of the schema has added."""
 

@@ -1,0 +1,226 @@
+"""Reserves launches on the state remote before they leave, and brings it their outcomes."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.cli.campaigns import show_path
+from runner.cli.console import note, warn
+from runner.cli.holder import describe_this_run
+from runner.cli.workspace import utc_now
+from runner.deliver.journal import make_intent
+from runner.deliver.match import digest_definition
+from runner.errors import RunnerError
+from runner.ledger.record import refresh_lockfile
+from runner.ledger.reserved import list_open, note_reservation
+from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import ExitStack
+
+    from sqlalchemy import Connection
+
+    from runner.campaign.model import Campaign
+    from runner.cli.planning import Planned
+    from runner.cli.state_remote import StateRemote
+    from runner.cli.workspace import Workspace
+    from runner.ledger.database import Ledger
+    from runner.ledger.identity import Identity
+    from runner.ledger.lock import CampaignLock
+    from runner.ledger.record import Record
+    from runner.ledger.run_lock import RunLock
+    from runner.plan.model import PlannedLaunch
+
+GROUP_LAUNCHES = 2_000
+GROUP_RECIPIENTS = 100_000
+"""The most launches, and recipients, that are reserved with one push."""
+
+
+class Reserving:
+    """Has a run's launches on the state remote before they leave; does nothing where there is none.
+
+    Args:
+        workspace: knows the remote.
+        ledger: open for writing.
+    """
+
+    def __init__(self, workspace: Workspace, ledger: Ledger) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._state: StateRemote | None = workspace.state
+        self._is_held = False
+        self._begun: set[str] = set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the remote could not be told of something in the end."""
+        return self._state is not None and self._state.is_behind
+
+    def hold(self, stack: ExitStack, timeout_s: float) -> None:
+        """Hold the target's ref until the stack is closed; once for all of the run's campaigns.
+
+        To be called before the lock of any campaign is taken: always in this order, runs cannot wait for
+        each other in a circle.
+
+        Args:
+            stack: releases it.
+            timeout_s: for how long to wait for another run, in seconds.
+
+        Raises:
+            RunLockedError: another run holds it.
+            GitError: the remote cannot be used.
+        """
+        if self._state is not None and not self._is_held:
+            stack.enter_context(self._state.hold(describe_this_run(utc_now()), timeout_s))
+            self._is_held = True
+
+    def guard(self, lock: CampaignLock) -> RunLock:
+        """Return a lock that is held only as long as the ref is, too."""
+        return lock if self._state is None else _LeasedLock(lock, self._state)
+
+    def reserve(self, item: Planned, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+        """Yield launches, each after it is on the remote: a group of them with one push.
+
+        Args:
+            item: the campaign, entered.
+            launches: what is to be sent.
+
+        Raises:
+            RunnerError: the remote cannot be told; those that were not yielded must not leave.
+        """
+        if self._state is None:
+            yield from launches
+            return
+        for group in iterate_groups(launches):
+            self._reserve(self._state, item, self._dump(self._describe(item, group)))
+            yield from group
+
+    def keep(self, campaign: Campaign, record: Record) -> None:
+        """Bring a campaign's record to the remote, with nothing reserved but what is still unknown.
+
+        If that fails, the user is told, and `is_behind` says so: ledger and lockfile have everything, and
+        what stays reserved is looked up by whoever comes next.
+
+        Args:
+            campaign: this run holds its lock.
+            record: as it was entered.
+        """
+        if self._state is None:
+            return
+        identity = self._workspace.identify(campaign)
+        self._begun.discard(campaign.name)
+        try:
+            self._write(self._state, identity, record, (), is_needed=self._state.has(identity.names))
+        except RunnerError as error:
+            self._state.is_behind = True
+            warn(f"{campaign.name}: the record could not be brought to {self._state.ref}: {error.message}")
+            note(
+                f"  the ledger and {show_path(identity.lockfile)} have everything: commit and push the "
+                "lockfile, or run the same command again here. Until then other machines ask the service"
+            )
+
+    def _describe(self, item: Planned, group: Sequence[PlannedLaunch]) -> list[ReservedLaunch]:
+        _, key = item.record.require_entered()
+        at = self._workspace.now_text()
+        pairs = ((launch, make_intent(key, item.campaign.name, launch)) for launch in group)
+        return [
+            ReservedLaunch(
+                message=intent.message,
+                key=intent.key,
+                tag=intent.tag,
+                payload_digest=intent.payload_digest,
+                definition_digest=digest_definition(launch.payload.definition),
+                reserved_at=at,
+                recipients=intent.recipients,
+                arm=intent.arm,
+            )
+            for launch, intent in pairs
+        ]
+
+    def _reserve(self, state: StateRemote, item: Planned, reserved: str) -> None:
+        name = item.campaign.name
+        if name in self._begun:
+            state.add(name, reserved)
+        else:
+            # With the record as it is now: it names the key without which nobody can read the rest.
+            identity = self._workspace.identify(item.campaign)
+            self._write(state, identity, item.record, [reserved], is_needed=True)
+            self._begun.add(name)
+
+    def _write(
+        self,
+        state: StateRemote,
+        identity: Identity,
+        record: Record,
+        reserved: Sequence[str],
+        *,
+        is_needed: bool,
+    ) -> None:
+        campaign_id, _ = record.require_entered()
+        with self._ledger.reading() as connection:
+            still_open = list_open(connection, campaign_id, digest_definition)
+            text = _write_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+        unknown = [self._dump(still_open)] if still_open else []
+        state.replace(identity.names, text, [*unknown, *reserved])
+
+    def _dump(self, launches: Sequence[ReservedLaunch]) -> str:
+        """Return a reservation's text, once the ledger knows that it is its own."""
+        reservation = Reservation(secrets.token_hex(8), tuple(launches))
+        with self._ledger.writing() as connection:
+            note_reservation(connection, reservation.id)
+        return dump_reservation(reservation)
+
+
+@dataclass(frozen=True, slots=True)
+class _LeasedLock:
+    """A campaign's lock on this machine, and the hold on the ref that keeps other machines out."""
+
+    lock: CampaignLock
+    state: StateRemote
+
+    def require_held(self, connection: Connection) -> None:
+        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
+        self.lock.require_held(connection)
+        self.state.require_held()
+
+    def require_seen(self) -> None:
+        """Raise unless this run was the only one a moment ago, and will be for another."""
+        self.lock.require_seen()
+        self.state.require_held()
+
+
+def iterate_groups(
+    launches: Iterator[PlannedLaunch], most: int = GROUP_LAUNCHES, most_recipients: int = GROUP_RECIPIENTS
+) -> Iterator[list[PlannedLaunch]]:
+    """Yield launches in groups, in their order.
+
+    Args:
+        launches: taken from as groups are asked for.
+        most: launches in a group.
+        most_recipients: after which a group is full.
+    """
+    group: list[PlannedLaunch] = []
+    recipients = 0
+    for launch in launches:
+        group.append(launch)
+        recipients += len(launch.phones)
+        if len(group) == most or recipients >= most_recipients:
+            yield group
+            group, recipients = [], 0
+    if group:
+        yield group
+
+
+def _write_lockfile(
+    connection: Connection, identity: Identity, record: Record, *, is_needed: bool
+) -> str | None:
+    """Return the text of a campaign's lockfile as of now; None if there would be none."""
+    with tempfile.TemporaryDirectory() as folder:
+        aside = replace(identity, file=Path(folder, "campaign.yaml"))
+        refresh_lockfile(connection, aside, record, keeps_empty=is_needed)
+        return aside.lockfile.read_text(encoding="utf-8") if aside.lockfile.exists() else None
