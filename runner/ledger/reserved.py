@@ -117,7 +117,8 @@ def list_open(
             arm=row.arm,
         )
         for row, recipients in iterate_held(connection, is_open)
-        if (one := unsettled.get(row.id)) is not None
+        # Whoever has no recipients left holds nobody back, here or elsewhere.
+        if recipients and (one := unsettled.get(row.id)) is not None
     ]
 
 
