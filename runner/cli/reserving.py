@@ -15,8 +15,9 @@ from runner.cli.workspace import utc_now
 from runner.deliver.journal import make_intent
 from runner.deliver.match import digest_definition
 from runner.errors import RunnerError
+from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.record import refresh_lockfile
-from runner.ledger.reserved import list_open, note_reservation
+from runner.ledger.reserved import is_own, list_open, note_own
 from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
 
 if TYPE_CHECKING:
@@ -75,9 +76,20 @@ class Reserving:
             RunLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        if self._state is not None and not self._is_held:
-            stack.enter_context(self._state.hold(describe_this_run(utc_now()), timeout_s))
-            self._is_held = True
+        if self._state is None or self._is_held:
+            return
+        holder, run, ref = describe_this_run(utc_now()), secrets.token_hex(8), self._state.ref.name
+        # While it is held here, a run of this ledger that hasn't let the ref go must have died.
+        target = self._workspace.target.name
+        stack.enter_context(hold_campaign_lock(self._ledger, target, [ref], holder, timeout_s=timeout_s))
+        with self._ledger.writing() as connection:
+            note_own(connection, run)
+        stack.enter_context(self._state.hold(holder, run, self._is_own, timeout_s))
+        self._is_held = True
+
+    def _is_own(self, run: str) -> bool:
+        with self._ledger.reading() as connection:
+            return is_own(connection, run)
 
     def guard(self, lock: CampaignLock) -> RunLock:
         """Return a lock that is held only as long as the ref is, too."""
@@ -172,7 +184,7 @@ class Reserving:
         """Return a reservation's text, once the ledger knows that it is its own."""
         reservation = Reservation(secrets.token_hex(8), tuple(launches))
         with self._ledger.writing() as connection:
-            note_reservation(connection, reservation.id)
+            note_own(connection, reservation.id)
         return dump_reservation(reservation)
 
 

@@ -13,7 +13,6 @@ that a protected branch refused, or a run that was killed between its sends and 
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,11 +22,19 @@ from typing import TYPE_CHECKING
 from runner.cli.console import note, warn
 from runner.ledger.lock import LockHolder, read_clock
 from runner.ledger.shared import Reservation, SharedRecord, parse_reservation
-from runner.repository.lease import STATE_FILE, Clocks, LeaseTerms, damaged, hold_lease, read_state
+from runner.repository.lease import (
+    STATE_FILE,
+    Clocks,
+    LeaseTerms,
+    advise_removal,
+    damaged,
+    hold_lease,
+    read_state,
+)
 from runner.repository.state_ref import StateRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.errors import RunnerError
     from runner.repository.lease import Lease
@@ -88,21 +95,25 @@ class StateRemote:
             {self._place(name): self._load(blob) for name, blob in lockfiles.items()},
             tuple(self._read_reservation(name, blob) for name, blob in sorted(reserved.items())),
             is_held=self._lease is not None,
+            mending=advise_removal(self.ref),
         )
 
     @contextmanager
-    def hold(self, holder: LockHolder, timeout_s: float) -> Iterator[None]:
+    def hold(
+        self, holder: LockHolder, run: str, has_died: Callable[[str], bool], timeout_s: float
+    ) -> Iterator[None]:
         """Hold the ref while the block lasts: no other run begins, on any machine.
 
         Args:
             holder: this run.
+            run: tells it from every other.
+            has_died: returns whether such a run is known for sure to have died.
             timeout_s: for how long to wait for another run, in seconds.
 
         Raises:
             RunLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        run = secrets.token_hex(8)
         held = hold_lease(
             self.ref,
             holder.describe(),
@@ -110,6 +121,7 @@ class StateRemote:
             self._terms,
             _CLOCKS,
             self._note_unreleased,
+            has_died=has_died,
             timeout_s=timeout_s,
         )
         with held as lease:

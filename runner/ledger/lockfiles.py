@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
+from runner.ledger.checksum import RESTORE_HINT
 from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.shared import SharedRecord
 
 Stamps = dict["Path", tuple[int, int, int]]
 """What tells files from others that take their places: inode, size, time of the last change."""
@@ -33,10 +35,21 @@ def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
         if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
             _require_own(identity, file, lockfile)
             lockfiles[file] = lockfile
-    shared = identity.shared.lockfiles if identity.shared else {}
-    for place, text in shared.items():
-        lockfiles[place] = parse_lockfile(place, text, identity.names, identity.message_ids)
-        _require_own(identity, place, lockfiles[place])
+    if identity.shared is not None:
+        lockfiles |= _parse_shared(identity, identity.shared)
+    return lockfiles
+
+
+def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfile]:
+    lockfiles = {}
+    for place, text in shared.lockfiles.items():
+        try:
+            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids)
+        except LockfileError as error:
+            hint = shared.mending if error.hint == RESTORE_HINT else error.hint
+            raise LockfileError(error.message, hint=hint) from None
+        _require_own(identity, place, lockfile)
+        lockfiles[place] = lockfile
     return lockfiles
 
 

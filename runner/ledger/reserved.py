@@ -26,18 +26,24 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Known
 
-TOLD_ANEW = "its recipients were reserved anew since"
+BARE = "other launches have its recipients"
 
 
-def note_reservation(connection: Connection, reservation_id: str) -> None:
-    """Record that the ledger knows, and will go on knowing, of a reservation's launches what can have left.
+def note_own(connection: Connection, name: str) -> None:
+    """Record a run of this ledger, or a reservation whose launches it knows, as far as they can have left.
 
     Args:
-        connection: commits after this, and before the reservation is made.
-        reservation_id: the reservation's.
+        connection: commits after this, and before anybody else sees that name.
+        name: the run's, or the reservation's; random.
     """
-    entered = insert_into(connection, reservations).values(id=reservation_id)
+    entered = insert_into(connection, reservations).values(id=name)
     connection.execute(entered.on_conflict_do_nothing(index_elements=[reservations.c.id]))
+
+
+def is_own(connection: Connection, name: str) -> bool:
+    """Return whether a run, or a reservation, is one that this ledger knows."""
+    query = select(reservations.c.id).where(reservations.c.id == name)
+    return connection.execute(query).first() is not None
 
 
 def list_unknown(connection: Connection, told: Iterable[Reservation]) -> list[Reservation]:
@@ -71,12 +77,12 @@ def absorb_reservations(
     for reservation in unknown:
         current = [_rename(one, message_ids, first_name) for one in reservation.launches]
         enter_reserved_launches(connection, campaign_id, current)
-        note_reservation(connection, reservation.id)
+        note_own(connection, reservation.id)
     if not unknown:
         return
     held = exists().where(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
     is_bare = (launches.c.campaign_id == campaign_id) & launches.c.state.in_(OPEN) & ~held
-    connection.execute(update(launches).where(is_bare).values(state="not_sent", detail=TOLD_ANEW))
+    connection.execute(update(launches).where(is_bare).values(state="not_sent", detail=BARE))
 
 
 def add_reserved(known: Known, told: Iterable[Reservation], message_ids: Mapping[str, str]) -> None:

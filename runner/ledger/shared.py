@@ -65,11 +65,13 @@ class SharedRecord:
         lockfiles: their texts, by where they are kept.
         reservations: launches without a known outcome.
         is_held: whether this run alone may go on from here: nobody else is just sending them.
+        mending: what to do if the lockfiles cannot be read.
     """
 
     lockfiles: Mapping[Path, str] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     is_held: bool = False
+    mending: str | None = None
 
 
 def dump_reservation(reservation: Reservation) -> str:

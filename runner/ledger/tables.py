@@ -217,8 +217,8 @@ service_plans = Table(
     Column("read_at", _String, nullable=False),
 )
 
-# Groups of launches that were reserved for all machines to see: those whose launches this ledger knows,
-# as far as they can have left.
+# Groups of launches that were reserved for all machines to see, those whose launches this ledger knows as
+# far as they can have left; and the runs that reserved with this ledger.
 reservations = Table(
     "reservations",
     metadata,

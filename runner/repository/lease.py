@@ -4,9 +4,10 @@ A run holds the ref from the push that enters it as the holder until `lease_s` a
 by a clock of its own that nobody sets and that counts sleep. It renews the lease well before, and looks at
 that clock before every request; what it looks for is a lease that goes on for `margin_s`.
 
-Another run takes over from a holder that cannot hold the ref any more: it has watched the ref unmoved for
-a whole lease by its own such clock, or the end of the lease, as the holder wrote it, is past by more than
-clocks differ. Its push is a compare-and-swap, so that a holder that comes back finds that it has lost.
+Another run takes over from a holder that cannot hold the ref any more: it knows that that one has died, or
+has watched the ref unmoved for a whole lease by its own such clock, or the end of the lease, as the holder
+wrote it, is past by more than clocks differ. Its push is a compare-and-swap, so that a holder that comes
+back finds that it has lost.
 
 The race that remains: a run can be stopped between its last look at the clock and the request's way into
 the network, for longer than the margin, and go on when another one has taken over. No lock can close that
@@ -125,10 +126,14 @@ def _read_holder(data: dict[str, Any]) -> Holder:
 
 def damaged(ref: StateRef, file: str) -> StateRefError:
     """Return the error for a ref that no version of this program has written."""
-    return StateRefError(
-        f"{ref} is damaged: {file} in it cannot be read",
-        hint="nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it "
-        f"(git push {ref.remote} --delete {ref.name}): `runner apply` asks the service for what they lack",
+    return StateRefError(f"{ref} is damaged: {file} in it cannot be read", hint=advise_removal(ref))
+
+
+def advise_removal(ref: StateRef) -> str:
+    """Return what to do about a ref that cannot be read."""
+    return (
+        "nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it "
+        f"(git push {ref.remote} --delete {ref.name}): `runner apply` asks the service for what they lack"
     )
 
 
@@ -306,6 +311,7 @@ def hold_lease(
     clocks: Clocks,
     observe_failure: Callable[[RunnerError], None],
     *,
+    has_died: Callable[[str], bool] = lambda _: False,
     timeout_s: float = 0,
 ) -> Iterator[Lease]:
     """Hold a ref while the block lasts.
@@ -317,6 +323,7 @@ def hold_lease(
         terms: how long the lease lasts between its renewals.
         clocks: tell the time.
         observe_failure: is told why the ref could not be released in the end: the lease runs out by itself.
+        has_died: returns whether the run of a holder is known for sure to have died.
         timeout_s: for how long to wait for another run, in seconds.
 
     Raises:
@@ -324,7 +331,7 @@ def hold_lease(
         GitError: the ref cannot be read or moved.
     """
     lease = Lease(ref, who, run, terms, clocks)
-    _wait_and_take(lease, terms, clocks, clocks.steady() + timeout_s)
+    _wait_and_take(lease, terms, clocks, has_died, clocks.steady() + timeout_s)
     ended = threading.Event()
     thread = threading.Thread(target=lease.keep_renewing, args=(ended,), daemon=True, name="lease")
     thread.start()
@@ -339,7 +346,9 @@ def hold_lease(
             observe_failure(error)
 
 
-def _wait_and_take(lease: Lease, terms: LeaseTerms, clocks: Clocks, deadline: float) -> None:
+def _wait_and_take(
+    lease: Lease, terms: LeaseTerms, clocks: Clocks, has_died: Callable[[str], bool], deadline: float
+) -> None:
     ref = lease.ref
     watched, since = None, 0.0
     while True:
@@ -348,7 +357,7 @@ def _wait_and_take(lease: Lease, terms: LeaseTerms, clocks: Clocks, deadline: fl
             watched, since = snapshot.commit, clocks.steady()
         state = read_state(ref, snapshot)
         holder = state.holder
-        if holder is None or _is_over(holder, clocks, since):
+        if holder is None or _is_over(holder, clocks, since) or has_died(holder.run):
             with suppress(RefMovedError):
                 lease.take(snapshot, state.moves)
                 return

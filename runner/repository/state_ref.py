@@ -214,8 +214,7 @@ class StateRef:
             raise RefMovedError(f"{self} was moved by another run", found)
         if rejection is None:
             self._require_reached(answer)
-        said = [line.strip() for line in answer.complaint.splitlines() if line.startswith("remote:")]
-        reason = "; ".join([rejection["reason"], *filter(None, said)] if rejection else [answer.reason])
+        reason = _explain(rejection["reason"], answer.complaint) if rejection else answer.reason
         raise StateRefError(
             f"the git remote {self.remote} refuses to move {self.name}: {reason}",
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
@@ -255,3 +254,10 @@ class StateRef:
                 f"the git remote {self.remote} cannot be used: {answer.reason}",
                 hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
             )
+
+
+def _explain(rejection: str, complaint: str) -> str:
+    """Return why a push was rejected, with what the remote's own hook says of it."""
+    lines = (line.removeprefix("remote:").strip() for line in complaint.splitlines() if "remote:" in line[:7])
+    said = [line for line in lines if line and not line.startswith("error:")]
+    return f"{rejection} ({' '.join(said)})" if said else rejection

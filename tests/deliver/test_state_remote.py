@@ -5,132 +5,37 @@ The remote is a real bare repository, the service counts what it accepted, and w
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import closing
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from runner.cli.reserving import iterate_groups
 from runner.repository.git import Git
-from tests.cli.inside import run_inside
+from runner.repository.state_ref import StateRef
+from runner.sandbox.rehearsal.faults import Faults
+from runner.sandbox.web.server import running_service
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from runner.service.listing import list_launches
+from runner.service.target import Credentials, Target
 from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
+from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.deliver.conftest import Behaviour, FaultyService, Request
+    from tests.deliver.conftest import FaultyService
 
-REF = "refs/runner/live"
 SHORT = ("--state-lease", "2")
 """A lease that a killed holder's successor can wait for."""
 PATIENT = ("--lock-timeout", "20s", *SHORT)
-
-
-class Machine:
-    """A clone with a ledger of its own.
-
-    Attributes:
-        folder: its work tree.
-        git: its git.
-    """
-
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
-        self.folder = folder
-        self.git = Git(folder)
-        self._env = env
-
-    def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in this process."""
-        return run_inside(*arguments, cwd=self.folder, env={**self._env, **env})
-
-    def apply(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Send what there is to send."""
-        return self.run("apply", "--auto-approve", "--quiet", *arguments, **env)
-
-    @contextmanager
-    def applying(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Run `apply` as a process, which is killed in the end."""
-        command = [sys.executable, "-m", "runner", "apply", "--auto-approve", "--quiet", *arguments]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**os.environ, **self._env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
-
-    @property
-    def campaign(self) -> Path:
-        """The campaign file."""
-        return self.folder / "campaigns/pulse.yaml"
-
-    @property
-    def lockfile(self) -> Path:
-        """What was sent, in the clone."""
-        return self.folder / "campaigns/pulse.live.lock.json"
-
-
-class World:
-    """A remote, the machines that share it, and the service.
-
-    Attributes:
-        remote: the bare repository.
-        phones: the campaign's recipients.
-    """
-
-    def __init__(self, folder: Path, env: dict[str, str], recipients: int = 6) -> None:
-        self._folder = folder
-        self._env = env
-        self.phones = PHONES[:recipients]
-        self.remote = folder / "remote.git"
-        folder.mkdir(exist_ok=True)
-        Git(folder).run("init", "--quiet", "--bare", "--initial-branch=main", "remote.git")
-        author = self.clone("author")
-        self.write_campaign(author)
-        self.commit(author)
-
-    def write_campaign(self, machine: Machine, text: str = "Hello, how are you?") -> None:
-        """Write the campaign: one text to each of the phones, one phone a launch."""
-        recipients = "".join(f'  - phone: "{phone}"\n' for phone in self.phones)
-        machine.campaign.parent.mkdir(exist_ok=True)
-        machine.campaign.write_text(
-            f"version: 1\nname: pulse\ntag: pulse-2026\nrecipients:\n{recipients}"
-            f"limits:\n  recipients_per_send: 1\nmessages:\n  - id: ask\n    text: {text}\n",
-            encoding="utf-8",
-        )
-
-    def clone(self, name: str, *options: str) -> Machine:
-        """Return a new machine, with what the remote has."""
-        Git(self._folder).run("clone", "--quiet", *options, f"file://{self.remote}", name)
-        machine = Machine(self._folder / name, self._env)
-        for key, value in (("user.name", "Ada"), ("user.email", USERNAME)):
-            machine.git.run("config", key, value)
-        return machine
-
-    def commit(self, machine: Machine) -> None:
-        """Commit everything, and push it."""
-        machine.git.run("add", "campaigns")
-        machine.git.run("commit", "--quiet", "-m", "Change the campaign")
-        machine.git.run("push", "--quiet", "origin", "HEAD:main")
-
-    def show(self, file: str) -> str:
-        """Return what a file on the ref says."""
-        return Git(self.remote).run("show", f"{REF}:{file}")
-
-    def list_files(self) -> list[str]:
-        """Return the names of the files on the ref."""
-        return Git(self.remote).run("ls-tree", "--name-only", REF).split()
 
 
 @pytest.fixture
@@ -144,19 +49,6 @@ def world(tmp_path: Path, faulty: FaultyService) -> World:
         "RUNNER_SETTLE_WINDOW": "0s",
     }
     return World(tmp_path / "world", env)
-
-
-def hold_from(faulty: FaultyService, first: int, behaviour: Behaviour) -> None:
-    """Have the service do something else from the n-th send on."""
-
-    def decide(number: int, _request: Request) -> Behaviour:
-        return behaviour if number >= first else {}
-
-    faulty.decide = decide
-
-
-def assert_everybody_once(world: World, faulty: FaultyService) -> None:
-    assert faulty.accepted == dict.fromkeys(world.phones, 1)
 
 
 def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
@@ -202,8 +94,23 @@ def test_the_next_machine_settles_what_a_killed_one_had_reserved(
     # The one that was killed comes back.
     assert first.apply().returncode == 0
     assert_everybody_once(world, faulty)
-    assert first.lockfile.read_bytes() == second.lockfile.read_bytes()
     assert world.list_files() == ["pulse.lock.json", "state.json"]
+
+
+def test_the_same_machine_need_not_wait_for_a_run_that_it_knows_to_be_dead(
+    world: World, faulty: FaultyService
+) -> None:
+    """Two minutes of lease are left, but the lock beside the ledger is free: only death leaves it so."""
+    machine = world.clone("first")
+    hold_from(faulty, 3, {"end": "hold"})
+    with machine.applying("--concurrency", "1") as process:
+        faulty.wait_for_requests(3)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    assert machine.apply().returncode == 0
+    assert_everybody_once(world, faulty)
 
 
 def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_texted(
@@ -315,8 +222,7 @@ def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: Fault
         faulty.open_gate()
         _, err = process.communicate(timeout=PATIENCE_S)
     refused = (
-        "the git remote origin refuses to move refs/runner/live: pre-receive hook declined; "
-        "remote: closed for today"
+        "the git remote origin refuses to move refs/runner/live: pre-receive hook declined (closed for today)"
     )
     assert process.returncode == 1
     assert err == (
@@ -346,10 +252,107 @@ def test_forgetting_removes_a_person_from_the_ref(world: World) -> None:
     assert '"forgotten"' in after
 
 
-def wait_for(is_so: object) -> None:
-    """Wait until something is so."""
-    assert callable(is_so)
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> None:
+    """The sandbox lists launches two seconds late; the next machine waits for longer than that."""
+    faults = Faults({}, latency=timedelta(milliseconds=250), late_by=timedelta(seconds=2))
+    with running_service(tmp_path / "service.sqlite", faults=faults) as service:
+        env = {
+            "RUNNER_BASE_URL": service.url,
+            "RUNNER_USERNAME": service.username,
+            "RUNNER_API_KEY": service.api_key,
+            "RUNNER_STATE_REMOTE": "origin",
+            "RUNNER_SETTLE_WINDOW": "3s",
+        }
+        world = World(tmp_path / "world", env)
+        first, second = world.clone("first"), world.clone("second")
+        target = Target("live", service.url, Credentials(service.username, service.api_key))
+        with closing(Connection(target, verify=True)) as connection:
+            client = ServiceClient(target, connection)
+            with first.applying("--concurrency", "1", *SHORT) as process:
+                wait_for(lambda: client.count_launches("pulse-2026") >= 2)
+                process.kill()
+            faults.replace({"late-list": 1})
+            faults.latency = timedelta()
+            assert second.apply(*PATIENT).returncode == 0
+            faults.replace({})
+            listed = list_launches(client, "pulse-2026")
+            assert Counter(phone for stat in listed for phone in stat.recipients) == dict.fromkeys(
+                world.phones, 1
+            )
+
+
+def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, faulty: FaultyService) -> None:
+    """What is wrong with the remote is said once, and nothing is sent."""
+    machine = world.clone("first")
+    unknown = machine.apply("--state-remote", "upstream")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        (
+            "Error: there is no git remote 'upstream' to keep the state on\n"
+            "  known: origin; --state-remote and RUNNER_STATE_REMOTE take a remote's name\n"
+        ),
+    )
+    world.remote.rename(world.remote.with_name("elsewhere.git"))
+    words = (
+        f": the git remote origin cannot be used: fatal: '{world.remote}' does not appear to be a git "
+        "repository; fatal: Could not read from remote repository.\n"
+        "  check the network, and that this user may use the remote: git ls-remote origin\n"
+    )
+    for command in ("apply", "plan", "reconcile"):
+        done = machine.run(command)
+        assert (done.returncode, done.stderr) == (1, f"Error{words}")
+    status = machine.run("status")
+    assert (status.returncode, status.stderr) == (1, f"Warning{words}")
+    assert faulty.requests == []
+
+
+def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: FaultyService) -> None:
+    """Neither its reservations nor its lockfile; the words say where."""
+    machine = world.clone("first")
+    ref = StateRef.open(machine.folder, "origin", "live")
+    state = ref.store('{"holder": null, "moves": 1, "state_version": 1}')
+    commit = ref.compose({"state.json": state, "pulse.0.reserved.json": ref.store("{}")})
+    ref.swap(None, commit)
+    done = machine.apply()
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: refs/runner/live on origin is damaged: pulse.0.reserved.json in it cannot be read\n"
+            "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git "
+            "push origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
+        ),
+    )
+    commit = ref.compose({"state.json": state, "pulse.lock.json": ref.store("{}")})
+    ref.swap(ref.find(), commit)
+    done = machine.apply()
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level: "
+    )
+    assert "\n  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
+    assert faulty.requests == []
+
+
+def test_a_group_is_reserved_with_one_push(world: World, faulty: FaultyService) -> None:
+    """A push to begin, one for each group, one with the record, and one to end."""
+    machine = world.clone("first")
+    log = world.remote / "pushes"
+    hook = world.remote / "hooks/post-receive"
+    hook.write_text(f"#!/bin/sh\ncat >> {log}\n", encoding="utf-8")
+    hook.chmod(0o755)
+    assert machine.apply().returncode == 0
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 4
+    assert machine.apply().returncode == 0
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 6
+    assert_everybody_once(world, faulty)
+
+
+@given(st.lists(st.integers(1, 9)), st.integers(1, 5), st.integers(1, 20))
+def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipients: int) -> None:
+    """In launches, and in recipients before the last launch."""
+    launches = [SimpleNamespace(phones=range(size)) for size in sizes]
+    groups = list(iterate_groups(iter(launches), most, recipients))  # type: ignore[arg-type]
+    assert [launch for group in groups for launch in group] == launches
+    for group in groups:
+        assert 1 <= len(group) <= most
+        assert sum(len(launch.phones) for launch in group[:-1]) < recipients
