@@ -22,16 +22,10 @@ from typing import TYPE_CHECKING
 from runner.cli.console import note, warn
 from runner.ledger.lock import LockHolder, read_clock
 from runner.ledger.shared import Reservation, SharedRecord, parse_reservation
-from runner.repository.lease import (
-    STATE_FILE,
-    Clocks,
-    LeaseTerms,
-    advise_removal,
-    damaged,
-    hold_lease,
-    read_state,
-)
+from runner.repository.holder import STATE_FILE, advise_removal, damaged, read_state
+from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef
+from runner.repository.taking import hold_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

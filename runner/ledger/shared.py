@@ -8,7 +8,7 @@ texts.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class ReservedLaunch:
     arm: str | None = None
 
 
+_FIELDS = sorted(one.name for one in fields(ReservedLaunch))
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """A group of launches that were reserved together.
@@ -77,7 +80,8 @@ class SharedRecord:
 def dump_reservation(reservation: Reservation) -> str:
     """Return a reservation as text, a launch a line."""
     lines = ",\n".join(
-        f"    {json.dumps(asdict(one), ensure_ascii=False, sort_keys=True)}" for one in reservation.launches
+        f"    {json.dumps({name: getattr(one, name) for name in _FIELDS}, ensure_ascii=False)}"
+        for one in reservation.launches
     )
     head = f'{{\n  "id": {json.dumps(reservation.id)},\n  "launches": [\n'
     return f'{head}{lines}\n  ],\n  "reservation_version": {_VERSION}\n}}\n'

@@ -14,127 +14,52 @@ the network, for longer than the margin, and go on when another one has taken ov
 which the service doesn't know of. What keeps people from being texted twice even then is that the launch is
 reserved on the ref (see `runner.cli.state_remote`): the other run takes it for one of unknown outcome, and
 doesn't send it before two full lists of the service, a settle window apart, have both lacked it. To text
-somebody twice a machine would have to stop in those few microseconds for longer than margin and window.
+somebody twice a machine would have to stop within those few microseconds, and for longer than the margin
+and what the service's delay in listing leaves of the window.
 """
 
 from __future__ import annotations
 
-import json
 import threading
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Self
 
 from runner.errors import RunLockedError, RunnerError
+from runner.repository.holder import STATE_FILE, Holder, State, dump_state
 from runner.repository.state_ref import RefMovedError, Snapshot, StateRefError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from runner.repository.state_ref import StateRef
 
-STATE_FILE = "state.json"
-STATE_VERSION = 1
 LEASE_S = 120.0
-_SKEW_S = 300.0
-"""How far two machines' clocks may be apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """How long a hold on a ref lasts; all in seconds.
+    """How long a hold on a ref lasts; in seconds.
 
     Attributes:
         lease_s: from the push that began it, or renewed it, to its end.
         renew_s: after which it is renewed.
         margin_s: how long it must go on for a request to leave.
         poll_s: how often another run looks whether it has ended, and a failed renewal is tried again.
+        most_commits: how long the ref's history may get by runs that change nothing.
     """
 
     lease_s: float
     renew_s: float
     margin_s: float
     poll_s: float
+    most_commits: int = 100
 
     @classmethod
     def lasting(cls, lease_s: float) -> Self:
-        """Return terms in proportion: of two minutes, renewed every half, with 20 s to spare."""
+        """Return terms in proportion: two minutes are renewed every 30 s, with 20 s to spare."""
         return cls(lease_s, lease_s / 4, lease_s / 6, min(5.0, lease_s / 20))
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a ref.
-
-    Attributes:
-        who: host, process, CI run and since when, in words.
-        run: tells this run from every other.
-        lease_s: how long it holds the ref from its last push on, in seconds.
-        until: when that ends, by the holder's clock; UTC, ISO 8601.
-    """
-
-    who: str
-    run: str
-    lease_s: float
-    until: str
-
-    def ends_at(self) -> datetime:
-        """Return when the lease is over, whatever the difference of clocks."""
-        return datetime.fromisoformat(self.until) + timedelta(seconds=_SKEW_S)
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What `state.json` says.
-
-    Attributes:
-        holder: who holds the ref; None if nobody does.
-        moves: how often the ref has moved: no two of its commits are the same.
-    """
-
-    holder: Holder | None = None
-    moves: int = 0
-
-
-def read_state(ref: StateRef, snapshot: Snapshot) -> _State:
-    """Return who holds a ref, and how often it has moved.
-
-    Raises:
-        StateRefError: the ref is damaged, or a newer version of the program has written it.
-    """
-    if snapshot.commit is None:
-        return _State()
-    try:
-        data = json.loads(ref.load(snapshot.files[STATE_FILE]))
-        version, holder = int(data["state_version"]), data["holder"]
-        if version == STATE_VERSION:
-            state = _State(None if holder is None else _read_holder(holder), int(data["moves"]))
-    except (ValueError, TypeError, LookupError, AttributeError):
-        raise damaged(ref, STATE_FILE) from None
-    if version != STATE_VERSION:
-        raise StateRefError(f"{ref} was written by a newer version of runner", hint="update runner")
-    return state
-
-
-def _read_holder(data: dict[str, Any]) -> Holder:
-    holder = Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]), str(data["until"]))
-    if holder.ends_at().tzinfo is None:
-        raise ValueError(holder.until)
-    return holder
-
-
-def damaged(ref: StateRef, file: str) -> StateRefError:
-    """Return the error for a ref that no version of this program has written."""
-    return StateRefError(f"{ref} is damaged: {file} in it cannot be read", hint=advise_removal(ref))
-
-
-def advise_removal(ref: StateRef) -> str:
-    """Return what to do about a ref that cannot be read."""
-    return (
-        "nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it "
-        f"(git push {ref.remote} --delete {ref.name}): `runner apply` asks the service for what they lack"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +78,7 @@ class Clocks:
 
 
 class Lease:
-    """A hold on a ref. `hold_lease` makes it.
+    """A hold on a ref. `taking.hold_lease` makes it.
 
     Args:
         ref: the ref.
@@ -172,6 +97,7 @@ class Lease:
         self._turn = threading.RLock()
         self._snapshot = Snapshot()
         self._moves = 0
+        self._found: Mapping[str, str] = {}
         self._tried: set[str] = set()
         self._began_at = 0.0
         self._lost: RunnerError | None = None
@@ -182,18 +108,20 @@ class Lease:
         """The blobs of the ref's files."""
         return self._snapshot.files
 
-    def take(self, snapshot: Snapshot, moves: int) -> None:
+    def take(self, snapshot: Snapshot, state: State) -> None:
         """Become the holder.
 
         Args:
-            snapshot: where the ref is, which nobody holds.
-            moves: how often it has moved.
+            snapshot: where the ref is, which nobody holds any more.
+            state: what it says.
 
         Raises:
             RefMovedError: somebody was faster.
             GitError: the ref cannot be moved.
         """
-        self._snapshot, self._moves = snapshot, moves
+        self._snapshot, self._moves = snapshot, state.moves
+        # What a run has removed that died is still in the history.
+        self._found = {} if state.holder is not None else _leave_out_state(snapshot.files)
         self._move(snapshot.files)
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -207,7 +135,7 @@ class Lease:
             self._move_on(files)
 
     def release(self) -> None:
-        """Let others have the ref, if this run still does.
+        """Let others have the ref, if this run still does, with what is there now and no history.
 
         Raises:
             GitError: the ref cannot be moved; the lease ends all the same.
@@ -269,20 +197,20 @@ class Lease:
             self._snapshot = Snapshot(error.found, self.files)
             self._move(files, is_held=is_held)
 
+    def _choose_parent(self, *, is_held: bool) -> str | None:
+        commit = self._snapshot.commit
+        if is_held or commit is None:
+            return commit
+        is_changed = _leave_out_state(self.files) != self._found
+        return None if is_changed or self.ref.count(commit) >= self._terms.most_commits else commit
+
     def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
-        began_at, until = (
-            self._clocks.steady(),
-            self._clocks.wall() + timedelta(seconds=self._terms.lease_s),
-        )
+        began_at = self._clocks.steady()
+        until = self._clocks.wall() + timedelta(seconds=self._terms.lease_s)
         holder = Holder(self._who, self._run, self._terms.lease_s, until.astimezone(UTC).isoformat())
-        state = {
-            "holder": asdict(holder) if is_held else None,
-            "moves": self._moves + 1,
-            "state_version": STATE_VERSION,
-        }
-        text = json.dumps(state, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+        text = dump_state(State(holder if is_held else None, self._moves + 1))
         written = {**files, STATE_FILE: self.ref.store(text)}
-        commit = self.ref.compose(written)
+        commit = self.ref.compose(written, self._choose_parent(is_held=is_held))
         self._tried.add(commit)
         self._moves += 1
         self.ref.swap(self._snapshot.commit, commit)
@@ -302,80 +230,5 @@ class Lease:
         )
 
 
-@contextmanager
-def hold_lease(
-    ref: StateRef,
-    who: str,
-    run: str,
-    terms: LeaseTerms,
-    clocks: Clocks,
-    observe_failure: Callable[[RunnerError], None],
-    *,
-    has_died: Callable[[str], bool] = lambda _: False,
-    timeout_s: float = 0,
-) -> Iterator[Lease]:
-    """Hold a ref while the block lasts.
-
-    Args:
-        ref: the ref.
-        who: this run, in words.
-        run: tells this run from every other.
-        terms: how long the lease lasts between its renewals.
-        clocks: tell the time.
-        observe_failure: is told why the ref could not be released in the end: the lease runs out by itself.
-        has_died: returns whether the run of a holder is known for sure to have died.
-        timeout_s: for how long to wait for another run, in seconds.
-
-    Raises:
-        RunLockedError: another run still holds it.
-        GitError: the ref cannot be read or moved.
-    """
-    lease = Lease(ref, who, run, terms, clocks)
-    _wait_and_take(lease, terms, clocks, has_died, clocks.steady() + timeout_s)
-    ended = threading.Event()
-    thread = threading.Thread(target=lease.keep_renewing, args=(ended,), daemon=True, name="lease")
-    thread.start()
-    try:
-        yield lease
-    finally:
-        ended.set()
-        thread.join()
-        try:
-            lease.release()
-        except RunnerError as error:
-            observe_failure(error)
-
-
-def _wait_and_take(
-    lease: Lease, terms: LeaseTerms, clocks: Clocks, has_died: Callable[[str], bool], deadline: float
-) -> None:
-    ref = lease.ref
-    watched, since = None, 0.0
-    while True:
-        snapshot = ref.read()
-        if snapshot.commit != watched:
-            watched, since = snapshot.commit, clocks.steady()
-        state = read_state(ref, snapshot)
-        holder = state.holder
-        if holder is None or _is_over(holder, clocks, since) or has_died(holder.run):
-            with suppress(RefMovedError):
-                lease.take(snapshot, state.moves)
-                return
-            continue
-        left_s = deadline - clocks.steady()
-        if left_s <= 0:
-            raise _held(ref, holder)
-        clocks.sleep(min(terms.poll_s, left_s))
-
-
-def _is_over(holder: Holder, clocks: Clocks, since: float) -> bool:
-    return clocks.steady() - since > holder.lease_s or clocks.wall() > holder.ends_at()
-
-
-def _held(ref: StateRef, holder: Holder) -> RunLockedError:
-    latest = f"{holder.ends_at().astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return RunLockedError(
-        f"{ref} is held by another run: {holder.who}; should that have died, until {latest} at the latest",
-        hint="wait until that run has ended, or have this one wait with --lock-timeout: a hold that is not "
-        f"renewed for {holder.lease_s:g} s is taken over",
-    )
+def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: blob for name, blob in files.items() if name != STATE_FILE}

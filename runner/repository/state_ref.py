@@ -1,8 +1,9 @@
 """A ref on a git remote that holds a few files, and moves by compare-and-swap.
 
-The remote is the one place that all machines share that send a team's campaigns. Each state of the ref is
-one commit without parents, so that no history piles up and nothing has to be merged; and it stands outside
-of branches and tags, so that rules that protect these don't apply, and no clone fetches it unasked.
+The remote is the one place that all machines share that send a team's campaigns. The ref stands outside of
+branches and tags, so that rules that protect these don't apply, and no clone fetches it unasked. Its states
+are commits. One with a parent costs what it changes, since git sends what the parent lacks; one without
+drops what was before, so that no history piles up and nothing that was removed stays.
 `git push --force-with-lease=REF:COMMIT` moves it only if it still is at that commit (git-push(1)): of two
 machines that move it at once one fails, and is told.
 """
@@ -166,18 +167,29 @@ class StateRef:
         """
         return self._git.run("hash-object", "-w", "--stdin", text=text)
 
-    def compose(self, files: Mapping[str, str]) -> str:
+    def compose(self, files: Mapping[str, str], parent: str | None = None) -> str:
         """Return a new commit of these files, which is not on the remote yet.
 
         Args:
             files: the names of the blobs, by those of the files.
+            parent: the commit that it follows; None if what was before is to be dropped.
 
         Raises:
             GitError: it cannot be written.
         """
         lines = (f"100644 blob {blob}\t{name}\n" for name, blob in sorted(files.items()))
         tree = self._git.run("mktree", text="".join(lines))
-        return self._git.run("commit-tree", tree, "-m", f"State of {self.name}", environment=_IDENTITY)
+        follows = () if parent is None else ("-p", parent)
+        message = f"State of {self.name}"
+        return self._git.run("commit-tree", tree, *follows, "-m", message, environment=_IDENTITY)
+
+    def count(self, commit: str) -> int:
+        """Return how many commits there are up to one that was read or composed here.
+
+        Raises:
+            GitError: it is gone.
+        """
+        return int(self._git.run("rev-list", "--count", commit))
 
     def swap(self, old: str | None, new: str) -> None:
         """Move the ref from one commit to another.

@@ -59,6 +59,7 @@ def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     assert first.apply().returncode == 0
     assert_everybody_once(world, faulty)
     assert world.list_files() == ["pulse.lock.json", "state.json"]
+    assert Git(world.remote).run("rev-list", "--count", REF) == "1"
     assert world.show("pulse.lock.json") + "\n" == first.lockfile.read_text(encoding="utf-8")
     reads = len(faulty.reads)
     plan = second.run("plan", "--detailed-exitcode")
@@ -68,7 +69,6 @@ def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     assert (done.returncode, done.stderr) == (0, "")
     assert second.lockfile.read_bytes() == first.lockfile.read_bytes()
     assert_everybody_once(world, faulty)
-    assert Git(world.remote).run("rev-list", "--count", REF) == "1"
     assert second.git.ask("rev-parse", "--verify", "--quiet", REF).status == 1
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.errors import RunLockedError
-from runner.repository.lease import STATE_FILE, Clocks, LeaseTerms, hold_lease, read_state
+from runner.repository.git import Git
+from runner.repository.holder import STATE_FILE, Holder, State, dump_state, read_state
+from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef, StateRefError
+from runner.repository.taking import hold_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,6 +183,35 @@ def test_the_lease_is_renewed_in_the_background(clone: Callable[..., Path]) -> N
                 moved.set()
                 break
     assert moved.is_set()
+
+
+def test_no_history_piles_up(clone: Callable[..., Path], remote: Path) -> None:
+    """A run that changes files leaves one commit; those that change nothing leave a few at most."""
+    ref = StateRef.open(clone("first"), "origin", "live")
+    terms = replace(TERMS, most_commits=6)
+
+    def run(*texts: str) -> int:
+        with hold_lease(ref, "one", "1", terms, Clock().clocks(), print) as lease:
+            for text in texts:
+                lease.write({**lease.files, "file": ref.store(text)})
+        return int(Git(remote).run("rev-list", "--count", ref.name))
+
+    assert run("one", "two", "three") == 1
+    assert [run() for _ in range(4)] == [3, 5, 1, 3]
+    assert run("four") == 1
+
+
+def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., Path], remote: Path) -> None:
+    """Whoever takes over from it drops what was before, also if nothing else changes."""
+    ref = StateRef.open(clone("first"), "origin", "live")
+    files = {"file": ref.store("kept")}
+    state = dump_state(State(Holder("somebody", "0", 120, START.isoformat()), 2))
+    before = ref.compose({**files, "removed": ref.store("a person")})
+    ref.swap(None, before)
+    ref.swap(before, ref.compose({**files, STATE_FILE: ref.store(state)}, before))
+    with hold_lease(ref, "one", "1", TERMS, Clock(10_000).clocks(), print):
+        assert Git(remote).run("rev-list", "--count", ref.name) == "3"
+    assert Git(remote).run("rev-list", "--count", ref.name) == "1"
 
 
 @pytest.mark.parametrize(
