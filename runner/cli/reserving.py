@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli.campaigns import show_path
@@ -16,15 +13,14 @@ from runner.deliver.journal import make_intent
 from runner.deliver.match import digest_definition
 from runner.errors import RunnerError
 from runner.ledger.lock import hold_campaign_lock
-from runner.ledger.record import refresh_lockfile
+from runner.ledger.record import dump_lockfile
 from runner.ledger.reserved import is_own, list_open, note_own
+from runner.ledger.run_lock import JointLock, RunLock
 from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import ExitStack
-
-    from sqlalchemy import Connection
 
     from runner.campaign.model import Campaign
     from runner.cli.planning import Planned
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
     from runner.ledger.identity import Identity
     from runner.ledger.lock import CampaignLock
     from runner.ledger.record import Record
-    from runner.ledger.run_lock import RunLock
     from runner.plan.model import PlannedLaunch
 
 GROUP_LAUNCHES = 2_000
@@ -93,7 +88,7 @@ class Reserving:
 
     def guard(self, lock: CampaignLock) -> RunLock:
         """Return a lock that is held only as long as the ref is, too."""
-        return lock if self._state is None else _LeasedLock(lock, self._state)
+        return lock if self._state is None else JointLock(lock, self._state.require_held)
 
     def reserve(self, item: Planned, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
         """Yield launches, each after it is on the remote: a group of them with one push.
@@ -176,7 +171,7 @@ class Reserving:
         campaign_id, _ = record.require_entered()
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
-            text = _write_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+            text = dump_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
         unknown = [self._dump(still_open)] if still_open else []
         state.replace(identity.names, text, [*unknown, *reserved])
 
@@ -186,24 +181,6 @@ class Reserving:
         with self._ledger.writing() as connection:
             note_own(connection, reservation.id)
         return dump_reservation(reservation)
-
-
-@dataclass(frozen=True, slots=True)
-class _LeasedLock:
-    """A campaign's lock on this machine, and the hold on the ref that keeps other machines out."""
-
-    lock: CampaignLock
-    state: StateRemote
-
-    def require_held(self, connection: Connection) -> None:
-        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
-        self.lock.require_held(connection)
-        self.state.require_held()
-
-    def require_seen(self) -> None:
-        """Raise unless this run was the only one a moment ago, and will be for another."""
-        self.lock.require_seen()
-        self.state.require_held()
 
 
 def iterate_groups(
@@ -226,13 +203,3 @@ def iterate_groups(
             group, recipients = [], 0
     if group:
         yield group
-
-
-def _write_lockfile(
-    connection: Connection, identity: Identity, record: Record, *, is_needed: bool
-) -> str | None:
-    """Return the text of a campaign's lockfile as of now; None if there would be none."""
-    with tempfile.TemporaryDirectory() as folder:
-        aside = replace(identity, file=Path(folder, "campaign.yaml"))
-        refresh_lockfile(connection, aside, record, keeps_empty=is_needed)
-        return aside.lockfile.read_text(encoding="utf-8") if aside.lockfile.exists() else None

@@ -55,6 +55,7 @@ class StateRemote:
         self._lease: Lease | None = None
         self._seen: Mapping[str, str] | None = None
         self._texts: dict[str, str] = {}
+        self._reservations: dict[str, Reservation] = {}
         self.is_behind = False
 
     @classmethod
@@ -188,10 +189,12 @@ class StateRemote:
         return self._seen
 
     def _read_reservation(self, name: str, blob: str) -> Reservation:
-        reservation = parse_reservation(self._load(blob))
-        if reservation is None:
-            raise damaged(self.ref, name)
-        return reservation
+        if blob not in self._reservations:
+            reservation = parse_reservation(self.ref.load(blob))
+            if reservation is None:
+                raise damaged(self.ref, name)
+            self._reservations[blob] = reservation
+        return self._reservations[blob]
 
     def _load(self, blob: str) -> str:
         if blob not in self._texts:

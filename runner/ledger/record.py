@@ -6,8 +6,10 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger.checksum import leave_out
@@ -38,7 +40,6 @@ from runner.ledger.reserved import absorb_reservations, add_reserved, list_unkno
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -251,6 +252,23 @@ def refresh_lockfile(
         launches if first is None else chain([first], launches),
         read_forgotten(connection, record.campaign_id),
     )
+
+
+def dump_lockfile(
+    connection: Connection, identity: Identity, record: Record, *, is_needed: bool
+) -> str | None:
+    """Return the text of the lockfile as of now, for another place than its own; None if there would be none.
+
+    Args:
+        connection: reads the ledger.
+        identity: the campaign on its target.
+        record: as it was entered.
+        is_needed: whether it is needed also if nothing was sent: for the key that it names.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        aside = replace(identity, file=Path(folder, identity.file.name))
+        refresh_lockfile(connection, aside, record, keeps_empty=is_needed)
+        return aside.lockfile.read_text(encoding="utf-8") if aside.lockfile.exists() else None
 
 
 def _find_entry(connection: Connection, identity: Identity) -> Entry | None:

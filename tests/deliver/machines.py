@@ -121,7 +121,7 @@ class World:
 
     def list_files(self) -> list[str]:
         """Return the names of the files on the ref."""
-        return Git(self.remote).run("ls-tree", "--name-only", REF).split()
+        return Git(self.remote).ask("ls-tree", "--name-only", REF).output.split()
 
 
 def hold_from(faulty: FaultyService, first: int, behaviour: Behaviour) -> None:

@@ -118,15 +118,15 @@ def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_text
 ) -> None:
     """What was reserved and is in no list was not sent."""
     first, second = world.clone("first"), world.clone("second")
-    (world.remote / "hooks/post-receive").write_text("#!/bin/sh\nsleep 30\n", encoding="utf-8")
+    hook = world.remote / "hooks/post-receive"
+    # The remote has moved the ref, and is slow to say so.
+    hook.write_text(f"#!/bin/sh\ngit ls-tree {REF} | grep reserved && sleep 30\n", encoding="utf-8")
+    hook.chmod(0o755)
     with first.applying(*SHORT) as process:
-        # The remote has moved the ref, and is slow to say so.
-        wait_for(lambda: Git(world.remote).ask("rev-parse", "--verify", REF).status == 0)
-        (world.remote / "hooks/post-receive").chmod(0o755)
         wait_for(lambda: "pulse.0.reserved.json" in world.list_files())
         process.kill()
     assert faulty.accepted == {}
-    (world.remote / "hooks/post-receive").unlink()
+    hook.unlink()
     assert second.apply(*PATIENT).returncode == 0
     assert_everybody_once(world, faulty)
 
@@ -196,6 +196,25 @@ def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
         "  let the other run end, then run the same command again\n"
     )
     assert len(faulty.requests) == sent
+    assert_everybody_once(world, faulty)
+
+
+def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService) -> None:
+    """With what was sent on record there; the next machine sends the rest at once."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 1, {"end": "hold"})
+    with first.applying("--concurrency", "2") as process:
+        faulty.wait_for_requests(2)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Stopping: ")
+        faulty.open_gate()
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert '"holder": null' in world.show("state.json")
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
+    faulty.behave({})
+    assert second.apply().returncode == 0
     assert_everybody_once(world, faulty)
 
 
