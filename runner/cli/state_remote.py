@@ -28,7 +28,7 @@ from runner.repository.state_ref import StateRef
 from runner.repository.taking import hold_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from runner.errors import RunnerError
     from runner.repository.lease import Lease
@@ -92,6 +92,23 @@ class StateRemote:
             is_held=self._lease is not None,
             mending=advise_removal(self.ref),
         )
+
+    def tell_others(self, names: Collection[str]) -> dict[Path, str]:
+        """Return the texts of the lockfiles of all campaigns but some, by where they are kept.
+
+        Args:
+            names: those that are left out.
+
+        Raises:
+            GitError: as for `tell`.
+        """
+        own = {f"{name}{_LOCKFILE}" for name in names}
+        files = self._read_files()
+        return {
+            self._place(file): self._load(blob)
+            for file, blob in files.items()
+            if file.endswith(_LOCKFILE) and file not in own
+        }
 
     @contextmanager
     def hold(

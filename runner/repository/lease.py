@@ -135,7 +135,7 @@ class Lease:
             self._move_on(files)
 
     def release(self) -> None:
-        """Let others have the ref, if this run still does, with what is there now and no history.
+        """Let others have the ref, if this run still does. One that has changed files leaves no history.
 
         Raises:
             GitError: the ref cannot be moved; the lease ends all the same.

@@ -5,6 +5,7 @@ The remote is a real bare repository, the service counts what it accepted, and w
 
 from __future__ import annotations
 
+import json
 import signal
 from collections import Counter
 from contextlib import closing
@@ -298,6 +299,20 @@ def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> 
             assert Counter(phone for stat in listed for phone in stat.recipients) == dict.fromkeys(
                 world.phones, 1
             )
+
+
+def test_a_frequency_cap_counts_what_other_machines_sent(world: World, faulty: FaultyService) -> None:
+    """Of a campaign that this clone's command is not about, and whose lockfile it doesn't have."""
+    first, second = world.clone("first"), world.clone("second")
+    assert first.apply().returncode == 0
+    other = second.campaign.with_name("other.yaml")
+    text = second.campaign.read_text(encoding="utf-8").replace("pulse", "other")
+    cap = "policy: {frequency_cap: {messages: 1, within: 1w}}\n"
+    other.write_text(text + cap, encoding="utf-8")
+    plan = second.run("plan", "campaigns/other.yaml", "--format", "json")
+    assert json.loads(plan.stdout)["campaigns"][0]["messages"][0]["capped"] == len(world.phones)
+    assert second.apply("campaigns/other.yaml").returncode == 0
+    assert_everybody_once(world, faulty)
 
 
 def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, faulty: FaultyService) -> None:
