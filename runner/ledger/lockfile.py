@@ -85,6 +85,23 @@ def read_lockfile(
         ) from None
     except UnicodeDecodeError:
         raise LockfileError(f"the lockfile {file} is not UTF-8", hint=RESTORE_HINT) from None
+    return parse_lockfile(file, text, names, message_ids)
+
+
+def parse_lockfile(
+    file: Path, text: str, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
+) -> Lockfile:
+    """Return what a lockfile's text says.
+
+    Args:
+        file: where it is kept, for errors.
+        text: what it holds.
+        names: as for `read_lockfile`.
+        message_ids: as for `read_lockfile`.
+
+    Raises:
+        LockfileError: as for `read_lockfile`.
+    """
     data, is_merged = _parse(file, text)
     _require_valid(file, data)
     launches = _read_launches(file, data, names, message_ids or {})
