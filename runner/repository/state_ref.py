@@ -91,6 +91,8 @@ class StateRef:
         self._git = git
         self.remote = remote
         self.name = name
+        # To ask git would bring here, in a clone that gets files when it needs them, a bare commit.
+        self._known: set[str] = set()
 
     @classmethod
     def open(cls, folder: Path, remote: str, target: str, *, timeout_s: float = TIMEOUT_S) -> Self:
@@ -144,7 +146,8 @@ class StateRef:
             commit = self.find()
             if commit is None:
                 return Snapshot()
-            if self._has(commit) or self._fetch(commit):
+            if commit in self._known or self._fetch(commit):
+                self._known.add(commit)
                 return Snapshot(commit, self._list(commit))
         raise StateRefError(f"{self} moves all the time", hint="run the same command again")
 
@@ -232,9 +235,6 @@ class StateRef:
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
         )
 
-    def _has(self, commit: str) -> bool:
-        return not self._git.ask("cat-file", "-e", f"{commit}^{{tree}}").status
-
     def _fetch(self, commit: str) -> bool:
         """Bring the ref's objects here; return False if it has moved on meanwhile."""
         answer = self._git.ask(
@@ -244,6 +244,8 @@ class StateRef:
             "--no-write-fetch-head",
             "--no-auto-maintenance",
             "--no-recurse-submodules",
+            # Whole, also in a clone that gets its files when it needs them.
+            "--no-filter",
             # No ref here is to follow it.
             "--refmap=",
             self.remote,
@@ -251,7 +253,7 @@ class StateRef:
         )
         if answer.status and self.find() == commit:
             self._require_reached(answer)
-        return self._has(commit)
+        return not self._git.ask("cat-file", "-e", f"{commit}^{{tree}}").status
 
     def _list(self, commit: str) -> dict[str, str]:
         files = {}

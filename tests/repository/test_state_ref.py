@@ -45,6 +45,22 @@ def test_what_one_clone_puts_there_another_reads(clone: Callable[..., Path], rem
         assert Git(folder).run("rev-list", "--count", "HEAD") == "1"
 
 
+def test_a_clone_that_gets_files_when_it_needs_them_moves_it_too(
+    clone: Callable[..., Path], remote: Path
+) -> None:
+    """A partial clone, as CI makes them of large repositories: it has the whole of a state."""
+    for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        Git(remote).run("config", setting, "true")
+    old = put(StateRef.open(clone("first"), "origin", "live"), None, one="1", two="2")
+    partial = StateRef.open(clone("second", "--filter=blob:none", "--depth=1"), "origin", "live")
+    snapshot = partial.read()
+    assert snapshot.commit == old
+    new = partial.compose(snapshot.files)
+    partial.swap(old, partial.compose({**snapshot.files, "three": partial.store("3")}, old))
+    partial.swap(partial.find(), new)
+    assert partial.find() == new
+
+
 def test_whoever_was_slower_is_told_where_it_is(clone: Callable[..., Path]) -> None:
     """A move from where the ref no longer is fails, and so does a second creation."""
     first, second = (StateRef.open(clone(name), "origin", "live") for name in ("first", "second"))
