@@ -135,7 +135,7 @@ def command(
             approve_sending(question, is_approved=auto_approve or saved is not None)
         keep_audiences(opened, planned, workspace.now_text())
         runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
-    return _report(runs, format_, is_interrupted=run.stop.is_set())
+    return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
 
 
 def _read_saved(

@@ -132,7 +132,10 @@ class CircumstanceReader:
             names = [name for identity in identities for name in identity.names]
             found = _find_lockfiles((campaign for campaign, _ in self._records), self._workspace.target.name)
             others = [file for file in found if file.resolve() not in own]
-            self._siblings = list(read_siblings(others, self._workspace.target.name, names, since))
+            state = self._workspace.state
+            shared = state.tell_others(names) if state is not None and caps else {}
+            target = self._workspace.target.name
+            self._siblings = list(read_siblings(others, target, names, since, shared))
         return self._siblings
 
 

@@ -16,6 +16,7 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import Progress, count_words, note, show_progress, warn
 from runner.cli.inquiry import Inquiry
 from runner.cli.planning import Planned, plan_campaign
+from runner.cli.reserving import Reserving
 from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.deliver.diagnosis import diagnose_refusal
 from runner.deliver.gate import Gate
@@ -67,6 +68,7 @@ class DeliveryRun:
         self._records: dict[str, Record] = {}
         self._locks: dict[str, CampaignLock] = {}
         self._provenance: Run | None = None
+        self._reserving = Reserving(workspace, ledger)
         self.stop = threading.Event()
         # One for all campaigns: what the service asks for holds for the next one too.
         self._pace = Pace(None, time.monotonic, self.stop)
@@ -85,6 +87,11 @@ class DeliveryRun:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the state remote could not be told of everything; of a run that was closed."""
+        return self._reserving.is_behind
 
     def enter(self, campaign: Campaign) -> Record:
         """Lock a campaign, fill the ledger from its lockfile, and settle what earlier runs left open.
@@ -118,6 +125,7 @@ class DeliveryRun:
         return self._inquiry.judge(campaign, self._enter(campaign))
 
     def _lock(self, campaign: Campaign) -> None:
+        self._reserving.hold(self._stack, self._options.lock_timeout_s)
         lock = self._workspace.hold_lock(self._ledger, campaign, timeout_s=self._options.lock_timeout_s)
         self._locks[campaign.name] = self._stack.enter_context(lock)
 
@@ -126,7 +134,7 @@ class DeliveryRun:
         return record
 
     def rewrite_lockfile(self, campaign: Campaign) -> None:
-        """Write the lockfile of a campaign that this run has entered.
+        """Write the lockfile of a campaign that this run has entered, and keep it on the state remote.
 
         Raises:
             LedgerError: the campaign's lock was lost: the lockfile is another run's now.
@@ -134,6 +142,7 @@ class DeliveryRun:
         """
         self._locks[campaign.name].require_latched()
         self._workspace.rewrite_lockfile(self._ledger, campaign, self._records[campaign.name])
+        self._reserving.keep(campaign, self._records[campaign.name])
 
     def check(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
         """Look, before the first send, for launches that the service knows and the record doesn't.
@@ -293,7 +302,7 @@ class DeliveryRun:
                 concurrency=target.concurrency,
                 now=self._workspace.now,
                 observer=_Observer(progress, verbose=self._options.verbose),
-                lock=self._locks[campaign.name],
+                lock=self._reserving.guard(self._locks[campaign.name]),
                 summary=summary,
                 gate=Gate(
                     self._workspace.target.name,
@@ -302,7 +311,7 @@ class DeliveryRun:
                 ),
                 run=self._provenance,
             )
-            delivery.run(launches)
+            delivery.run(self._reserving.reserve(item, launches, self._provenance))
         return delivery.unclear
 
     def _settle(self, item: Planned) -> SettleSummary:

@@ -19,6 +19,7 @@ from runner.cli.duration import DURATION
 from runner.cli.folders import state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.phone_list import parse_phones
+from runner.cli.reserving import Reserving
 from runner.cli.result_copies import remove_copies
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
@@ -70,15 +71,18 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
         f"Remove everything on record of {mask_phone(person)}, for good, and never text them again?",
         is_approved=auto_approve,
     )
-    with workspace.open_ledger() as ledger, _hold_locks(workspace, ledger, campaigns, lock_timeout):
-        done, rewritten = _forget(workspace, ledger, campaigns, person)
+    with workspace.open_ledger() as ledger, ExitStack() as stack:
+        reserving = Reserving(workspace, ledger)
+        reserving.hold(stack, lock_timeout)
+        stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout))
+        done, rewritten = _forget(workspace, ledger, campaigns, person, reserving)
     unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, campaigns, done)]
     document = _describe(person, done, rewritten, unreached)
     if format_ == "json":
         print_json(document)
     else:
         _write_human(document)
-    return 0
+    return int(reserving.is_behind)
 
 
 def _load_campaigns(scope: Scope) -> tuple[Campaign, ...]:
@@ -104,7 +108,7 @@ def _hold_locks(
 
 
 def _forget(
-    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], phone: str
+    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], phone: str, reserving: Reserving
 ) -> tuple[Forgotten, list[Path]]:
     """Forget a person, and return what became of it with the lockfiles that have changed."""
     # First, what the lockfiles alone know of: it would come back from them.
@@ -125,6 +129,7 @@ def _forget(
         lockfile = workspace.identify(campaign).lockfile
         before = lockfile.read_bytes() if lockfile.exists() else None
         workspace.rewrite_lockfile(ledger, campaign, record)
+        reserving.keep(campaign, record)
         if lockfile.exists() and lockfile.read_bytes() != before:
             rewritten.append(lockfile)
     return done, rewritten

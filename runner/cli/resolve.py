@@ -11,7 +11,7 @@ from runner.cli.console import count_words, note, print_json, print_table
 from runner.cli.delivery import DeliveryRun
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
-from runner.deliver.match import is_same_definition
+from runner.deliver.match import is_same_text
 from runner.deliver.settle import write_moment
 from runner.errors import RunnerError, UsageError
 from runner.ledger.entry import adopt_in_part
@@ -60,7 +60,7 @@ def command(scope: Scope, format_: str, key: str | None, guid: str | None, not_s
                 people = count_words(reached, "recipient")
                 note(f"Recorded: {verdict.launch.key} ({people}) was {'sent' if guid else 'not sent'}.")
     _WRITERS[format_](open_cases)
-    return UNKNOWN_OUTCOMES if open_cases else 0
+    return UNKNOWN_OUTCOMES if open_cases else int(run.is_behind)
 
 
 def _choose(
@@ -134,7 +134,7 @@ def _launch_json(campaign: Campaign, verdict: Verdict) -> dict[str, Any]:
                 "project_launch_start": write_moment(candidate.stat.project_launch_start, "unknown"),
                 "recipients": len(candidate.recipients),
                 "recipients_in_common": len(candidate.recipients & launch.recipients),
-                "same_definition": is_same_definition(launch.definition, candidate.stat.project_definition),
+                "same_definition": is_same_text(launch, candidate),
             }
             for candidate in _candidates(verdict)
         ],

@@ -11,6 +11,7 @@ import click
 
 from runner.cli.campaigns import load_campaigns
 from runner.cli.diagnostics import refuse_errors
+from runner.repository.lease import LEASE_S
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Scope:
         allowed: further folders that campaigns may read from.
         target: `--target`, if given.
         ledger: `--ledger` or RUNNER_LEDGER, if given.
+        state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
+        state_lease_s: how long this run's hold on the state remote lasts unless it is renewed, in seconds.
         quiet: say nothing on standard error but errors.
         verbose: say more on standard error.
     """
@@ -36,6 +39,8 @@ class Scope:
     allowed: tuple[Path, ...] = ()
     target: str | None = None
     ledger: str | None = None
+    state_remote: str | None = None
+    state_lease_s: float = LEASE_S
     quiet: bool = False
     verbose: bool = False
 
@@ -73,6 +78,17 @@ _LEDGER = click.option(
     show_envvar=True,
     help="The ledger's database. Default: SQLite below .runner/.",
 )
+_STATE_REMOTE = click.option(
+    "--state-remote",
+    metavar="NAME",
+    envvar="RUNNER_STATE_REMOTE",
+    show_envvar=True,
+    help="A git remote, as `origin`: machines with ledgers of their own exclude each other there, and "
+    "reserve there what they are about to send. Default: none.",
+)
+_STATE_LEASE = click.option(
+    "--state-lease", "state_lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True
+)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
 
@@ -93,8 +109,9 @@ def single_scope(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def target_scope(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command a `Scope` of campaign files on a target: the same, --target and --ledger."""
-    return _give_scope(function, _PATHS, _ALLOWED, _TARGET, _LEDGER, _QUIET, _VERBOSE)
+    """Give a command a `Scope` of campaign files on a target: that, --target, --ledger, --state-remote."""
+    options = (_PATHS, _ALLOWED, _TARGET, _LEDGER, _STATE_REMOTE, _STATE_LEASE, _QUIET, _VERBOSE)
+    return _give_scope(function, *options)
 
 
 def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:

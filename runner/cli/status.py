@@ -22,6 +22,7 @@ from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
 from runner.plan.model import MessagePlan, PlanOptions
+from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -132,11 +133,11 @@ class _Reader:
         record = counts = None
         try:
             record = self._workspace.read_record(self._ledger, campaign)
-        except LockfileError as error:
+        except (LockfileError, GitError) as error:
             self._complain(error)
         if self._is_ledger_readable:
             # A record that is unclear has been complained of already.
-            with suppress(LockfileError):
+            with suppress(LockfileError, GitError):
                 counts = _read_counts(self._ledger, self._workspace.identify(campaign))
         return record, counts
 

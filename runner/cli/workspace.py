@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
+    from runner.cli.state_remote import StateRemote
     from runner.ledger.lock import CampaignLock
 
 
@@ -43,11 +44,13 @@ class Workspace:
         target: where it sends.
         ledger_url: where it records.
         targets: what `targets.yaml` says, of other targets as well.
+        state: what all machines share of the record; None if there is no state remote.
     """
 
     target: Target
     ledger_url: str
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    state: StateRemote | None = None
     _ahead: list[timedelta] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
@@ -70,7 +73,8 @@ class Workspace:
             refuse_errors(problems, quiet=scope.quiet)
             raise
         target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
-        workspace = cls(target, scope.ledger or default_ledger_url(), targets)
+        state = _open_state(scope, target.name) if scope.state_remote else None
+        workspace = cls(target, scope.ledger or default_ledger_url(), targets, state)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
         return workspace
@@ -93,8 +97,12 @@ class Workspace:
         return format_moment(self.now())
 
     def identify(self, campaign: Campaign) -> Identity:
-        """Return what a campaign's record on this target goes by."""
-        return Identity(
+        """Return what a campaign's record on this target goes by.
+
+        Raises:
+            GitError: there is a state remote, and what it says cannot be read.
+        """
+        identity = Identity(
             campaign.name,
             campaign.file,
             self.target.name,
@@ -102,6 +110,7 @@ class Workspace:
             campaign.renamed_from,
             campaign.message_ids,
         )
+        return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
@@ -249,6 +258,13 @@ def default_ledger_url() -> str:
 def utc_now() -> str:
     """Return this machine's time as the records write it."""
     return format_moment(datetime.now(UTC))
+
+
+def _open_state(scope: Scope, target: str) -> StateRemote:
+    # Imported here: only those who keep their state on a remote pay for it.
+    from runner.cli.state_remote import StateRemote
+
+    return StateRemote.open(scope.state_remote or "", target, scope.state_lease_s)
 
 
 def _read_sandbox_offset() -> timedelta:

@@ -77,25 +77,35 @@ class Journal:
             if due:
                 self.lock.require_held(connection)
                 admission = self.gate.admit(connection, due, now) if self.gate else admission
-            intents = [self._intend(launch) for launch in admission.launches]
+            run = None if self.run is None else self.run.id
+            intents = [make_intent(self.key, self.campaign, launch, run) for launch in admission.launches]
             if intents:
                 enter_runs(connection, [self.run] if self.run is not None else [])
                 ids = add_intents(connection, self.campaign_id, intents, at)
         return [Flight(*each) for each in zip(ids, intents, admission.launches, strict=True)], admission
 
-    def _intend(self, launch: PlannedLaunch) -> Intent:
-        fingerprints = sorted(self.key.fingerprint(self.campaign, phone) for phone in launch.phones)
-        message, payload = launch.message, launch.payload
-        return Intent(
-            message=message.id,
-            key=launch_key(self.key.lasting_name(self.campaign), message.id, payload.digest, fingerprints),
-            tag=message.tag,
-            payload_digest=payload.digest,
-            definition=json.dumps(payload.definition, ensure_ascii=False),
-            recipients=tuple(fingerprints),
-            arm=launch.arm,
-            run=None if self.run is None else self.run.id,
-        )
+
+def make_intent(key: FingerprintKey, campaign: str, launch: PlannedLaunch, run: str | None = None) -> Intent:
+    """Return a planned launch as records know it.
+
+    Args:
+        key: the key of the campaign's fingerprints.
+        campaign: the campaign's name.
+        launch: what is to be sent.
+        run: the id of the run that sends it.
+    """
+    fingerprints = sorted(key.fingerprint(campaign, phone) for phone in launch.phones)
+    message, payload = launch.message, launch.payload
+    return Intent(
+        message=message.id,
+        key=launch_key(key.lasting_name(campaign), message.id, payload.digest, fingerprints),
+        tag=message.tag,
+        payload_digest=payload.digest,
+        definition=json.dumps(payload.definition, ensure_ascii=False),
+        recipients=tuple(fingerprints),
+        arm=launch.arm,
+        run=run,
+    )
 
 
 def _outcome(flight: Flight, reply: SendReply, at: str) -> Outcome:

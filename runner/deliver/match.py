@@ -6,6 +6,8 @@ delivery, step 4). What only partly fits is never decided here: it is held for a
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -94,7 +96,7 @@ def is_same(launch: Unsettled, candidate: Candidate) -> bool:
         candidate.stat.project_tag == launch.tag
         and bool(candidate.recipients)
         and candidate.recipients == launch.recipients
-        and is_same_definition(launch.definition, candidate.stat.project_definition)
+        and is_same_text(launch, candidate)
     )
 
 
@@ -104,12 +106,29 @@ def _is_near(launch: Unsettled, candidate: Candidate) -> bool:
     # Without sessions the service doesn't say, or not yet, whom a launch has reached: it may be anybody.
     if candidate.recipients and not candidate.recipients & launch.recipients:
         return False
-    if is_same_definition(launch.definition, candidate.stat.project_definition):
+    if is_same_text(launch, candidate):
         return True
     if not candidate.recipients:
         return False
     started = parse_moment(candidate.stat.project_launch_start)
     return started is None or started >= _require_moment(launch.intent_at) - CLOCK_SKEW
+
+
+def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
+    """Return whether a listed launch says what an unsettled one was to say."""
+    listed = candidate.stat.project_definition
+    if launch.definition is None:
+        return launch.definition_digest == digest_definition(listed)
+    return is_same_definition(launch.definition, listed)
+
+
+def digest_definition(definition: dict[str, Any]) -> str:
+    """Return what stands for a definition where its text must not be kept: equal for those that say the same.
+
+    Unlike a payload's digest it can be made of what the service lists, too.
+    """
+    text = json.dumps(_bare(definition), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16, person=b"runner def").hexdigest()
 
 
 def is_same_definition(ours: dict[str, Any], listed: dict[str, Any]) -> bool:

@@ -27,13 +27,14 @@ from runner.ledger.deliveries import read_guids
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.renaming import find_first_name
 from runner.ledger.runs import fill_in_runs
-from runner.ledger.tables import deliveries, launch_arms, launches
+from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
 from runner.ledger.unsettled import OPEN, adopt_launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.ledger.model import Intent, LaunchRecord, Unsettled
+    from runner.ledger.shared import ReservedLaunch
 
 _PORTION = 1000
 
@@ -72,6 +73,10 @@ _ADD_LAUNCHES = BulkStatement(
     [column.name for column in launches.c if column is not launches.c.detail],
 )
 _ADD_ARMS = BulkStatement(lambda connection: insert_into(connection, launch_arms), ["launch_id", "arm"])
+_ADD_DIGESTS = BulkStatement(
+    lambda connection: insert_into(connection, reserved_launches),
+    [column.name for column in reserved_launches.c],
+)
 _CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c])
 """Takes deliveries that nobody has, or that are released; leaves the others untouched."""
 _ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
@@ -155,6 +160,43 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     return len(missing)
 
 
+def enter_reserved_launches(
+    connection: Connection, campaign_id: int, reserved: Sequence[ReservedLaunch]
+) -> None:
+    """Enter launches that another machine was about to send, as intents without an outcome.
+
+    Recipients that are on record as reached stay with the launch that reached them.
+
+    Args:
+        connection: commits after this.
+        campaign_id: the ledger's number of the campaign.
+        reserved: the launches.
+    """
+    waiting = iter(reserved)
+    while portion := list(islice(waiting, _PORTION)):
+        ids = _reserve_ids(connection, len(portion))
+        pairs = list(zip(ids, portion, strict=True))
+        unknown = {"definition": None, "state": "intent", "project_launch_guid": None, "outcome_at": None}
+        _ADD_LAUNCHES.run(
+            connection,
+            [
+                {**_describe(launch_id, campaign_id, one), **unknown, "intent_at": one.reserved_at}
+                for launch_id, one in pairs
+            ],
+        )
+        _add_arms(connection, ids, portion)
+        _ADD_DIGESTS.run(
+            connection,
+            [
+                {"launch_id": launch_id, "definition_digest": one.definition_digest}
+                for launch_id, one in pairs
+            ],
+        )
+        rows = _list_all_deliveries(campaign_id, ids, portion)
+        if rows:
+            _ADOPT.run(connection, rows)
+
+
 def enter_adopted(
     connection: Connection, campaign_id: int, record: LaunchRecord, definition: dict[str, Any]
 ) -> None:
@@ -235,7 +277,9 @@ def _add_accepted(
     return _list_all_deliveries(campaign_id, ids, records)
 
 
-def _add_arms(connection: Connection, ids: Iterable[int], items: Iterable[Intent | LaunchRecord]) -> None:
+def _add_arms(
+    connection: Connection, ids: Iterable[int], items: Iterable[Intent | LaunchRecord | ReservedLaunch]
+) -> None:
     rows = [
         {"launch_id": launch_id, "arm": item.arm}
         for launch_id, item in zip(ids, items, strict=True)
@@ -245,7 +289,9 @@ def _add_arms(connection: Connection, ids: Iterable[int], items: Iterable[Intent
         _ADD_ARMS.run(connection, rows)
 
 
-def _describe(launch_id: int, campaign_id: int, item: Intent | LaunchRecord) -> dict[str, Any]:
+def _describe(
+    launch_id: int, campaign_id: int, item: Intent | LaunchRecord | ReservedLaunch
+) -> dict[str, Any]:
     return {
         "id": launch_id,
         "campaign_id": campaign_id,
@@ -266,7 +312,7 @@ def _list_deliveries(
 
 
 def _list_all_deliveries(
-    campaign_id: int, ids: Iterable[int], items: Iterable[Intent | LaunchRecord]
+    campaign_id: int, ids: Iterable[int], items: Iterable[Intent | LaunchRecord | ReservedLaunch]
 ) -> list[dict[str, Any]]:
     return [
         row

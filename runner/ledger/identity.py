@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from runner.ledger.shared import SharedRecord
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -23,6 +25,8 @@ class Identity:
         state_key: the user's secret for fingerprints; None to use the record's salt.
         renamed_from: names that the campaign had before.
         message_ids: the ids of its messages, by those that they have and those that they had before.
+        shared: what machines with other ledgers have recorded where all of them look; None if nothing is
+            kept there.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Identity:
     state_key: str | None = field(default=None, repr=False)
     renamed_from: tuple[str, ...] = ()
     message_ids: Mapping[str, str] = field(default_factory=dict)
+    shared: SharedRecord | None = field(default=None, repr=False)
 
     @property
     def lockfile(self) -> Path:

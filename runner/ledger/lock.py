@@ -96,7 +96,7 @@ class CampaignLock:
         self._target = target
         self._holds = tuple(holds)
         self._turn = threading.Lock()
-        self._seen_at = _read_clock()
+        self._seen_at = read_clock()
 
     def require_held(self, connection: Connection) -> None:
         """Make sure that no other run can have begun. To be called by each transaction that records intents.
@@ -121,10 +121,10 @@ class CampaignLock:
         Raises:
             LedgerError: the lock was lost.
         """
-        if _read_clock() - self._seen_at < _TRUSTED_S:
+        if read_clock() - self._seen_at < _TRUSTED_S:
             return
         with self._turn:
-            if _read_clock() - self._seen_at >= _TRUSTED_S:
+            if read_clock() - self._seen_at >= _TRUSTED_S:
                 self.require_latched()
 
     def require_latched(self) -> None:
@@ -133,7 +133,7 @@ class CampaignLock:
         Raises:
             LedgerError: the lock was lost.
         """
-        seen_at = _read_clock()
+        seen_at = read_clock()
         for hold in self._holds:
             if not hold.latch.is_held():
                 raise LedgerError(
@@ -154,7 +154,7 @@ class CampaignLock:
         return f"this run has lost the lock of {hold.name} on {self._target}"
 
 
-def _read_clock() -> float:
+def read_clock() -> float:
     """Return seconds on a clock that nobody sets, and that counts the machine's sleep if there is one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 

@@ -7,7 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
-from runner.ledger.lockfile import Lockfile, read_lockfile
+from runner.ledger.checksum import RESTORE_HINT
+from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
     from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord, Run
+    from runner.ledger.shared import SharedRecord
 
 Stamps = dict["Path", tuple[int, int, int]]
 """What tells files from others that take their places: inode, size, time of the last change."""
 
 
 def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
-    """Return the campaign's lockfile, and those of its old names that stand beside it.
+    """Return the campaign's lockfile, those of its old names beside it, and those that all machines share.
 
     Raises:
         LockfileError: one cannot be read, or is of another campaign or target.
@@ -33,6 +35,21 @@ def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
         if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
             _require_own(identity, file, lockfile)
             lockfiles[file] = lockfile
+    if identity.shared is not None:
+        lockfiles |= _parse_shared(identity, identity.shared)
+    return lockfiles
+
+
+def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfile]:
+    lockfiles = {}
+    for place, text in shared.lockfiles.items():
+        try:
+            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids)
+        except LockfileError as error:
+            hint = shared.mending if error.hint == RESTORE_HINT else error.hint
+            raise LockfileError(error.message, hint=hint) from None
+        _require_own(identity, place, lockfile)
+        lockfiles[place] = lockfile
     return lockfiles
 
 

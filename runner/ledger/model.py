@@ -365,17 +365,19 @@ class Unsettled:
         message: the message's id.
         key: names the launch.
         tag: the project tag it was sent with.
-        definition: the send body less `phone`.
+        definition: the send body less `phone`; None if another machine was to send it.
         recipients: fingerprints.
         intent_at: when it was about to be sent; UTC, ISO 8601.
         detail: what is known of the outcome; None if the process died before there was one.
+        definition_digest: stands for the definition where there is none; else empty.
     """
 
     id: int
     message: str
     key: str
     tag: str
-    definition: dict[str, Any]
+    definition: dict[str, Any] | None
     recipients: frozenset[str]
     intent_at: str
     detail: str | None
+    definition_digest: str = ""

@@ -6,8 +6,10 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger.checksum import leave_out
@@ -35,11 +37,11 @@ from runner.ledger.lockfiles import (
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.model import Known
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
+from runner.ledger.reserved import absorb_reservations, add_reserved, list_unknown
 from runner.ledger.runs import enter_runs, read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -94,8 +96,10 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
     lockfiles = read_lockfiles(identity)
     entry = None
     known, told = Known({}, {}), all_forgotten(lockfiles)
+    reserved = list(identity.shared.reservations) if identity.shared else []
     if ledger is not None:
         with ledger.reading() as connection:
+            reserved = list_unknown(connection, reserved)
             entry = _find_entry(connection, identity)
             if entry is not None:
                 require_current_ids(connection, entry.row.id, identity.message_ids)
@@ -105,6 +109,7 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
     for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)
+    add_reserved(known, reserved, identity.message_ids)
     known.forgotten.update(told)
     campaign_id = entry.row.id if entry else None
     return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles))
@@ -194,6 +199,9 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
         enter_runs(connection, all_runs(lockfiles))
         absorb_launches(connection, campaign_id, remembered)
+        if identity.shared is not None and identity.shared.is_held:
+            told, ids = identity.shared.reservations, identity.message_ids
+            absorb_reservations(connection, campaign_id, first_name, told, ids)
         known = replace(read_known(connection, campaign_id), forgotten=forgotten)
     return Record(campaign_id, key, known, keeps_salt(identity, key), list_merged(lockfiles), stamps)
 
@@ -215,8 +223,16 @@ def _enter(connection: Connection, identity: Identity, entry: Entry | None, key:
     return campaign_id
 
 
-def refresh_lockfile(connection: Connection, identity: Identity, record: Record) -> bool:
+def refresh_lockfile(
+    connection: Connection, identity: Identity, record: Record, *, keeps_empty: bool = False
+) -> bool:
     """Write the lockfile from the ledger, if anything was sent.
+
+    Args:
+        connection: reads the ledger.
+        identity: the campaign on its target; says where the lockfile stands.
+        record: as it was entered.
+        keeps_empty: write it also if nothing was sent: for the key that it names.
 
     Returns:
         Whether the file has changed.
@@ -229,17 +245,34 @@ def refresh_lockfile(connection: Connection, identity: Identity, record: Record)
     first_name = record.key.lasting_name(identity.name)
     launches = iterate_remembered(connection, record.campaign_id, first_name)
     first = next(launches, None)
-    if first is None:
+    if first is None and not keeps_empty:
         return False
     return write_lockfile(
         identity.lockfile,
         identity.name,
         identity.target,
         record.key,
-        chain([first], launches),
+        launches if first is None else chain([first], launches),
         read_forgotten(connection, record.campaign_id),
         read_runs(connection, record.campaign_id),
     )
+
+
+def dump_lockfile(
+    connection: Connection, identity: Identity, record: Record, *, is_needed: bool
+) -> str | None:
+    """Return the text of the lockfile as of now, for another place than its own; None if there would be none.
+
+    Args:
+        connection: reads the ledger.
+        identity: the campaign on its target.
+        record: as it was entered.
+        is_needed: whether it is needed also if nothing was sent: for the key that it names.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        aside = replace(identity, file=Path(folder, identity.file.name))
+        refresh_lockfile(connection, aside, record, keeps_empty=is_needed)
+        return aside.lockfile.read_text(encoding="utf-8") if aside.lockfile.exists() else None
 
 
 def _find_entry(connection: Connection, identity: Identity) -> Entry | None:

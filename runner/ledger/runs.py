@@ -78,6 +78,12 @@ def read_runs(connection: Connection, campaign_id: int) -> list[Run]:
     return [Run(*row) for row in connection.execute(query)]
 
 
+def find_runs(connection: Connection, ids: Collection[str]) -> list[Run]:
+    """Return runs by their ids, the earliest first."""
+    query = select(runs).where(runs.c.id.in_(ids)).order_by(*_BY_TIME)
+    return [Run(*row) for row in connection.execute(query)]
+
+
 def count_by_run(connection: Connection, campaign_id: int) -> list[RunRow]:
     """Return what each of the runs has sent of a campaign, the earliest first.
 

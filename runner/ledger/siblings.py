@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from runner.errors import LockfileError
 from runner.ledger.checksum import RESTORE_HINT
 from runner.ledger.frequency import open_campaign_key
-from runner.ledger.lockfile import Lockfile, read_lockfile
+from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import FingerprintKey
@@ -65,7 +65,13 @@ class Sibling:
         )
 
 
-def read_siblings(files: Iterable[Path], target: str, names: Sequence[str], since: str) -> Iterator[Sibling]:
+def read_siblings(
+    files: Iterable[Path],
+    target: str,
+    names: Sequence[str],
+    since: str,
+    shared: Mapping[Path, str] | None = None,
+) -> Iterator[Sibling]:
     """Yield what other campaigns' lockfiles tell; those with nothing to tell are left out.
 
     Args:
@@ -73,12 +79,14 @@ def read_siblings(files: Iterable[Path], target: str, names: Sequence[str], sinc
         target: the target that they must be of.
         names: those of the campaigns whose lockfiles these are not, but which may have left old ones.
         since: UTC, ISO 8601; what was sent before is left out.
+        shared: texts of further lockfiles, which all machines share, by where they are kept.
 
     Raises:
         LockfileError: one cannot be read: nobody can tell whom it tells of.
     """
-    for file in files:
-        lockfile = _read(file, target, names)
+    texts: list[tuple[Path, str | None]] = [(file, None) for file in files]
+    for file, text in [*texts, *(shared or {}).items()]:
+        lockfile = _read(file, text, target, names)
         launches = (
             tuple(launch for launch in lockfile.launches if launch.sent_at >= since) if lockfile else ()
         )
@@ -87,9 +95,9 @@ def read_siblings(files: Iterable[Path], target: str, names: Sequence[str], sinc
             yield Sibling(file, first_name, lockfile.key_fingerprint, lockfile.salt, launches)
 
 
-def _read(file: Path, target: str, names: Sequence[str]) -> Lockfile | None:
+def _read(file: Path, text: str | None, target: str, names: Sequence[str]) -> Lockfile | None:
     try:
-        lockfile = read_lockfile(file, names)
+        lockfile = read_lockfile(file, names) if text is None else parse_lockfile(file, text, names)
     except LockfileError as error:
         raise LockfileError(f"{_UNCOUNTED}: {error.message}", hint=error.hint) from None
     if lockfile is not None and lockfile.target != target:

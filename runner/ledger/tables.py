@@ -232,11 +232,27 @@ runs = Table(
     Column("triggered_by", _Text),
 )
 
+# Groups of launches that were reserved for all machines to see, those whose launches this ledger knows as
+# far as they can have left; and the runs that reserved with this ledger.
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("id", _String, primary_key=True),
+)
+
+# Of launches that another machine reserved: what stands for their texts, which it alone has.
+reserved_launches = Table(
+    "reserved_launches",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("definition_digest", _String, nullable=False),
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
-    5: (runs,),
+    5: (runs, reservations, reserved_launches),
 }
 """The tables that a version of the schema has added."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import and_, func, select, update
 
 from runner.ledger.model import Unsettled
-from runner.ledger.tables import campaigns, deliveries, launches
+from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,7 +27,8 @@ def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
     what a run left that has died.
     """
     query = (
-        select(launches, deliveries.c.fingerprint)
+        select(launches, deliveries.c.fingerprint, reserved_launches.c.definition_digest)
+        .outerjoin(reserved_launches, reserved_launches.c.launch_id == launches.c.id)
         .outerjoin(
             deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
         )
@@ -47,10 +48,11 @@ def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
             message=row.message,
             key=row.launch_key,
             tag=row.tag,
-            definition=json.loads(row.definition),
+            definition=None if row.definition is None else json.loads(row.definition),
             recipients=frozenset(recipients[launch_id]),
             intent_at=row.intent_at,
             detail=row.detail,
+            definition_digest=row.definition_digest or "",
         )
         for launch_id, row in rows.items()
     ]

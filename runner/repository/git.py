@@ -89,6 +89,8 @@ class Git:
                 errors="replace",
                 timeout=self._timeout_s,
                 check=False,
+                # Ctrl-C at a terminal is this program's to handle, and no terminal is there to ask at.
+                start_new_session=True,
             )
         except FileNotFoundError:
             raise GitError("git is not installed", hint="install git, version 2.30 or later") from None

@@ -1,0 +1,392 @@
+"""Two clones without a common ledger, and the git remote that keeps them apart (`--state-remote`).
+
+The remote is a real bare repository, the service counts what it accepted, and whoever is killed is a process.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from contextlib import closing
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.cli.reserving import iterate_groups
+from runner.repository.git import Git
+from runner.repository.state_ref import StateRef
+from runner.sandbox.rehearsal.faults import Faults
+from runner.sandbox.web.server import running_service
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from runner.service.listing import list_launches
+from runner.service.target import Credentials, Target
+from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
+from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.deliver.conftest import FaultyService
+
+SHORT = ("--state-lease", "2")
+"""A lease that a killed holder's successor can wait for."""
+PATIENT = ("--lock-timeout", "20s", *SHORT)
+
+
+@pytest.fixture
+def world(tmp_path: Path, faulty: FaultyService) -> World:
+    env = {
+        "RUNNER_BASE_URL": faulty.url,
+        "RUNNER_USERNAME": USERNAME,
+        "RUNNER_API_KEY": API_KEY,
+        "RUNNER_STATE_REMOTE": "origin",
+        # This service lists a launch at once.
+        "RUNNER_SETTLE_WINDOW": "0s",
+    }
+    return World(tmp_path / "world", env)
+
+
+def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
+    world: World, faulty: FaultyService
+) -> None:
+    """Main is protected: the next machine learns from the ref whom the first one texted."""
+    first, second = world.clone("first"), world.clone("second", "--depth=1")
+    assert first.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
+    assert Git(world.remote).run("rev-list", "--count", REF) == "1"
+    assert world.show("pulse.lock.json") + "\n" == first.lockfile.read_text(encoding="utf-8")
+    reads = len(faulty.reads)
+    plan = second.run("plan", "--detailed-exitcode")
+    assert (plan.returncode, plan.stderr) == (0, "")
+    assert len(faulty.reads) == reads
+    done = second.apply()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert second.lockfile.read_bytes() == first.lockfile.read_bytes()
+    assert_everybody_once(world, faulty)
+    assert second.git.ask("rev-parse", "--verify", "--quiet", REF).status == 1
+
+
+@pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "not accepted"])
+def test_the_next_machine_settles_what_a_killed_one_had_reserved(
+    world: World, faulty: FaultyService, *, accepts: bool
+) -> None:
+    """Killed while it sent: the reserved launches that are listed are adopted, the others are sent."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 3, {"end": "hold", "accepts": accepts})
+    with first.applying("--concurrency", "2", *SHORT) as process:
+        faulty.wait_for_requests(4)
+        assert '"key": ' in world.show("pulse.0.reserved.json")
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    assert not first.lockfile.exists()
+    plan = second.run("status", "--format", "json")
+    assert '"unresolved": 6' in plan.stdout
+    assert second.apply(*PATIENT).returncode == 0
+    assert_everybody_once(world, faulty)
+    # The one that was killed comes back.
+    assert first.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
+
+
+def test_the_same_machine_need_not_wait_for_a_run_that_it_knows_to_be_dead(
+    world: World, faulty: FaultyService
+) -> None:
+    """Two minutes of lease are left, but the lock beside the ledger is free: only death leaves it so."""
+    machine = world.clone("first")
+    hold_from(faulty, 3, {"end": "hold"})
+    with machine.applying("--concurrency", "1") as process:
+        faulty.wait_for_requests(3)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    assert machine.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_texted(
+    world: World, faulty: FaultyService
+) -> None:
+    """What was reserved and is in no list was not sent."""
+    first, second = world.clone("first"), world.clone("second")
+    hook = world.remote / "hooks/post-receive"
+    # The remote has moved the ref, and is slow to say so.
+    hook.write_text(f"#!/bin/sh\ngit ls-tree {REF} | grep reserved && sleep 30\n", encoding="utf-8")
+    hook.chmod(0o755)
+    with first.applying(*SHORT) as process:
+        wait_for(lambda: "pulse.0.reserved.json" in world.list_files())
+        process.kill()
+    assert faulty.accepted == {}
+    hook.unlink()
+    assert second.apply(*PATIENT).returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_a_text_edited_after_a_kill_reaches_only_those_who_had_none(
+    world: World, faulty: FaultyService
+) -> None:
+    """Launches of the old text are known by what stands for it, although this clone never had it."""
+    first = world.clone("first")
+    hold_from(faulty, 3, {"end": "hold"})
+    with first.applying("--concurrency", "1", *SHORT) as process:
+        faulty.wait_for_requests(3)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    author = world.clone("second")
+    world.write_campaign(author, "Hello again?")
+    done = author.apply(*PATIENT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_everybody_once(world, faulty)
+    texts = [launch["project_definition"]["text"] for launch in faulty.launches]
+    assert sorted(texts) == ["Hello again?"] * 3 + ["Hello, how are you?"] * 3
+
+
+def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyService) -> None:
+    """While one sends, the other exits with 6, and names it; one that waits finds nothing left to do."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 1, {"end": "hold"})
+    with first.applying() as process:
+        faulty.wait_for_requests(6)
+        refused = second.apply()
+        assert refused.returncode == 6
+        assert refused.stderr.startswith(
+            f"Error: refs/runner/live on origin is held by another run: process {process.pid} on "
+        )
+        assert "; should that have died, until 20" in refused.stderr
+        assert refused.stderr.endswith(
+            " UTC at the latest\n  wait until that run has ended, or have this one wait with --lock-timeout: "
+            "a hold that is not renewed for 120 s is taken over\n"
+        )
+        with second.applying("--lock-timeout", "30s") as other:
+            faulty.open_gate()
+            assert process.wait(PATIENCE_S) == 0
+            assert other.wait(PATIENCE_S) == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
+    world: World, faulty: FaultyService
+) -> None:
+    """SIGSTOP while a request is out, SIGCONT after the lease was taken: whoever is left is the other's."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 2, {"end": "hold"})
+    with first.applying("--concurrency", "1", *SHORT) as process:
+        faulty.wait_for_requests(2)
+        process.send_signal(signal.SIGSTOP)
+        faulty.behave({})
+        assert second.apply(*PATIENT).returncode == 0
+        sent = len(faulty.requests)
+        faulty.open_gate()
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 6
+    assert err.endswith(
+        "Error: this run has lost refs/runner/live on origin to another run; nothing more is sent\n"
+        "  let the other run end, then run the same command again\n"
+    )
+    assert len(faulty.requests) == sent
+    assert_everybody_once(world, faulty)
+
+
+def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService) -> None:
+    """With what was sent on record there; the next machine sends the rest at once."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 1, {"end": "hold"})
+    with first.applying("--concurrency", "2") as process:
+        faulty.wait_for_requests(2)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Stopping: ")
+        faulty.open_gate()
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert '"holder": null' in world.show("state.json")
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
+    faulty.behave({})
+    assert second.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_an_old_commit_texts_nobody_again(world: World, faulty: FaultyService) -> None:
+    """A job that is run again from before the send, on a new machine."""
+    old = world.clone("old")
+    author = world.clone("first")
+    assert author.apply().returncode == 0
+    world.commit(author)
+    done = old.apply()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_everybody_once(world, faulty)
+
+
+def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: FaultyService) -> None:
+    """What was sent is recorded here; the exit code and two sentences say that the remote doesn't know."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 6, {"end": "hold"})
+    hook = world.remote / "hooks/pre-receive"
+    with first.applying() as process:
+        faulty.wait_for_requests(6)
+        hook.write_text("#!/bin/sh\necho 'closed for today'\nexit 1\n", encoding="utf-8")
+        hook.chmod(0o755)
+        faulty.open_gate()
+        _, err = process.communicate(timeout=PATIENCE_S)
+    refused = (
+        "the git remote origin refuses to move refs/runner/live: pre-receive hook declined (closed for today)"
+    )
+    assert process.returncode == 1
+    assert err == (
+        f"Warning: pulse: the record could not be brought to refs/runner/live on origin: {refused}\n"
+        "  the ledger and campaigns/pulse.live.lock.json have everything: commit and push the lockfile, or run "
+        "the same command again here. Until then other machines ask the service\n"
+        f"Warning: refs/runner/live on origin could not be let go: {refused}\n"
+        "  everything that was sent is recorded here; other machines can take the ref over 120 s after its "
+        "last move: have them wait with --lock-timeout\n"
+    )
+    hook.unlink()
+    assert first.lockfile.read_text(encoding="utf-8").count("project_launch_guid") == 6
+    # The other machine settles what the ref still reserves.
+    assert second.run("plan", "--detailed-exitcode").returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_forgetting_removes_a_person_from_the_ref(world: World) -> None:
+    """The record that all machines share goes without them, too."""
+    machine = world.clone("first")
+    assert machine.apply().returncode == 0
+    before = world.show("pulse.lock.json")
+    assert machine.run("forget", PHONES[0], "--auto-approve").returncode == 0
+    after = world.show("pulse.lock.json")
+    assert after + "\n" == machine.lockfile.read_text(encoding="utf-8")
+    assert after != before
+    assert '"forgotten"' in after
+
+
+def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> None:
+    """The sandbox lists launches two seconds late; the next machine waits for longer than that."""
+    faults = Faults({}, latency=timedelta(milliseconds=250), late_by=timedelta(seconds=2))
+    with running_service(tmp_path / "service.sqlite", faults=faults) as service:
+        env = {
+            "RUNNER_BASE_URL": service.url,
+            "RUNNER_USERNAME": service.username,
+            "RUNNER_API_KEY": service.api_key,
+            "RUNNER_STATE_REMOTE": "origin",
+            "RUNNER_SETTLE_WINDOW": "3s",
+        }
+        world = World(tmp_path / "world", env)
+        first, second = world.clone("first"), world.clone("second")
+        target = Target("live", service.url, Credentials(service.username, service.api_key))
+        with closing(Connection(target, verify=True)) as connection:
+            client = ServiceClient(target, connection)
+            with first.applying("--concurrency", "1", *SHORT) as process:
+                wait_for(lambda: client.count_launches("pulse-2026") >= 2)
+                process.kill()
+            faults.replace({"late-list": 1})
+            faults.latency = timedelta()
+            assert second.apply(*PATIENT).returncode == 0
+            faults.replace({})
+            listed = list_launches(client, "pulse-2026")
+            assert Counter(phone for stat in listed for phone in stat.recipients) == dict.fromkeys(
+                world.phones, 1
+            )
+
+
+def test_a_frequency_cap_counts_what_other_machines_sent(world: World, faulty: FaultyService) -> None:
+    """Of a campaign that this clone's command is not about, and whose lockfile it doesn't have."""
+    first, second = world.clone("first"), world.clone("second")
+    assert first.apply().returncode == 0
+    other = second.campaign.with_name("other.yaml")
+    text = second.campaign.read_text(encoding="utf-8").replace("pulse", "other")
+    cap = "policy: {frequency_cap: {messages: 1, within: 1w}}\n"
+    other.write_text(text + cap, encoding="utf-8")
+    plan = second.run("plan", "campaigns/other.yaml", "--format", "json")
+    assert json.loads(plan.stdout)["campaigns"][0]["messages"][0]["capped"] == len(world.phones)
+    assert second.apply("campaigns/other.yaml").returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, faulty: FaultyService) -> None:
+    """What is wrong with the remote is said once, and nothing is sent."""
+    machine = world.clone("first")
+    unknown = machine.apply("--state-remote", "upstream")
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        (
+            "Error: there is no git remote 'upstream' to keep the state on\n"
+            "  known: origin; --state-remote and RUNNER_STATE_REMOTE take a remote's name\n"
+        ),
+    )
+    world.remote.rename(world.remote.with_name("elsewhere.git"))
+    words = (
+        f": the git remote origin cannot be used: fatal: '{world.remote}' does not appear to be a git "
+        "repository; fatal: Could not read from remote repository.\n"
+        "  check the network, and that this user may use the remote: git ls-remote origin\n"
+    )
+    for command in ("apply", "plan", "reconcile"):
+        done = machine.run(command)
+        assert (done.returncode, done.stderr) == (1, f"Error{words}")
+    status = machine.run("status")
+    assert (status.returncode, status.stderr) == (1, f"Warning{words}")
+    assert faulty.requests == []
+
+
+def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: FaultyService) -> None:
+    """Neither its reservations nor its lockfile; the words say where."""
+    machine = world.clone("first")
+    ref = StateRef.open(machine.folder, "origin", "live")
+    state = ref.store('{"holder": null, "moves": 1, "state_version": 1}')
+    commit = ref.compose({"state.json": state, "pulse.0.reserved.json": ref.store("{}")})
+    ref.swap(None, commit)
+    done = machine.apply()
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: refs/runner/live on origin is damaged: pulse.0.reserved.json in it cannot be read\n"
+            "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git "
+            "push origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
+        ),
+    )
+    commit = ref.compose({"state.json": state, "pulse.lock.json": ref.store("{}")})
+    ref.swap(ref.find(), commit)
+    done = machine.apply()
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level: "
+    )
+    assert "\n  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
+    assert faulty.requests == []
+
+
+def test_a_group_is_reserved_with_one_push(world: World, faulty: FaultyService) -> None:
+    """A push to begin, one for each group, one with the record, and one to end."""
+    machine = world.clone("first")
+    log = world.remote / "pushes"
+    hook = world.remote / "hooks/post-receive"
+    hook.write_text(f"#!/bin/sh\ncat >> {log}\n", encoding="utf-8")
+    hook.chmod(0o755)
+    assert machine.apply().returncode == 0
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 4
+    assert machine.apply().returncode == 0
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 6
+    assert_everybody_once(world, faulty)
+
+
+@given(st.lists(st.integers(1, 9)), st.integers(1, 5), st.integers(1, 20))
+def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipients: int) -> None:
+    """In launches, and in recipients before the last launch."""
+    launches = [SimpleNamespace(phones=range(size)) for size in sizes]
+    groups = list(iterate_groups(iter(launches), most, recipients))  # type: ignore[arg-type]
+    assert [launch for group in groups for launch in group] == launches
+    for group in groups:
+        assert 1 <= len(group) <= most
+        assert sum(len(launch.phones) for launch in group[:-1]) < recipients
