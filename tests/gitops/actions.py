@@ -62,6 +62,8 @@ class Forge:
         secrets: of the environment `campaigns`; other jobs get none.
         variables: of the repository.
         environment: variables that differ from GitHub's own, such as GITHUB_API_URL.
+        installed: what was installed on a machine before. Here all have the same Python, and pip would only
+            find, for two seconds, that nothing is left to do.
     """
 
     remote: Path
@@ -69,6 +71,7 @@ class Forge:
     secrets: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    installed: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -226,11 +229,20 @@ class _Machine:
                 }
                 _ACTIONS[action](self, step, given)
                 step.outcome = "success"
+            elif step.name == "Install":
+                self._install(step, definition)
             else:
                 self._run_script(step, definition)
             self._is_well = self._is_well and step.outcome == "success"
         if "id" in definition:
             self._steps[definition["id"]] = {"outputs": step.outputs, "outcome": step.outcome}
+
+    def _install(self, step: Step, definition: Mapping[str, Any]) -> None:
+        wanted = (self._folder / "work/.github/requirements.txt").read_text(encoding="utf-8")
+        step.outcome = "success"
+        if (definition["run"], wanted) not in self._forge.installed:
+            self._run_script(step, definition)
+            self._forge.installed.add((definition["run"], wanted))
 
     def _run_script(self, step: Step, definition: Mapping[str, Any]) -> None:
         assert "${{" not in definition["run"], "what is put into a script may be another script"
