@@ -42,7 +42,7 @@ _FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_")
 """With the second, a test of `runner comment` in this project's own CI would comment there."""
 
 
-_LONGEST = ("tests/torture/", "tests/test_readme.py", "tests/test_wheel.py")
+_LONGEST = ("tests/torture/", "tests/gitops/test_story.py", "tests/test_readme.py", "tests/test_wheel.py")
 """What takes longest by far comes first, so that no worker is left alone with it at the end."""
 
 

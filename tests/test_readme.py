@@ -52,6 +52,32 @@ def test_the_tour_is_true(run: Run, tmp_path: Path) -> None:
     assert steps >= 8
 
 
+def test_pushing_what_init_wrote_is_all_there_is_to_do(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The README's way from an empty folder to the forge ends with the workflows on its main."""
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
+    settings = tmp_path / "gitconfig"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    blocks = [(language, content) for language, _, content in iterate_blocks() if "acme" in content]
+    (_, session), (_, script) = [block for block in blocks if block[0] in {"console", "sh"}]
+    for command, _ in iterate_steps(session):
+        assert run(*command, cwd=tmp_path).returncode == 0
+    (address,) = re.findall(r"git@\S+", script)
+    settings.write_text(
+        f'[user]\n\tname = Ada\n\temail = ada@example.com\n[url "{remote}"]\n\tinsteadOf = {address}\n',
+        encoding="utf-8",
+    )
+    subprocess.run(["bash", "-eu", "-c", script], cwd=tmp_path, check=True, capture_output=True)
+    listed = ["git", "ls-tree", "-r", "--name-only", "main", ".github/workflows"]
+    pushed = subprocess.run(listed, cwd=remote, check=True, capture_output=True, text=True).stdout.split()
+    assert pushed == [
+        ".github/workflows/campaigns-review.yml",
+        ".github/workflows/campaigns-send.yml",
+    ]
+
+
 def test_the_two_commands_are_targets_of_make() -> None:
     """`make demo` and `make test` exist, and `make help` names them."""
     helped = subprocess.run(

@@ -66,6 +66,16 @@ def annotation(diagnostic: Diagnostic, file: str) -> str:
     return _command(_LEVELS[diagnostic.severity], place | {"title": diagnostic.code}, message)
 
 
+def job_warning(title: str, message: str) -> str:
+    """Return a workflow command that puts a warning on the page of a job, at no file.
+
+    Args:
+        title: what it is about.
+        message: what there is to know, and to do.
+    """
+    return _command("warning", {"title": title}, message)
+
+
 def workspace_path(file: Path) -> str:
     """Return a path as GitHub knows it: from the top of the checked out repository, if it is below it."""
     workspace = os.environ.get(WORKSPACE_VARIABLE)

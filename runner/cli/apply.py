@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.apply_text import describe_run
+from runner.cli.apply_text import describe_run, describe_settled
 from runner.cli.approval import approve_sending
 from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
@@ -82,6 +82,11 @@ _SHOWN_DETAILS = 5
     help="How long to wait for another run of the same campaign.",
 )
 @click.option(
+    "--settle-only",
+    is_flag=True,
+    help="Find out what earlier runs have sent, record it, and send nothing: a plan made after that holds.",
+)
+@click.option(
     "--test-to", metavar="PHONE", help="Render for the first recipients, send to PHONE only, record nothing."
 )
 def command(
@@ -94,6 +99,7 @@ def command(
     limit: int | None,
     settle_window: float | None,
     lock_timeout: float,
+    settle_only: bool,
     test_to: str | None,
 ) -> int:
     """Send what is planned, exactly once, and write the lockfile.
@@ -101,6 +107,8 @@ def command(
     Asks before it sends. Whoever is on record as texted is not texted again, whatever happened to
     the run before. Ctrl-C stops new sends, waits for those in flight and records them.
     """
+    if settle_only and (plan_file or test_to is not None):
+        raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     saved = _read_saved(plan_file, scope, only, limit)
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
@@ -114,6 +122,8 @@ def command(
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
         planned = plan_campaigns(workspace, scope, options, run.enter, reader)
         planned = run.check(planned, options)
+        if settle_only:
+            return _report_settled(run.conclude(planned), format_)
         if saved:
             saved.require_unchanged(planned)
             planned = run.bring_forward(planned, options)
@@ -174,6 +184,16 @@ def _report(runs: Sequence[CampaignRun], format_: str, *, is_interrupted: bool) 
     if is_interrupted:
         raise interrupt_run()
     return _exit_code(runs)
+
+
+def _report_settled(runs: Sequence[CampaignRun], format_: str) -> int:
+    """Write what was found out; that some outcomes stay unknown is for the run that sends to say."""
+    if format_ == "json":
+        print_json({"campaigns": [_campaign_json(run) for run in runs]})
+    else:
+        for run in runs:
+            click.echo(describe_settled(run))
+    return 0
 
 
 def _warn_of_failures(run: CampaignRun) -> None:

@@ -19,9 +19,19 @@ def describe_run(run: CampaignRun) -> str:
     Recipients are people, as in the plan. Where people get several messages, what is counted is texts.
     """
     done = [*_iterate_done(run)] or ["nothing sent"]
+    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{_say_held(run)}"
+
+
+def describe_settled(run: CampaignRun) -> str:
+    """Return what a run found out of earlier ones."""
+    found = count_words(run.adopted, "launch", "launches")
+    what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"
+    return f"{run.planned.campaign.name}: {what}.{_say_held(run)}"
+
+
+def _say_held(run: CampaignRun) -> str:
     people = count_words(run.unresolved, "recipient has", "recipients have")
-    held = f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
-    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{held}"
+    return f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
 
 
 def _iterate_done(run: CampaignRun) -> Iterator[str]:

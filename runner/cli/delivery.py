@@ -234,6 +234,18 @@ class DeliveryRun:
             run.unresolved = self._count_unresolved(run.planned.record)
         return runs
 
+    def conclude(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+        """Write the lockfiles without having sent anything.
+
+        Raises:
+            RunnerError: the ledger or a lockfile cannot be written.
+        """
+        runs = [CampaignRun(item, adopted=self._adopted[item.campaign.name]) for item in planned]
+        for run in runs:
+            self.rewrite_lockfile(run.planned.campaign)
+            run.unresolved = self._count_unresolved(run.planned.record)
+        return runs
+
     def _count_unresolved(self, record: Record) -> int:
         campaign_id, _ = record.require_entered()
         with self._ledger.reading() as connection:

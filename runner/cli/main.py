@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "demo": "Run the whole loop on the sandbox, with simulated participants.",
+    "init": "Write a campaign repository that CI checks and sends.",
     "validate": "Find every problem of every campaign, before it reaches a phone.",
     "plan": "Show what apply would send, to whom, and why not to the others.",
     "comment": "Keep the plan as one comment on a pull request.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
+    "record": "Commit the lockfiles, and push them.",
     "resolve": "List launches of unknown outcome, and say what became of them.",
     "status": "Show what is sent, in progress, answered and unresolved.",
     "reconcile": "Bring counts and results of every launch into the ledger.",

@@ -45,7 +45,7 @@ def trace_run(
         commit,
         dirty=commit is not None and not changed.isdisjoint(_list_files(campaigns, changed)),
         run_url=run_url if _is_page(run_url) else None,
-        triggered_by=_find_actor(environment),
+        triggered_by=find_actor(environment),
     )
 
 
@@ -53,7 +53,7 @@ def _is_page(text: str) -> bool:
     return text.startswith(("https://", "http://")) and all("!" <= char <= "~" for char in text)
 
 
-def _find_actor(environment: Mapping[str, str]) -> str | None:
+def find_actor(environment: Mapping[str, str]) -> str | None:
     """Return by whose hand the CI job runs; None outside of one, whatever the variables of a shell say.
 
     On GitHub whoever ran a job again is not the one who started it first (docs.github.com, "Variables

@@ -98,6 +98,11 @@ def file_scope(function: Callable[..., int]) -> Callable[..., int]:
     return _give_scope(function, _PATHS, _ALLOWED, _QUIET, _VERBOSE)
 
 
+def path_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command that reads no campaign a `Scope` of where they are: PATH…, --quiet, --verbose."""
+    return _give_scope(function, _PATHS, _QUIET, _VERBOSE)
+
+
 def single_scope(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command that names its one campaign a `Scope` of the rest: --allow-path, --quiet, --verbose."""
     return _give_scope(function, _ALLOWED, _QUIET, _VERBOSE)

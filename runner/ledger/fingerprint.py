@@ -44,6 +44,17 @@ class FingerprintKey:
         return cls._make(salt, salt)
 
     @classmethod
+    def as_recorded(cls, salt: str | None, name: str, first_name: str | None) -> FingerprintKey:
+        """Return what a lockfile says of its key: enough to write that again, and no more.
+
+        Args:
+            salt: what the lockfile keeps.
+            name: the key's own fingerprint.
+            first_name: of a renamed campaign.
+        """
+        return cls(salt, name, b"", first_name)
+
+    @classmethod
     def _make(cls, source: str, salt: str | None) -> FingerprintKey:
         key = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner key").digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()

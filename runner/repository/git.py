@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 TIMEOUT_S = 120.0
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
@@ -118,6 +118,20 @@ class Git:
         if answer.status:
             raise GitError(f"`git {arguments[0]}` failed: {answer.reason}")
         return answer.output.removesuffix("\n")
+
+
+def find_work_tree(folder: Path) -> Path | None:
+    """Return the top of the work tree that a folder is in; None if it is in none.
+
+    Raises:
+        GitError: git does not want to say, as of a repository that is another user's.
+    """
+    answer = Git(folder).ask("rev-parse", "--show-toplevel")
+    if answer.status == 0:
+        return Path(answer.output.removesuffix("\n"))
+    if "not a git repository" in answer.complaint:
+        return None
+    raise GitError(f"`git rev-parse` failed: {answer.reason}")
 
 
 def hide_credentials(text: str) -> str:

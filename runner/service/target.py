@@ -142,7 +142,7 @@ def choose_target(
             f"nothing says where the target {chosen!r} is",
             hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
         )
-    host = _require_safe_url(base_url, insecure=settings.get("insecure", False))
+    host = require_safe_url(base_url, insecure=settings.get("insecure", False))
     if chosen == SANDBOX and not is_loopback(host):
         raise ConfigurationError(
             f"the target {SANDBOX!r} would text real people: its base URL leads to another machine",
@@ -218,8 +218,16 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _require_safe_url(base_url: str, *, insecure: bool) -> str:
-    """Return the host of a base URL that may be used."""
+def require_safe_url(base_url: str, *, insecure: bool) -> str:
+    """Return the host of a base URL that may be used.
+
+    Args:
+        base_url: where a service is.
+        insecure: whether http to another machine is wanted.
+
+    Raises:
+        ConfigurationError: it is none, or would send credentials unencrypted.
+    """
     try:
         parts = urlsplit(base_url)
         # Asking for the port is what checks it.

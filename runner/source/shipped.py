@@ -1,4 +1,4 @@
-"""The files that come with the program: schemas and example campaigns.
+"""The files that come with the program: schemas, example campaigns, and what a new repository begins with.
 
 They stand at the top of the repository, and below `runner/shipped/` once installed from a wheel.
 """
@@ -11,10 +11,10 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def shipped_folder(name: str) -> Path:
-    """Return the folder `schemas` or `campaigns`.
+    """Return the folder `schemas`, `campaigns`, `starter` or `.github/workflows`.
 
     Args:
-        name: the folder's name at the top of the repository.
+        name: the folder's path from the top of the repository.
     """
     installed = _PACKAGE / "shipped" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name

@@ -1,0 +1,184 @@
+"""`runner record`: commits the lockfiles, and pushes them."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.annotations import job_warning
+from runner.cli.campaigns import DEFAULT_FOLDER, show_path
+from runner.cli.command_guard import write_command
+from runner.cli.console import note, warn
+from runner.cli.record_text import choose_author, write_message
+from runner.cli.scope import Scope, path_scope
+from runner.errors import RunnerError, UsageError
+from runner.ledger.gain import find_gain
+from runner.ledger.union import unite_lockfiles
+from runner.repository.clone import Clone
+from runner.repository.git import Git, find_work_tree
+from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ENDING = ".lock.json"
+
+
+@click.command(
+    epilog="\b\nExamples:\n  runner record\n  runner record --no-push\n"
+    "  runner record campaigns/customer-pulse.yaml --remote origin --branch main"
+)
+@path_scope
+@click.option(
+    "--push/--no-push",
+    "is_pushed",
+    default=True,
+    show_default=True,
+    help="Push the commit, or leave it here.",
+)
+@click.option("--remote", default="origin", show_default=True, metavar="NAME", help="Where to push.")
+@click.option(
+    "--branch", metavar="NAME", help="The branch to record on. Default: the current one; in CI, the job's."
+)
+@click.option(
+    "--fetch",
+    "is_fetched",
+    is_flag=True,
+    help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
+)
+def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
+    """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
+
+    Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
+    commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
+    which is to be merged. The log of the repository then says what was sent, when and by which run.
+    """
+    if is_fetched and (scope.paths or not is_pushed):
+        raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
+    clone = _find_clone()
+    if is_fetched:
+        branch = branch or _choose_branch(clone.git, os.environ)
+        taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+        click.echo(_say_taken(taken))
+        return 0
+    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,))
+    if recorder is None:
+        click.echo("Nothing to record: there is no lockfile.")
+        return 0
+    if is_pushed:
+        branch = branch or _choose_branch(clone.git, os.environ)
+        recorded = recorder.push(remote, branch)
+    else:
+        recorded = recorder.commit()
+    _report(recorded, f"{branch} of {remote}")
+    return 0
+
+
+def _find_clone() -> Clone:
+    root = find_work_tree(Path.cwd())
+    if root is None:
+        raise RunnerError(
+            "the current folder is in no git repository",
+            hint="run it where the campaigns are kept, or make a repository with `runner init`",
+        )
+    return Clone(Git(root), root)
+
+
+def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
+    """Return what records the lockfiles of campaigns; None if there are none."""
+    git, root = clone.git, clone.root
+    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
+    if not files:
+        return None
+    head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
+    named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
+    author = {} if named else choose_author(os.environ)
+    return Recorder(clone, files, partial(_unite, root), partial(_describe, root, head), author)
+
+
+def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
+    return unite_lockfiles(root / path, ours, theirs)
+
+
+def _describe(root: Path, head: str, changes: Sequence[Change]) -> str:
+    gains = [find_gain(root / change.path, change.before, change.after) for change in changes]
+    return write_message(gains, head, os.environ)
+
+
+def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the lockfiles of campaign files, and all those in folders of campaigns, of any target.
+
+    Campaigns are not read: what was sent is recorded, whatever they say by now.
+    """
+    for path in paths:
+        if path.is_dir():
+            for file in sorted(path.rglob(f"*{_ENDING}")):
+                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
+                    yield file
+        else:
+            ends = (f"{path.stem}.", _ENDING)
+            yield from (
+                file
+                for file in sorted(path.parent.iterdir())
+                if file.name.startswith(ends[0]) and file.name.endswith(ends[1])
+            )
+
+
+def _place_below(root: Path, file: Path) -> Path:
+    real = file.resolve()
+    if not real.is_relative_to(root):
+        raise UsageError(f"{show_path(file)} is outside the git repository of the current folder")
+    return real
+
+
+def _leave_out_ignored(git: Git, root: Path, files: Sequence[Path]) -> list[Path]:
+    """Return the files that git keeps: the sandbox's lockfiles record texts that nobody got."""
+    names = [file.relative_to(root).as_posix() for file in dict.fromkeys(files)]
+    listed = "".join(f"{name}\0" for name in names)
+    ignored = git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0")
+    return [root / name for name in names if name not in ignored]
+
+
+def _choose_branch(git: Git, environment: Mapping[str, str]) -> str:
+    current = git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+    if current.status == 0:
+        return current.output.strip()
+    if environment.get("GITHUB_REF_TYPE") == "branch" and environment.get("GITHUB_REF_NAME"):
+        return environment["GITHUB_REF_NAME"]
+    if environment.get("CI_COMMIT_BRANCH"):
+        return environment["CI_COMMIT_BRANCH"]
+    raise UsageError(
+        "the work tree is on no branch (a detached HEAD)", hint="name the one to record on with --branch"
+    )
+
+
+def _say_taken(taken: Sequence[str]) -> str:
+    if not taken:
+        return f"Nothing waits on the branch {ASIDE}."
+    return f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(taken)}."
+
+
+def _report(recorded: Recorded, place: str) -> None:
+    subject = recorded.message.partition("\n")[0]
+    if recorded.refusal is not None:
+        what = f"{subject}: it is" if recorded.commit else "what is new is already"
+        text = (
+            f"{place} takes no push from here ({recorded.refusal}). {what} on the branch {recorded.branch}, "
+            "which is to be merged; until then the service tells the next run what was sent"
+        )
+        warn(text)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            # The job succeeds, and nobody reads the log of one that does.
+            write_command(job_warning("The record is to be merged", text))
+    elif recorded.commit is None:
+        click.echo("Nothing to record: the lockfiles are as they were.")
+    elif recorded.branch is None:
+        click.echo(f"Committed: {subject} ({recorded.commit[:10]}).")
+    else:
+        click.echo(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+        if not recorded.is_followed:
+            note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")

@@ -1,0 +1,80 @@
+"""The message of a commit that records what was sent: git's log is to tell the story."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.cli.console import count_words
+from runner.cli.provenance import find_actor
+from runner.ledger.lock import find_run_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.ledger.gain import Gain
+
+_NAMED = 2
+"""So many campaigns are named in a subject; more are counted."""
+_BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
+_NOBODY = "runner", "runner@localhost"
+
+
+def write_message(gains: Sequence[Gain], commit: str, environment: Mapping[str, str]) -> str:
+    """Return the message of a commit: a subject, a line a message, and where it comes from as trailers.
+
+    Args:
+        gains: what each lockfile of the commit has gained.
+        commit: the commit of the campaigns that were sent.
+        environment: of the process, for what CI says of itself.
+    """
+    body = [line for gain in gains for line in _list_messages(gain)]
+    blocks = [[_write_subject(gains)], body, list(_list_trailers(commit, environment))]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _write_subject(gains: Sequence[Gain]) -> str:
+    texts = sum(sum(gain.texts.values()) for gain in gains)
+    told = [gain for gain in gains if gain.texts] or gains
+    campaigns = _join_names({_one_line(gain.campaign) for gain in told}, "campaigns")
+    targets = _join_names({gain.target for gain in told}, "targets")
+    if texts:
+        return f"Record {count_words(texts, 'text')} of {campaigns} on {targets}"
+    # Somebody was forgotten, or a file that git had merged is whole again.
+    return f"Bring the record of {campaigns} on {targets} up to date"
+
+
+def _list_messages(gain: Gain) -> Iterator[str]:
+    for message, texts in sorted(gain.texts.items()):
+        launches = count_words(gain.launches[message], "launch", "launches")
+        yield f"{_one_line(gain.campaign)}, {message}: {count_words(texts, 'text')} in {launches}"
+
+
+def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
+    yield f"Campaigns-Commit: {commit}"
+    url = find_run_url(environment)
+    if url:
+        yield f"Run: {_one_line(url)}"
+    actor = find_actor(environment)
+    if actor:
+        yield f"Triggered-By: {_one_line(actor)}"
+
+
+def choose_author(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that tell git who commits, for a clone that names nobody."""
+    name, email = _BOT if environment.get("GITHUB_ACTIONS") == "true" else _NOBODY
+    return {
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": email,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": email,
+    }
+
+
+def _join_names(names: Iterable[str], many: str) -> str:
+    ordered = sorted(names)
+    return " and ".join(ordered) if len(ordered) <= _NAMED else f"{len(ordered)} {many}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,51 @@
+"""What a lockfile tells that an earlier version of it did not: for the log of the repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.ledger.lockfile import parse_lockfile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The launches that one version of a lockfile has and another has not.
+
+    Attributes:
+        campaign: its name.
+        target: where it was sent.
+        launches: how many of each message.
+        texts: how many recipients they reached, of each message.
+    """
+
+    campaign: str
+    target: str
+    launches: dict[str, int]
+    texts: dict[str, int]
+
+
+def find_gain(file: Path, before: str | None, after: str) -> Gain:
+    """Return what has been sent between two versions of a lockfile.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version; None if there was none.
+        after: the text of the later one.
+
+    Raises:
+        LockfileError: one of them cannot be read.
+    """
+    known = set()
+    if before is not None:
+        known = {launch.project_launch_guid for launch in parse_lockfile(file, before).launches}
+    lockfile = parse_lockfile(file, after)
+    gain = Gain(lockfile.campaign, lockfile.target, {}, {})
+    for launch in lockfile.launches:
+        if launch.project_launch_guid not in known:
+            gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
+            gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
+    return gain

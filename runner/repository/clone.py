@@ -1,0 +1,85 @@
+"""A clone of a repository: its commits, and what files say in them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.repository.git import Git, GitError
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A work tree with the repository that it is of.
+
+    Attributes:
+        git: runs git at its top.
+        root: its top.
+    """
+
+    git: Git
+    root: Path
+
+    def fetch(self, remote: str, branch: str) -> str | None:
+        """Fetch a branch and return its tip; None if the remote has no such branch.
+
+        Raises:
+            GitError: the remote cannot be reached.
+        """
+        ref = f"refs/heads/{branch}"
+        listed = self.git.ask("ls-remote", "--", remote, ref)
+        if listed.status:
+            raise GitError(
+                f"the remote {remote} cannot be reached: {listed.reason}",
+                hint="name another one with --remote, or commit without it: --no-push",
+            )
+        if not listed.output.strip():
+            return None
+        # Without --depth, which would cut off the history of a clone that has it.
+        self.git.run("fetch", "--quiet", "--no-tags", "--", remote, ref)
+        return self.git.run("rev-parse", "FETCH_HEAD")
+
+    def read_head(self) -> str:
+        """Return the commit that is checked out.
+
+        Raises:
+            GitError: there is none yet.
+        """
+        answer = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        if answer.status:
+            raise GitError("there is no commit yet to record on", hint="commit the campaigns first")
+        return answer.output.strip()
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Return whether one commit is another, or in its history."""
+        return self.git.ask("merge-base", "--is-ancestor", commit, of).status == 0
+
+    def read(self, commit: str, path: str) -> str | None:
+        """Return the text of a file in a commit; None if it is not there."""
+        listed = self.git.run("ls-tree", "--full-tree", commit, "--", path)
+        if not listed:
+            return None
+        blob = listed.split("\t")[0].split()[2]
+        answer = self.git.ask("cat-file", "blob", blob)
+        if answer.status:
+            raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
+        return answer.output
+
+    def list_files(self, commit: str, ending: str) -> list[str]:
+        """Return the files of a commit whose names end so: paths from the top, with slashes."""
+        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
+        return [path for path in listed.split("\0") if path.endswith(ending)]
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
+    draft = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  a descriptor
+            stream.write(text)
+        draft.chmod(0o644)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""Pushes a commit, and tells a branch that has moved on from one that takes no push."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.repository.git import Git
+
+_REFUSED = re.compile(r"^!\t[^\t]*\t\[(?P<by>remote rejected|rejected)\] \((?P<why>.*)\)$", re.MULTILINE)
+_RACES = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
+"""What a server says of a push that another one got in the way of."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushAnswer:
+    """What a remote said to a push.
+
+    Attributes:
+        is_accepted: the branch has the commit.
+        is_overtaken: the branch has moved on: a commit on its new tip may be taken.
+        reason: why it was not accepted, in git's words.
+    """
+
+    is_accepted: bool
+    is_overtaken: bool = False
+    reason: str = ""
+
+
+def push_commit(git: Git, remote: str, commit: str, branch: str) -> PushAnswer:
+    """Push a commit to a branch of a remote; nothing that is there is ever overwritten.
+
+    Args:
+        git: in a clone that has the commit.
+        remote: its name or address.
+        commit: the commit.
+        branch: the branch's name; it is made if it isn't there.
+    """
+    ref = f"refs/heads/{branch}"
+    answer = git.ask("push", "--porcelain", "--", remote, f"{commit}:{ref}")
+    if answer.status == 0:
+        return PushAnswer(is_accepted=True)
+    refused = _REFUSED.search(answer.output)
+    if refused is None:
+        return PushAnswer(is_accepted=False, reason=answer.reason)
+    why = refused["why"]
+    # git itself rejects what is no descendant of the tip; servers reject by rule, or because of a race.
+    is_overtaken = refused["by"] == "rejected" or any(word in why for word in _RACES)
+    return PushAnswer(is_accepted=False, is_overtaken=is_overtaken, reason=why)

@@ -1,0 +1,238 @@
+"""Commits files of record onto a branch of a remote, whatever the clone it is done from looks like.
+
+The commit is put together beside index and work tree, on the tip that the remote's branch has at that moment.
+So it works in a shallow clone and on a detached HEAD, takes nothing along that the user has changed or
+staged, and a branch that has moved on needs no merge commit. What both sides have changed is united.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.repository.clone import Clone, replace_text
+from runner.repository.git import GitError
+from runner.repository.push import push_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+ASIDE = "runner/record"
+"""The branch that the record goes to where the one that it belongs to takes no push."""
+TRIES = 8
+_BLOB = "100644"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that a commit changes.
+
+    Attributes:
+        path: from the repository's top, with slashes.
+        before: its text on the branch; None if it is not there.
+        after: its text in the commit.
+    """
+
+    path: str
+    before: str | None
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of a record.
+
+    Attributes:
+        commit: the commit; None if there was nothing to record.
+        message: its message.
+        branch: the branch of the remote that it was pushed to; None if it was not pushed.
+        refusal: why the branch that was meant did not take it; None if it did.
+        is_followed: false if the clone's own branch should have moved on to the commit, and could not.
+    """
+
+    commit: str | None = None
+    message: str = ""
+    branch: str | None = None
+    refusal: str | None = None
+    is_followed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Records files of one clone.
+
+    Attributes:
+        clone: where they are.
+        files: those to record; each is there, below the clone's top.
+        unite: returns what the file at a path says if its two texts are both right.
+        describe: returns the message of a commit.
+        author: the variables that tell git who commits, for clones that name nobody.
+    """
+
+    clone: Clone
+    files: Sequence[Path]
+    unite: Callable[[str, str, str], str]
+    describe: Callable[[Sequence[Change]], str]
+    author: Mapping[str, str] = field(default_factory=dict)
+
+    def commit(self) -> Recorded:
+        """Commit onto the current branch, or a detached HEAD, and push nothing.
+
+        Raises:
+            GitError: git cannot do it.
+        """
+        head = self.clone.read_head()
+        changes = self._find_changes([head])
+        if not changes:
+            return Recorded()
+        commit, message = self._make_commit(head, changes)
+        self._stage(changes)
+        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        return Recorded(commit, message)
+
+    def push(self, remote: str, branch: str) -> Recorded:
+        """Commit onto a branch of a remote; if that takes no push, onto a branch of the record's own.
+
+        Args:
+            remote: its name or address.
+            branch: the branch's name.
+
+        Raises:
+            GitError: the remote cannot be reached, or takes neither.
+        """
+        for _ in range(TRIES):
+            tip = self.clone.fetch(remote, branch) or self.clone.read_head()
+            changes = self._find_changes([tip])
+            if not changes:
+                return Recorded()
+            commit, message = self._make_commit(tip, changes)
+            answer = push_commit(self.clone.git, remote, commit, branch)
+            if answer.is_accepted:
+                return Recorded(commit, message, branch, is_followed=self._follow(commit, branch, changes))
+            if not answer.is_overtaken:
+                return self._push_aside(remote, branch, answer.reason)
+        return self._push_aside(remote, branch, "others pushed to it all the time")
+
+    def _push_aside(self, remote: str, branch: str, refusal: str) -> Recorded:
+        reason = ""
+        for _ in range(TRIES):
+            tip = self.clone.fetch(remote, branch) or self.clone.read_head()
+            parent, tips = tip, [tip]
+            aside = self.clone.fetch(remote, ASIDE)
+            # A record that waits there to be merged is gone on with; one that was merged is of the past.
+            if aside is not None and not self.clone.is_ancestor(aside, tip):
+                parent, tips = aside, [tip, aside]
+            changes = self._find_changes(tips)
+            if not changes:
+                return Recorded(None, "", ASIDE, refusal)
+            commit, message = self._make_commit(parent, changes)
+            answer = push_commit(self.clone.git, remote, commit, ASIDE)
+            if answer.is_accepted:
+                return Recorded(commit, message, ASIDE, refusal)
+            reason = answer.reason
+            if not answer.is_overtaken:
+                break
+        raise GitError(
+            f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
+            hint="let the job's token write to the repository; what was sent is on record at the service, "
+            "and the next `runner apply` finds it there",
+        )
+
+    def _find_changes(self, tips: Sequence[str]) -> list[Change]:
+        """Return what a commit on the last of these tips would change, to say what all of them do."""
+        head = self.clone.read_head()
+        changes = []
+        for file in self.files:
+            path = file.relative_to(self.clone.root).as_posix()
+            base, after = self.clone.read(head, path), file.read_text(encoding="utf-8")
+            before = None
+            for tip in tips:
+                before = self.clone.read(tip, path)
+                after = self._merge(path, base, after, before)
+            if after != before:
+                changes.append(Change(path, before, after))
+        return changes
+
+    def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:
+        if theirs is None or theirs in (base, ours):
+            return ours
+        return theirs if ours == base else self.unite(path, ours, theirs)
+
+    def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
+        """Write a commit of these changes; return it and its message."""
+        entries = []
+        for change in changes:
+            blob = self.clone.git.run("hash-object", "-w", "--stdin", text=change.after)
+            entries.append(f"{_BLOB} {blob}\t{change.path}\0")
+        with tempfile.TemporaryDirectory(prefix="runner-record-") as folder:
+            # An index of its own: the user's keeps what is staged in it.
+            aside = {"GIT_INDEX_FILE": f"{folder}/index"}
+            self.clone.git.run("read-tree", parent, environment=aside)
+            self.clone.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
+            tree = self.clone.git.run("write-tree", environment=aside)
+        message = self.describe(changes)
+        commit = self.clone.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
+        return commit, message
+
+    def _follow(self, commit: str, branch: str, changes: Sequence[Change]) -> bool:
+        """Move the clone on to a commit, if that takes nothing from the user; return whether it has."""
+        current = self.clone.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+        if current.status == 0 and current.output.strip() != branch:
+            return True  # another branch than the one that was recorded on has nothing to follow
+        # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
+        self._stage(changes)
+        head = self.clone.read_head()
+        if not self.clone.is_ancestor(head, commit):
+            return False
+        self.clone.git.ask("update-index", "-q", "--refresh")
+        # The two-way merge of git-read-tree(1): what is changed here and not there stays as it is.
+        if self.clone.git.ask("read-tree", "-m", "-u", head, commit).status:
+            return False
+        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        return True
+
+    def _stage(self, changes: Iterable[Change]) -> None:
+        """Put what was committed into work tree and index."""
+        for change in changes:
+            file = self.clone.root / change.path
+            if file.read_text(encoding="utf-8") != change.after:
+                replace_text(file, change.after)
+        self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
+
+
+def take_what_waits(
+    clone: Clone, remote: str, branch: str, ending: str, unite: Callable[[str, str, str], str]
+) -> list[str]:
+    """Bring the files of a record that waits to be merged into the work tree, so that a run goes on from it.
+
+    Args:
+        clone: whose work tree it is.
+        remote: the remote's name or address.
+        branch: the branch that the record is to be merged into.
+        ending: what the names of the record's files end in.
+        unite: as for `Recorder`.
+
+    Returns:
+        The files that have changed: paths from the top.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
+    if aside is None or clone.is_ancestor(aside, tip):
+        return []
+    taken = []
+    for path in clone.list_files(aside, ending):
+        theirs, file = clone.read(aside, path), clone.root / path
+        if theirs is None or theirs == clone.read(tip, path):
+            continue
+        ours = file.read_text(encoding="utf-8") if file.is_file() else None
+        # A shallow clone cannot tell that the record has been merged long ago: then ours says more.
+        after = theirs if ours is None else unite(path, ours, theirs)
+        if after != ours:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(file, after)
+            taken.append(path)
+    return taken

