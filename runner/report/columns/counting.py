@@ -26,8 +26,8 @@ _MOST_WORDS = 1000
 
 _FOUND = "SELECT message, arm, question_tag, count(*) FROM results GROUP BY ALL"
 _PARTICIPANTS = "SELECT count(DISTINCT person) FROM results SEMI JOIN names USING (message)"
-# A word counts once a participant. Those who answered no question twice are not looked at one by one: a word is
-# in the list of an answer's words once.
+# A word counts once a participant. Those who answered no question twice are not looked at one by one: a word
+# is in the list of an answer's words once.
 _WORDS = f"""
 SELECT word, sum(if(person IS NULL, times, 1)) AS participants FROM (
   SELECT person, word, count(*) AS times FROM (
@@ -46,8 +46,8 @@ _TIE_BITS, _CONTENT_BITS = 39, 24
 _TIME_PLACE = _TIE_BITS + _CONTENT_BITS
 _FIRST_READING = 1 << 16
 # All that is to be known of an answer, in one number: of several the latest is the largest. After the time
-# comes the start of the guid, for answers of one microsecond; then the characters of own words, or, from where
-# no text is as long, the number of the reading. A product costs less than a shift of as many bits.
+# comes the start of the guid, for answers of one microsecond; then the characters of own words, or, from
+# where no text is as long, the number of the reading. A product costs less than a shift of as many bits.
 _PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
   + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
     + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
