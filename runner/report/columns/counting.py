@@ -116,9 +116,18 @@ def count_campaign(
         messages[id_] = _count_message(engine, id_, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(outline, asked, readings)
+    return CampaignTally(messages, _count_participants(engine, found, messages), strays)
+
+
+def _count_participants(
+    engine: Engine, found: Mapping[str, Iterable[str]], messages: Mapping[str, MessageTally]
+) -> int:
+    if len(found) <= 1:
+        # Everybody has one path through a message.
+        return sum(sum(messages[message].paths.values()) for message in found)
     _name(engine, [name for names in found.values() for name in names])
     ((participants,),) = engine.rows(_PARTICIPANTS)
-    return CampaignTally(messages, participants, strays)
+    return int(participants)
 
 
 def _name(engine: Engine, names: Iterable[str]) -> None:
