@@ -6,29 +6,24 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Insert,
-    bindparam,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import Connection, func, select, update
 
 from runner.errors import RunLockedError
-from runner.ledger.bulk import BulkStatement
-from runner.ledger.database import insert_into
 from runner.ledger.deliveries import read_guids
+from runner.ledger.entry_statements import (
+    ADD_ARMS,
+    ADD_DIGESTS,
+    ADD_LAUNCHES,
+    ADOPT,
+    CLAIM,
+    RELEASE,
+    TAKE_OVER,
+)
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.renaming import find_first_name
 from runner.ledger.runs import fill_in_runs
-from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
-from runner.ledger.unsettled import OPEN, adopt_launch
+from runner.ledger.tables import launches
+from runner.ledger.unsettled import adopt_launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,62 +32,6 @@ if TYPE_CHECKING:
     from runner.ledger.shared import ReservedLaunch
 
 _PORTION = 1000
-
-
-def _compose_claim(connection: Connection) -> Insert:
-    statement = insert_into(connection, deliveries)
-    return statement.on_conflict_do_update(
-        index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
-        where=deliveries.c.released.is_(True),
-    )
-
-
-def _compose_takeover(connection: Connection) -> Insert:
-    statement = insert_into(connection, deliveries)
-    return statement.on_conflict_do_update(
-        index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
-    )
-
-
-def _compose_adoption(connection: Connection) -> Insert:
-    statement = insert_into(connection, deliveries)
-    # As a part of the text: the parameters are the row's alone.
-    states: list[ColumnElement[str]] = [literal_column(f"'{state}'") for state in OPEN]
-    is_open = select(launches.c.id).where(launches.c.state.in_(states))
-    return statement.on_conflict_do_update(
-        index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
-        where=or_(deliveries.c.released.is_(True), deliveries.c.launch_id.in_(is_open)),
-    )
-
-
-_ADD_LAUNCHES = BulkStatement(
-    lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c if column is not launches.c.detail],
-)
-_ADD_ARMS = BulkStatement(lambda connection: insert_into(connection, launch_arms), ["launch_id", "arm"])
-_ADD_DIGESTS = BulkStatement(
-    lambda connection: insert_into(connection, reserved_launches),
-    [column.name for column in reserved_launches.c],
-)
-_CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c])
-"""Takes deliveries that nobody has, or that are released; leaves the others untouched."""
-_ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
-"""Takes those, too, of launches of unknown outcome: that they were reached by another one is certain."""
-_TAKE_OVER = BulkStatement(_compose_takeover, [column.name for column in deliveries.c])
-"""Takes deliveries whoever has them."""
-_RELEASE = BulkStatement(
-    lambda _: (
-        update(deliveries)
-        .where(
-            deliveries.c.launch_id == bindparam("b_launch_id"),
-            deliveries.c.fingerprint == bindparam("b_fingerprint"),
-        )
-        .values(released=true())
-    )
-)
 
 
 def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Intent], at: str) -> list[int]:
@@ -111,7 +50,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
         RunLockedError: one of the recipients has been recorded by another run in the meantime.
     """
     ids = _reserve_ids(connection, len(intents))
-    _ADD_LAUNCHES.run(
+    ADD_LAUNCHES.run(
         connection,
         [
             {
@@ -128,7 +67,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
     _add_arms(connection, ids, intents)
     rows = _list_all_deliveries(campaign_id, ids, intents)
     # A row that is not released belongs to someone: leaving it untouched shows in the count.
-    if _CLAIM.run(connection, rows) != len(rows):
+    if CLAIM.run(connection, rows) != len(rows):
         raise RunLockedError(
             "another run is sending this campaign: it has recorded some of the same recipients",
             hint="wait until it has ended, then run the same command again",
@@ -155,7 +94,7 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     while portion := list(islice(waiting, _PORTION)):
         rows = _add_accepted(connection, campaign_id, portion)
         if rows:
-            _TAKE_OVER.run(connection, rows)
+            TAKE_OVER.run(connection, rows)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
 
@@ -177,7 +116,7 @@ def enter_reserved_launches(
         ids = _reserve_ids(connection, len(portion))
         pairs = list(zip(ids, portion, strict=True))
         unknown = {"definition": None, "state": "intent", "project_launch_guid": None, "outcome_at": None}
-        _ADD_LAUNCHES.run(
+        ADD_LAUNCHES.run(
             connection,
             [
                 {**_describe(launch_id, campaign_id, one), **unknown, "intent_at": one.reserved_at}
@@ -185,7 +124,7 @@ def enter_reserved_launches(
             ],
         )
         _add_arms(connection, ids, portion)
-        _ADD_DIGESTS.run(
+        ADD_DIGESTS.run(
             connection,
             [
                 {"launch_id": launch_id, "definition_digest": one.definition_digest}
@@ -194,7 +133,7 @@ def enter_reserved_launches(
         )
         rows = _list_all_deliveries(campaign_id, ids, portion)
         if rows:
-            _ADOPT.run(connection, rows)
+            ADOPT.run(connection, rows)
 
 
 def enter_adopted(
@@ -215,7 +154,7 @@ def enter_adopted(
     text = json.dumps(definition)
     rows = _add_accepted(connection, campaign_id, [record], text)
     if rows:
-        _ADOPT.run(connection, rows)
+        ADOPT.run(connection, rows)
 
 
 def adopt_in_part(
@@ -243,7 +182,7 @@ def adopt_in_part(
     )
     missed = [{"b_launch_id": launch.id, "b_fingerprint": name} for name in launch.recipients - reached]
     if missed:
-        _RELEASE.run(connection, missed)
+        RELEASE.run(connection, missed)
     shared = {
         "campaign_id": campaign_id,
         "message": launch.message,
@@ -251,7 +190,7 @@ def adopt_in_part(
         "released": False,
     }
     if reached:
-        _ADOPT.run(connection, [{**shared, "fingerprint": name} for name in sorted(reached)])
+        ADOPT.run(connection, [{**shared, "fingerprint": name} for name in sorted(reached)])
 
 
 def _add_accepted(
@@ -259,7 +198,7 @@ def _add_accepted(
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     ids = _reserve_ids(connection, len(records))
-    _ADD_LAUNCHES.run(
+    ADD_LAUNCHES.run(
         connection,
         [
             {
@@ -286,7 +225,7 @@ def _add_arms(
         if item.arm is not None
     ]
     if rows:
-        _ADD_ARMS.run(connection, rows)
+        ADD_ARMS.run(connection, rows)
 
 
 def _describe(

@@ -92,6 +92,9 @@ def test_the_next_machine_settles_what_a_killed_one_had_reserved(
     assert '"unresolved": 6' in plan.stdout
     assert second.apply(*PATIENT).returncode == 0
     assert_everybody_once(world, faulty)
+    # Both are named: who reserved what had left, and who sent the rest.
+    record = json.loads(second.lockfile.read_text(encoding="utf-8"))
+    assert len(record["runs"]) == len({one["run"] for one in record["launches"]}) == 2
     # The one that was killed comes back.
     assert first.apply().returncode == 0
     assert_everybody_once(world, faulty)

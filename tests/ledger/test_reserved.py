@@ -14,6 +14,7 @@ from runner.ledger.deliveries import record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Intent, Outcome
+from runner.ledger.provenance import make_run
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
 from runner.ledger.reserved import list_open, note_own
 from runner.ledger.shared import (
@@ -156,10 +157,19 @@ LAUNCHES = st.builds(
     *([st.text()] * 6),
     recipients=st.lists(st.text(alphabet="0123456789abcdef"), max_size=3).map(tuple),
     arm=st.none() | st.text(),
+    run=st.none() | st.text(),
 )
+RUNS = st.builds(make_run, st.text(), st.text(), st.none() | st.text(), dirty=st.booleans())
 
 
-@given(st.builds(Reservation, st.text(), st.lists(LAUNCHES, max_size=3).map(tuple)))
+@given(
+    st.builds(
+        Reservation,
+        st.text(),
+        st.lists(LAUNCHES, max_size=3).map(tuple),
+        st.lists(RUNS, max_size=2).map(tuple),
+    )
+)
 def test_a_reservation_survives_being_written(reservation: Reservation) -> None:
     """Whatever tags and ids have in them; a launch is a line."""
     text = dump_reservation(reservation)
@@ -175,6 +185,7 @@ def test_a_reservation_survives_being_written(reservation: Reservation) -> None:
         '{"id": "a", "launches": [], "reservation_version": 2}',
         dump_reservation(Reservation("a", (reserve(1),))).replace('"ask"', "3"),
         dump_reservation(Reservation("a", (reserve(1),))).replace('"arm": null', '"arm": 1'),
+        dump_reservation(Reservation("a", (reserve(1),))).replace('"runs": []', '"runs": [{"when": 1}]'),
     ],
 )
 def test_what_is_no_reservation_is_not_taken_for_one(text: str) -> None:
