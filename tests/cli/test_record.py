@@ -397,6 +397,22 @@ def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_pat
     ]
 
 
+def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Who loses every race leaves the record on the other branch."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    hook = here / ".git/hooks/pre-push"
+    hook.write_text(
+        f"#!/bin/sh\nunset GIT_DIR\ncd '{other}'\ngit commit --quiet --allow-empty -m More\n"
+        "git push --quiet origin main\n"
+    )
+    hook.chmod(0o755)
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 0
+    assert "main of origin takes no push from here (others pushed to it all the time)." in done.stderr
+    assert list_launches(remote, "runner/record") == {1}
+
+
 def test_a_commit_can_be_left_unpushed(run: Run, remote: Path, tmp_path: Path) -> None:
     """`--no-push` commits onto the current branch."""
     here = clone(remote, tmp_path / "here")

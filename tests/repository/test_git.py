@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.repository.git import Git, GitAnswer, GitError, hide_credentials
+from runner.repository.git import Git, GitAnswer, GitError, find_work_tree, hide_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +55,31 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(GitError, match=r"^`git -c` did not end within 0\.2 s$") as caught:
         slow.run("-c", "alias.wait=!sleep 5", "wait")
     assert caught.value.hint == "check that the remote can be reached"
+
+
+def test_a_work_tree_is_found_from_any_folder_in_it(git: Git, tmp_path: Path) -> None:
+    """Its top is returned; outside of one there is none."""
+    assert git.run("status", "--short") == ""
+    (tmp_path / "campaigns").mkdir()
+    assert find_work_tree(tmp_path / "campaigns") == tmp_path.resolve()
+
+
+def test_a_folder_outside_any_repository_has_no_work_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is no error yet."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert find_work_tree(tmp_path) is None
+
+
+def test_a_repository_of_another_user_is_no_missing_one(
+    git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git's own reason is handed on, as in a container that mounts the checkout."""
+    assert git.run("rev-parse", "--is-bare-repository") == "false"
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(GitError, match=r"^`git rev-parse` failed: fatal: detected dubious ownership in repo"):
+        find_work_tree(tmp_path)
 
 
 def test_credentials_in_addresses_are_hidden() -> None:
