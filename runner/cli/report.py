@@ -10,7 +10,6 @@ from urllib.parse import quote
 import click
 
 from runner.cli.console import note
-from runner.cli.reconcile import reconcile_campaigns
 from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
@@ -115,6 +114,9 @@ def command(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
     if reconcile_first:
+        # Late: a third of the start, for what most reports do without.
+        from runner.cli.reconcile import reconcile_campaigns
+
         with workspace.open_ledger() as opened:
             reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
     with workspace.open_ledger_if_present() as present:

@@ -52,7 +52,8 @@ def find_launches(
 ) -> dict[str, StatRecord]:
     """Return those of some launches under a project tag that the service knows, by `project_launch_guid`.
 
-    Where they are few of a long list, each is asked for on its own (reference, 4.5).
+    Where they are few of a long list, each is asked for on its own (reference, 4.5). What is returned lacks
+    `recipients`: those of all launches together can be a million phones, and nobody here asks for them.
 
     Args:
         client: the service.
@@ -122,7 +123,7 @@ class _Search:
             if isinstance(stat, Unreadable):
                 self.observe_unreadable(stat)
             elif stat is not None:
-                self.found[guid] = stat
+                self._keep(stat)
                 self.observe_progress(1)
                 continue
             # Who asks for it by its name need not look for it in the list.
@@ -132,13 +133,16 @@ class _Search:
         """Keep what is on a page, and return whether any of it was not known."""
         before, found = self._count, len(self.found)
         for stat in page.records:
-            tagged = stat if stat.project_tag else replace(stat, project_tag=self.tag)
-            self.found[stat.project_launch_guid] = tagged
+            self._keep(stat if stat.project_tag else replace(stat, project_tag=self.tag))
         self.observe_progress(len(self.found) - found)
         for record in page.unreadable:
             self.observe_unreadable(record)
             self._unreadable.add(record.project_launch_guid or record.position)
         return self._count > before
+
+    def _keep(self, stat: StatRecord) -> None:
+        kept = stat if self.sought is None else replace(stat, recipients=())
+        self.found[stat.project_launch_guid] = kept
 
 
 def _refuse(record: Unreadable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,23 @@ def test_a_list_in_another_order_each_time_is_read_in_full(
 
     service.on_page = turn
     assert list_guids(client) == {f"launch-{number}" for number in range(7)}
+
+
+def test_launches_that_are_found_come_without_their_recipients(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """Nobody asks for the phones of all launches at once, and a million of them would fill the memory."""
+    service.records = [make_stat(number, sessions=[{"to": "+14155550101"}]) for number in range(2)]
+    (full,) = (stat for stat in list_launches(client, "pulse-2026") if stat.project_launch_guid == "launch-1")
+    found = find_launches(
+        client,
+        "pulse-2026",
+        {"launch-1"},
+        observe_progress=lambda _steps: None,
+        observe_unreadable=lambda _record: None,
+    )
+    assert full.recipients
+    assert found == {"launch-1": replace(full, recipients=())}
 
 
 def test_a_list_that_grows_all_the_time_is_read_to_its_end(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner.report.columns.questions import list_asked, place_answers
+from runner.report.columns.questions import OWN_WORDS_NUMBER, list_asked, place_answers
 from runner.report.tally import CampaignTally, DayTally, GroupTally, MessageTally, QuestionTally
 from runner.report.words import LEAST_LENGTH
 
@@ -25,33 +25,38 @@ LEAST_PARTICIPANTS = 5
 _MOST_WORDS = 1000
 
 _FOUND = "SELECT message, arm, question_tag, count(*) FROM results GROUP BY ALL"
-_PARTICIPANTS = "SELECT count(DISTINCT participant) FROM results SEMI JOIN names USING (message)"
-# Letters and the marks that follow them, with apostrophes inside; whatever else ends a word.
-_WORDS = rf"""
-SELECT word, count(*) FROM (
-  SELECT DISTINCT participant, unnest(regexp_extract_all(
-    nfc_normalize(lower(replace(response, '’', ''''))),
-    '\p{{L}}[\p{{L}}\p{{M}}]*(?:''[\p{{L}}\p{{M}}]+)*')) AS word
-  FROM read_answers WHERE place = ? AND NOT is_kept
+_PARTICIPANTS = "SELECT count(DISTINCT person) FROM results SEMI JOIN names USING (message)"
+# A word counts once a participant. Those who answered no question twice are not looked at one by one: a word
+# is in the list of an answer's words once.
+_WORDS = f"""
+SELECT word, sum(if(person IS NULL, times, 1)) AS participants FROM (
+  SELECT person, word, count(*) AS times FROM (
+    SELECT repeated.person, unnest(words) AS word
+    FROM read_answers LEFT JOIN repeated ON repeated.person = read_answers.person
+    WHERE place = ? AND NOT is_kept
+  ) GROUP BY person, word
 ) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word HAVING count(*) >= {LEAST_PARTICIPANTS}
-ORDER BY count(*) DESC, word LIMIT {_MOST_WORDS}
+GROUP BY word HAVING participants >= {LEAST_PARTICIPANTS}
+ORDER BY participants DESC, word LIMIT {_MOST_WORDS}
 """
-_TIME_BITS, _LENGTH_BITS, _READING_BITS = 58, 16, 24
-# All that is to be known of an answer, in one number of 128 bits: of several the latest is the largest. After
-# the time comes the start of the guid, for answers of one microsecond; then the characters of own words, one
-# more than there are; then the number of the reading.
-_PACKED = f"""(created_us::UHUGEINT << {128 - _TIME_BITS})
-  | ((tie >> {64 - (128 - _TIME_BITS - _LENGTH_BITS - _READING_BITS)})::UHUGEINT
-    << {_LENGTH_BITS + _READING_BITS})
-  | (if(is_kept, 0, length(response) + 1)::UHUGEINT << {_READING_BITS})
-  | reading::UHUGEINT"""
+_FIND_REPEATED = """
+CREATE OR REPLACE TEMP TABLE repeated AS SELECT person FROM people WHERE is_repeated
+"""
+_TIE_BITS, _CONTENT_BITS = 39, 24
+_TIME_PLACE = _TIE_BITS + _CONTENT_BITS
+_FIRST_READING = 1 << 16
+# All that is to be known of an answer, in one number: of several the latest is the largest. After the time
+# comes the start of the guid, for answers of one microsecond; then the characters of own words, or, from
+# where no text is as long, the number of the reading. A product costs less than a shift of as many bits.
+_PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
+  + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
+    + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
 _PATHS = "SELECT arm, path, count(*) FROM people GROUP BY ALL"
 _READINGS = "SELECT arm, reading_{0}, count(*) FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
 _TEXTS = "SELECT question_text, count(*) FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
 _LENGTHS = """
 SELECT characters_{0}, count(*) FROM people
-WHERE characters_{0} >= 0 GROUP BY ALL ORDER BY ALL
+WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
 """
 _FIRST_DAYS = "SELECT make_timestamp(first_us)::DATE, count(*) FROM people WHERE first_us > 0 GROUP BY ALL"
 _ANSWER_DAYS = (
@@ -62,11 +67,11 @@ _ANSWER_DAYS = (
 _JOIN_GROUPS = """
 CREATE OR REPLACE TEMP VIEW grouped AS
 SELECT people.*, coalesce(members.value_{0}, '') AS value
-FROM people LEFT JOIN members ON members.participant = people.participant
+FROM people LEFT JOIN members ON members.person = people.person
 """
 _SENT_TO_GROUPS = """
 SELECT coalesce(members.value_{0}, ''), count(*)
-FROM reached LEFT JOIN members ON members.participant = reached.participant
+FROM reached LEFT JOIN members ON members.person = reached.person
 WHERE reached.message = ? GROUP BY ALL
 """
 _GROUP_PATHS = "SELECT value, arm, path, count(*) FROM grouped GROUP BY ALL"
@@ -107,12 +112,22 @@ def count_campaign(
         asked = list_asked(outline, sum(found.get(id_, {}).values(), Counter()))
         readings = place_answers(engine, outline, asked)
         engine.run(_gather_people(asked, readings))
+        engine.run(_FIND_REPEATED)
         messages[id_] = _count_message(engine, id_, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(outline, asked, readings)
+    return CampaignTally(messages, _count_participants(engine, found, messages), strays)
+
+
+def _count_participants(
+    engine: Engine, found: Mapping[str, Iterable[str]], messages: Mapping[str, MessageTally]
+) -> int:
+    if len(found) <= 1:
+        # Everybody has one path through a message.
+        return sum(sum(messages[message].paths.values()) for message in found)
     _name(engine, [name for names in found.values() for name in names])
     ((participants,),) = engine.rows(_PARTICIPANTS)
-    return CampaignTally(messages, participants, strays)
+    return int(participants)
 
 
 def _name(engine: Engine, names: Iterable[str]) -> None:
@@ -146,22 +161,25 @@ def _gather_people(asked: Asked, readings: Sequence[Reading]) -> str:
         f", max(latest) FILTER (WHERE place = {place}) AS latest_{place}" for place in range(len(asked.tags))
     )
     parts = "".join(_take_apart(place) for place in range(len(asked.tags)))
+    once = " + ".join(f"(latest_{place} IS NOT NULL)::INTEGER" for place in range(len(asked.tags)))
     return f"""
         CREATE OR REPLACE TEMP TABLE people AS
         SELECT *, concat('', {", ".join(steps) or "''"}) AS path FROM (
-          SELECT participant, arm, started_us, first_us{parts} FROM (
-            SELECT participant, min(arm) AS arm, min(started_us) AS started_us,
+          SELECT person, arm, started_us, first_us, answers > {once or 0} AS is_repeated{parts} FROM (
+            SELECT person, min(arm) AS arm, min(started_us) AS started_us, count(*) AS answers,
               min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
-            FROM (SELECT *, {_PACKED} AS latest FROM read_answers) GROUP BY participant))"""
+            FROM (SELECT *, {_PACKED} AS latest FROM read_answers) GROUP BY person))"""
 
 
 def _take_apart(place: int) -> str:
     """Return the columns of the latest answer to a question."""
     latest = f"latest_{place}"
+    content = f"({latest} & {2**_CONTENT_BITS - 1})::INTEGER"
     return (
-        f", ({latest} & {2**_READING_BITS - 1})::INTEGER AS reading_{place}"
-        f", (({latest} >> {_READING_BITS}) & {2**_LENGTH_BITS - 1})::INTEGER - 1 AS characters_{place}"
-        f", nullif(({latest} >> {128 - _TIME_BITS})::BIGINT, 0) AS answered_us_{place}"
+        f", CASE WHEN {content} >= {_FIRST_READING} THEN {content} - {_FIRST_READING}"
+        f" WHEN {latest} IS NOT NULL THEN {OWN_WORDS_NUMBER} END AS reading_{place}"
+        f", CASE WHEN {content} < {_FIRST_READING} THEN {content} END AS characters_{place}"
+        f", nullif(({latest} >> {_TIME_PLACE})::BIGINT, 0) AS answered_us_{place}"
     )
 
 

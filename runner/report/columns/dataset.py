@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.ledger.model import FeedRow, ResultVersion
+from runner.report.columns.derivation import LAYOUT, derive_columns
 from runner.report.columns.engine import SPILL, Engine, quote
 from runner.report.columns.staging import stage_rows
 
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-_LAYOUT = 2
 _LOCK = "lock"
-# What Python takes off the ends of a text, which the readers leave to it.
-_BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
-_NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
 _MANIFEST = "manifest.json"
 _MOST_PARTS = 16
-_LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +92,12 @@ class ResultColumns:
         """
         held = self._read_manifest()
         if held is None or held.edition != version.edition or held.revision > version.revision:
-            held = _Manifest(_LAYOUT, version.edition, -1, ())
+            held = _Manifest(LAYOUT, version.edition, -1, ())
         try:
             if held.revision != version.revision:
                 name = f"{version.edition}-{version.revision}"
                 parts = self._take_in(engine, name, held.parts, read_since(held.revision))
-                held = _Manifest(_LAYOUT, version.edition, version.revision, parts)
+                held = _Manifest(LAYOUT, version.edition, version.revision, parts)
                 self._write_manifest(held)
             self._remove_strays(held)
         except OSError as error:
@@ -115,7 +111,7 @@ class ResultColumns:
         with stage_rows(self._folder, FeedRow._fields, rows) as staged:
             if parts and not staged.count:
                 return parts
-            new = self._write_part(engine, _derive(staged.select), name)
+            new = self._write_part(engine, derive_columns(staged.select), name)
         if not parts:
             return (new,)
         replaced = f"""SELECT count(*) FROM ({self._select(parts)})
@@ -143,7 +139,7 @@ class ResultColumns:
             is_whole = bool(manifest.parts) and all(
                 (self._folder / name).is_file() for name in manifest.parts
             )
-            is_numbered = manifest.layout == _LAYOUT and isinstance(manifest.revision, int)
+            is_numbered = manifest.layout == LAYOUT and isinstance(manifest.revision, int)
         except (OSError, ValueError, TypeError, KeyError):
             return None
         return manifest if is_whole and is_numbered else None
@@ -165,29 +161,3 @@ class ResultColumns:
             f"the copy of the results in {self._folder} cannot be written: {error.strerror}",
             hint="make room on the disk, and check that this user may write there",
         )
-
-
-def _derive(select: str) -> str:
-    """Return the statement that gives staged results what is counted by: numbers, times, what texts read as.
-
-    Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
-    and `is_number` say whether they may take an answer for the index of a response, or a response for a
-    number. `tie` orders results of one microsecond: the first eight bytes of their guids.
-    """
-    return f"""
-        SELECT * REPLACE (
-            try_cast(launch_id AS INTEGER) AS launch_id,
-            try_cast(question_display_order AS INTEGER) AS question_display_order),
-          {_read_time("started")} AS started_us,
-          coalesce({_read_time("created")}, 0) AS created_us,
-          ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
-          lower(regexp_replace(response, '^{_BLANK}+|{_BLANK}+$', '', 'g')) AS folded,
-          regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
-          regexp_full_match(response, '{_BLANK}*{_NUMBER}{_BLANK}*') AS is_number
-        FROM ({select})"""
-
-
-def _read_time(column: str) -> str:
-    """Return the expression for a time; none for one that is no time, or that Python has no date for."""
-    time = f"epoch_us(try_cast({column} AS TIMESTAMPTZ))"
-    return f"if({time} BETWEEN 1 AND {_LATEST_US}, {time}, NULL)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.columns.derivation import number_person
 from runner.report.columns.staging import stage_rows
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def load_members(engine: Engine, folder: Path, rows: Iterable[tuple[str, ...]], 
     """
     names = ("participant", "phone", *(f"value_{number}" for number in range(columns)))
     with stage_rows(folder, names, rows) as staged:
-        engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {staged.select}")
+        engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {_number(staged.select)}")
 
 
 def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) -> None:
@@ -42,4 +43,8 @@ def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) 
         RunnerError: the file cannot be written.
     """
     with stage_rows(folder, ("message", "participant"), rows) as staged:
-        engine.run(f"CREATE OR REPLACE TEMP TABLE reached AS {staged.select}")
+        engine.run(f"CREATE OR REPLACE TEMP TABLE reached AS {_number(staged.select)}")
+
+
+def _number(select: str) -> str:
+    return f"SELECT *, {number_person('participant')} AS person FROM ({select})"

@@ -296,12 +296,34 @@ def test_any_text_survives(folder: Path) -> None:
     assert feed.refresh(folder) == feed.rows
 
 
-def test_texts_longer_than_any_message_are_cut(folder: Path) -> None:
-    """Of 100,000 characters the first 40,000 are kept: no text message has as many."""
+@pytest.mark.parametrize("length", [40_001, 100_000, 5_000_000])
+def test_texts_longer_than_any_message_are_cut(folder: Path, length: int) -> None:
+    """Of more the first 40,000 characters are kept, of however many: no text message has as many."""
     feed = Feed()
-    feed.enter(make_row("p", "words", "é" * 100_000, "x"))
-    (row,) = feed.refresh(folder)
-    assert row.response == "é" * 40_000
+    feed.enter(make_row("p", "words", "é" * length, "x"), make_row("q", "words", "short", guid="h"))
+    long, short = feed.refresh(folder)
+    assert (long.response, short.response) == ("é" * 40_000, "short")
+
+
+def test_every_row_of_many_blocks_is_copied(folder: Path) -> None:
+    """Rows are written some thousand at a time, and none is lost between."""
+    feed = Feed()
+    feed.enter(*(make_row(f"p{number}", "words", f"{number}", guid=f"{number}") for number in range(2001)))
+    assert feed.refresh(folder) == feed.rows
+
+
+def test_no_two_participants_have_the_same_number(folder: Path) -> None:
+    """A pseudonym and a text that is none are numbered apart, and a number is a participant's for good."""
+    names = ("0" * 20, "f" * 20, "0" * 19 + "1", "0" * 19, "0" * 21, "F" * 20, "", "p", "é", "0" * 20 + "\n")
+    feed = Feed()
+    feed.enter(*(make_row(name, "q", "x", guid=f"{launch}{name}") for name in names for launch in "ab"))
+    copy = ResultColumns(folder)
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("first", 1), feed.read_since)
+        numbered = engine.rows("SELECT DISTINCT participant, person::VARCHAR FROM results")
+    assert dict(numbered).keys() == set(names)
+    assert len(numbered) == len({number for _, number in numbered}) == len(names)
+    assert dict(numbered)["f" * 20] == "ffffffff-ffff-ffff-ffff-000000000000"
 
 
 def test_times_that_cannot_be_read_are_none(folder: Path) -> None:
