@@ -69,8 +69,9 @@ class Engine:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        # The second is how a damaged file is told.
-        except (duckdb.OperationalError, duckdb.InvalidInputException) as error:
+        except duckdb.Error as error:
+            if not _is_of_files(error):
+                raise
             said = " ".join(str(error).partition("\n")[0].split())
             raise RunnerError(
                 f"the results in {self._folder} cannot be counted: {said}",
@@ -82,6 +83,15 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def _is_of_files(error: duckdb.Error) -> bool:
+    """Tell whether an error is one of files or room, and not of a statement.
+
+    A damaged file is told in any of three ways, one of them the class that all errors are of.
+    """
+    kinds = (duckdb.OperationalError, duckdb.InvalidInputException, duckdb.InternalError)
+    return isinstance(error, kinds) or type(error) is duckdb.Error
 
 
 def quote(text: str) -> str:
