@@ -15,7 +15,7 @@ from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError, UsageError
-from runner.ledger.draft import drafting
+from runner.ledger.draft import drafting, remove_leftovers
 from runner.report.columns.export import FileFormat, Shape
 from runner.report.custom_template import write_with_template
 from runner.report.documents import WRITERS
@@ -198,6 +198,7 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
     """Write a document whole or not at all: half of a report looks like one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(file)
         with drafting(file) as (stream, draft):
             stream.write(text)
             stream.flush()

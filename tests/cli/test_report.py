@@ -333,3 +333,7 @@ def test_a_report_without_room_leaves_the_one_before(folder: Path, small_disk: P
     assert done.stderr.startswith(f"Error: {out / 'pulse.results.csv'} cannot be written: IO Error: ")
     assert done.stderr.endswith("\n  make room on the disk\n")
     assert [file.name for file in out.iterdir()] == ["pulse.html"]
+    (small_disk / "filler").unlink()
+    (out / ".pulse.html.of-a-run-that-was-killed.tmp").write_text("half", encoding="utf-8")
+    assert run("report", *formats, cwd=folder).returncode == 0
+    assert [file.name for file in out.iterdir()] == ["pulse.html"]
