@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
@@ -14,6 +15,7 @@ from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError, UsageError
+from runner.ledger.draft import drafting, remove_leftovers
 from runner.report.columns.export import FileFormat, Shape
 from runner.report.custom_template import write_with_template
 from runner.report.documents import WRITERS
@@ -32,6 +34,8 @@ ANSWER_FORMATS = {
     for file_format in get_args(FileFormat)
 }
 """Formats that are files of answers, not documents."""
+
+_NEW_FILE = 0o666
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +195,23 @@ def _save(
 
 
 def _write(file: Path, text: str, *, quiet: bool) -> None:
+    """Write a document whole or not at all: half of a report looks like one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", newline="")
+        remove_leftovers(file)
+        with drafting(file) as (stream, draft):
+            stream.write(text)
+            stream.flush()
+            draft.chmod(_NEW_FILE & ~_read_umask())
+            draft.replace(file)
     except OSError as error:
         raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
     if not quiet:
         note(f"Wrote {file}")
+
+
+def _read_umask() -> int:
+    """Return what this process takes from the rights of new files; it can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

@@ -6,6 +6,8 @@ Whoever is taken out of a lockfile would look new, and be texted again (design: 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
@@ -13,7 +15,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.provenance import is_unedited
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from runner.ledger.model import LaunchRecord, Run
@@ -103,6 +105,32 @@ def require_known_runs(file: Path, runs: Collection[Run], records: Sequence[Laun
         raise LockfileError(
             f"the lockfile {file} was edited by hand: {'; '.join(problems)}", hint=RESTORE_HINT
         )
+
+
+def require_times(file: Path, records: Iterable[LaunchRecord], runs: Iterable[Run]) -> None:
+    """Make sure that times are times: no checksum covers when a launch was sent, and much is counted by it.
+
+    Args:
+        file: the lockfile, for the error.
+        records: its launches.
+        runs: its runs.
+
+    Raises:
+        LockfileError: one is no time, or of no time zone.
+    """
+    for time in chain((record.sent_at for record in records), (run.started_at for run in runs)):
+        if not _is_time(time):
+            raise LockfileError(
+                f"the lockfile {file} was edited by hand: “{time}” is no time with a time zone",
+                hint=RESTORE_HINT,
+            )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _compute_key(record: LaunchRecord, name: str) -> str:

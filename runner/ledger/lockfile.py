@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import RESTORE_HINT, rename_message, require_known_runs, require_unedited
+from runner.ledger.checksum import (
+    RESTORE_HINT,
+    rename_message,
+    require_known_runs,
+    require_times,
+    require_unedited,
+)
 from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
 from runner.ledger.merge import agree_on_head, dump_line, read_merged, unite_launches
 from runner.ledger.model import LaunchRecord, Run
@@ -105,6 +111,8 @@ def parse_lockfile(
     data, is_merged = _parse(file, text)
     _require_valid(file, data)
     launches = _read_launches(file, data, names, message_ids or {})
+    runs = _read_runs(file, data, launches)
+    require_times(file, launches, runs)
     return Lockfile(
         data["campaign"],
         data["target"],
@@ -113,7 +121,7 @@ def parse_lockfile(
         data.get("first_name"),
         launches,
         frozenset(data.get("forgotten", ())),
-        _read_runs(file, data, launches),
+        runs,
         is_merged,
     )
 

@@ -12,7 +12,7 @@ from runner.report.scores import divide, wilson_interval
 from runner.report.turnout import Breakdown, Experiment, GroupScore, Turnout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from runner.report.answers import Reading
     from runner.report.facts import MessageOutline
@@ -55,7 +55,8 @@ def break_down(
     A group of fewer than `least` recipients is left out, and so is the next larger one if otherwise the
     total would give the small ones away: what is left out together is at least that many. (Primary and
     secondary suppression: L. Willenborg, T. de Waal, "Elements of Statistical Disclosure Control", 2001,
-    chapter 6.) Scores that rest on fewer answers are left out as well.
+    chapter 6.) Scores that rest on fewer answers are left out by the same rule: the score of everybody, which
+    the report has as well, would give them away.
 
     Args:
         outline: the message.
@@ -65,11 +66,19 @@ def break_down(
     """
     hidden = _choose_hidden(groups, least)
     shown = [(name, group) for name, group in groups.items() if name not in hidden]
+    scoreless = _choose_scoreless(outline, groups, hidden, least)
     hidden_sent = sum(groups[name].sent for name in hidden)
     return Breakdown(
         column=column,
         groups=tuple(
-            _describe_group(outline, name, group.sent, group.paths, group.readings, least)
+            _describe_group(
+                outline,
+                name,
+                group.sent,
+                group.paths,
+                group.readings,
+                {tag for tag, names in scoreless.items() if name in names},
+            )
             for name, group in shown
         ),
         suppressed=len(hidden),
@@ -79,14 +88,35 @@ def break_down(
 
 
 def _choose_hidden(groups: Mapping[str, GroupTally], least: int) -> set[str]:
-    ascending = sorted(groups, key=lambda name: (groups[name].sent, name))
-    hidden = [name for name in ascending if groups[name].sent < least]
-    if hidden:
-        for name in ascending[len(hidden) :]:
-            if sum(groups[one].sent for one in hidden) >= least:
+    return _choose_small({name: group.sent for name, group in groups.items()}, least)
+
+
+def _choose_scoreless(
+    outline: MessageOutline, groups: Mapping[str, GroupTally], hidden: Collection[str], least: int
+) -> dict[str, set[str]]:
+    """Return the groups whose score of a question is left out, by its tag: the hidden ones among them."""
+    chosen = {}
+    for question in outline.questions:
+        scores = {
+            name: score_question(question, group.readings.get(question.tag, Counter()))
+            for name, group in groups.items()
+        }
+        # Groups without an answer have no score, and give nothing away.
+        counted = {name: score[3] for name, score in scores.items() if score is not None and score[3]}
+        chosen[question.tag] = _choose_small(counted, least, hidden)
+    return chosen
+
+
+def _choose_small(sizes: Mapping[str, int], least: int, hidden: Collection[str] = ()) -> set[str]:
+    """Return what to leave out: what is hidden anyway, what is small, and what it takes to hide these."""
+    ascending = sorted(sizes, key=lambda name: (sizes[name], name))
+    chosen = {name for name in ascending if name in hidden or sizes[name] < least}
+    if chosen:
+        for name in ascending:
+            if sum(sizes[one] for one in chosen) >= least:
                 break
-            hidden.append(name)
-    return set(hidden)
+            chosen.add(name)
+    return chosen
 
 
 def _describe_group(
@@ -95,7 +125,7 @@ def _describe_group(
     sent: int,
     paths: Paths,
     readings: Mapping[str, Mapping[Reading, int]],
-    least: int = 0,
+    scoreless: Collection[str] = (),
 ) -> Turnout:
     answered = sum(paths.values())
     has_rate = bool(outline.questions) and 0 < sent >= answered
@@ -106,18 +136,18 @@ def _describe_group(
         response_rate=divide(answered, sent) if has_rate else None,
         response_interval=wilson_interval(answered, sent) if has_rate else None,
         completed=sum(count_completed(outline, paths).values()),
-        scores=tuple(_score_group(outline, readings, least)),
+        scores=tuple(_score_group(outline, readings, scoreless)),
     )
 
 
 def _score_group(
-    outline: MessageOutline, readings: Mapping[str, Mapping[Reading, int]], least: int
+    outline: MessageOutline, readings: Mapping[str, Mapping[Reading, int]], scoreless: Collection[str]
 ) -> Iterator[GroupScore]:
     for question in outline.questions:
         score = score_question(question, readings.get(question.tag, Counter()))
         if score is None:
             continue
         measure, value, interval, counted = score
-        if counted < least:
+        if question.tag in scoreless:
             value, interval = None, None
         yield GroupScore(question.tag, measure, value, interval, counted)

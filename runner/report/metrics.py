@@ -130,17 +130,19 @@ def _count_dispositions(
     totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts | None
 ) -> Dispositions:
     """Return the recipients as `runner.report.dispositions` has text messages counted."""
-    silent = max(totals.sent - answered, 0)
-    queued = min(totals.queued, silent)
+    partial, silent = answered - completed, max(totals.sent - answered, 0)
+    # Sessions have no names here: those that are open are taken to be partial interviews first.
+    ended = totals.complete - completed - max(partial - totals.active, 0)
+    ended = min(max(ended, 0), silent)
     # An opt-out that is a reply is an answer already.
-    refusal = min(opt_outs.reported if opt_outs else 0, silent - queued)
+    refusal = min(opt_outs.reported if opt_outs else 0, ended)
     return Dispositions(
         complete=completed,
-        partial=answered - completed,
+        partial=partial,
         refusal=refusal,
-        non_contact=silent - queued - refusal,
+        non_contact=ended - refusal,
         other=0,
-        unknown_eligibility=queued + totals.unresolved,
+        unknown_eligibility=silent - ended + totals.unresolved,
     )
 
 

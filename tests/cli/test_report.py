@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -310,3 +311,29 @@ def test_a_full_disk_is_said(folder: Path, small_disk: Path, what: str) -> None:
     assert "Traceback" not in done.stderr
     (small_disk / "filler").unlink()
     assert run("report", cwd=folder).stdout == expected
+
+
+def test_a_report_without_room_leaves_the_one_before(folder: Path, small_disk: Path) -> None:
+    """A document or file of answers that does not fit is said, by its own name, and no half of it is there."""
+    out = small_disk / "out"
+    formats = ("--format", "html", "--out", out)
+    assert run("report", *formats, cwd=folder).returncode == 0
+    page = (out / "pulse.html").read_bytes()
+    (small_disk / "filler").write_bytes(bytes(2 * 1024 * 1024 - len(page) - 16 * 1024))
+    done = run("report", *formats, cwd=folder)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: the report cannot be written to {out}: No space left on device\n",
+    )
+    assert (out / "pulse.html").read_bytes() == page
+    with (small_disk / "filler").open("ab") as filler, suppress(OSError):
+        filler.write(bytes(1024 * 1024))
+    done = run("report", "--format", "results.csv", "--out", out, cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {out / 'pulse.results.csv'} cannot be written: IO Error: ")
+    assert done.stderr.endswith("\n  make room on the disk\n")
+    assert [file.name for file in out.iterdir()] == ["pulse.html"]
+    (small_disk / "filler").unlink()
+    (out / ".pulse.html.of-a-run-that-was-killed.tmp").write_text("half", encoding="utf-8")
+    assert run("report", *formats, cwd=folder).returncode == 0
+    assert [file.name for file in out.iterdir()] == ["pulse.html"]

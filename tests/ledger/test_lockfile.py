@@ -15,6 +15,7 @@ from runner.errors import LockfileError
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import lockfile_path, read_lockfile, require_writable, write_lockfile
+from runner.ledger.provenance import make_run
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -312,6 +313,26 @@ def test_what_was_edited_is_refused(
     with pytest.raises(LockfileError) as caught:
         read_lockfile(file)
     assert caught.value.message == f"the lockfile {file} was edited by hand: its keys say that {words}"
+    assert caught.value.hint == RESTORE
+
+
+@pytest.mark.parametrize("time", ["yesterday", "", "2026-02-30T10:00:00Z", "2026-12-01T10:00:00"])
+@pytest.mark.parametrize("place", ["launch", "run"])
+def test_what_is_no_time_is_refused(
+    file: Path, make_record: Callable[..., LaunchRecord], place: str, time: str
+) -> None:
+    """A time that cannot be read would stay in the ledger, and stop every report."""
+    launch, runs = make_record("a", 101, 102), []
+    if place == "launch":
+        launch = replace(launch, sent_at=time)
+    else:
+        runs = [make_run(time, "0" * 32)]
+    write_lockfile(file, "pulse", "live", SALTED, [launch], runs=runs)
+    with pytest.raises(LockfileError) as caught:
+        read_lockfile(file)
+    assert caught.value.message == (
+        f"the lockfile {file} was edited by hand: “{time}” is no time with a time zone"
+    )
     assert caught.value.hint == RESTORE
 
 

@@ -110,13 +110,30 @@ def test_no_difference_gives_small_groups_away(sizes: dict[str, int], least: int
 
 def test_scores_of_few_answers_are_left_out() -> None:
     """A group may be large, and its score rest on the answers of two: how many they are is all that is said."""
-    breakdown = break_down(ASK, "city", {"Lyon": group(50, 2), "Paris": group(50, 10)}, 10)
+    groups = {"Lyon": group(50, 2), "Metz": group(50, 8), "Nice": group(50), "Paris": group(50, 10)}
+    breakdown = break_down(ASK, "city", groups, 10)
     scores = [
         (score.value, score.interval is None, score.counted)
         for one in breakdown.groups
         for score in one.scores
     ]
-    assert scores == [(None, True, 2), (Fraction(100), False, 10)]
+    assert scores == [(None, True, 2), (None, True, 8), (None, True, 0), (Fraction(100), False, 10)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "scored"),
+    [
+        ({"Lyon": group(50, 2), "Paris": group(50, 10)}, []),
+        ({"Lyon": group(50, 2), "Metz": group(50, 30), "Paris": group(50, 10)}, ["Metz"]),
+        ({"Lyon": group(50), "Paris": group(50, 10)}, ["Paris"]),
+        # Ten are left out as a group, of whom one has answered.
+        ({"Lyon": group(10, 1), "Metz": group(5), "Nice": group(50, 30), "Paris": group(50, 10)}, ["Nice"]),
+    ],
+)
+def test_no_difference_gives_scores_of_few_away(groups: dict[str, GroupTally], scored: list[str]) -> None:
+    """The next larger score is left out as well if that of everybody would tell the answers of a few."""
+    breakdown = break_down(ASK, "city", groups, 10)
+    assert [one.name for one in breakdown.groups if one.scores[0].value is not None] == scored
 
 
 def test_a_group_of_people_in_the_audience_no_more_has_no_name() -> None:

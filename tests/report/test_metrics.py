@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 from runner.ledger.model import FeedRow, MessageTotals
+from runner.report.dispositions import Dispositions
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale
 from runner.report.model import CampaignReport, MessageReport, Sessions
 from runner.report.questions import OWN_WORDS_LABEL
@@ -163,6 +164,32 @@ def test_no_answers_make_a_rate_of_zero() -> None:
     assert (message.response_rate, message.completion_rate) == (Fraction(0), None)
     assert message.response_rate_interval is not None
     assert list(message.response_rate_interval) == pytest.approx([0, 0.2775], abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        # Two of the five open sessions may be the partial interviews': three people are silent and open.
+        (replace(TOTALS, queued=1, active=4, complete=5), Dispositions(2, 2, 0, 3, 0, 3)),
+        (replace(TOTALS, active=1, complete=9), Dispositions(2, 2, 0, 6, 0, 0)),
+        (replace(TOTALS, complete=10, unresolved=3), Dispositions(2, 2, 0, 6, 0, 3)),
+        (replace(TOTALS, queued=10, complete=0), Dispositions(2, 2, 0, 0, 0, 6)),
+        # Counts that were never read say of nobody that their session has ended.
+        (replace(TOTALS, complete=0, reconciled_at=None), Dispositions(2, 2, 0, 0, 0, 6)),
+        (replace(TOTALS, complete=99), Dispositions(2, 2, 0, 6, 0, 0)),
+    ],
+)
+def test_who_is_silent_in_an_open_session_may_yet_answer(
+    totals: MessageTotals, expected: Dispositions
+) -> None:
+    """Whose session is queued or active, and who has not answered, is of unknown eligibility, no non-contact."""
+    message = report_of(
+        SURVEY,
+        totals,
+        *(make_row(f"q{number}", "first", "No", "2") for number in range(2)),
+        *(make_row(f"p{number}", "first", "Yes") for number in range(2)),
+    )
+    assert message.dispositions == expected
 
 
 def test_a_plain_text_has_no_response_rate() -> None:

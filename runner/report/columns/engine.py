@@ -22,6 +22,8 @@ SPILL = "spill"
 MEMORY_LIMIT = "1GB"
 """What the engine may hold before it spills; ten million results take no more."""
 
+_HINT = "make room on the disk; the folder can be removed, it is filled again from the ledger"
+
 
 class Engine:
     """A connection to the engine. Use it as a context manager.
@@ -65,23 +67,40 @@ class Engine:
         with self._translated():
             return self._connection.execute(statement, values or None).fetchall()
 
+    def save(self, select: str, file: Path, options: str) -> None:
+        """Write the rows of a statement to a file, whole or not at all if the file is there already.
+
+        Raises:
+            RunnerError: it cannot be written.
+        """
+        with self._translated(f"{file} cannot be written", "make room on the disk"):
+            self._connection.execute(f"COPY ({select}) TO {quote(str(file))} ({options})")
+
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, what: str = "", hint: str = _HINT) -> Iterator[None]:
         try:
             yield
-        # The second is how a damaged file is told.
-        except (duckdb.OperationalError, duckdb.InvalidInputException) as error:
+        except duckdb.Error as error:
+            if not _is_of_files(error):
+                raise
             said = " ".join(str(error).partition("\n")[0].split())
-            raise RunnerError(
-                f"the results in {self._folder} cannot be counted: {said}",
-                hint="make room on the disk; the folder can be removed, it is filled again from the ledger",
-            ) from None
+            what = what or f"the results in {self._folder} cannot be counted"
+            raise RunnerError(f"{what}: {said}", hint=hint) from None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def _is_of_files(error: duckdb.Error) -> bool:
+    """Tell whether an error is one of files or room, and not of a statement.
+
+    A damaged file is told in any of three ways, one of them the class that all errors are of.
+    """
+    kinds = (duckdb.OperationalError, duckdb.InvalidInputException, duckdb.InternalError)
+    return isinstance(error, kinds) or type(error) is duckdb.Error
 
 
 def quote(text: str) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from runner.errors import RunnerError
-from runner.report.columns.engine import quote
 from runner.report.csv_table import defuse_formula
 from runner.report.rounding import round_exactly
 
@@ -105,6 +104,7 @@ class AnswerFiles:
         """
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            # The engine writes beside a file that is there, and leaves half of one that is not.
             file.open("ab").close()
         except OSError as error:
             raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
@@ -113,7 +113,12 @@ class AnswerFiles:
         if is_csv:
             select = f"SELECT defuse(COLUMNS(*)) FROM ({select})"
         options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
-        self.engine.run(f"COPY ({select}) TO {quote(str(file))} ({options})")
+        try:
+            self.engine.save(select, file, options)
+        except RunnerError:
+            if not file.stat().st_size:
+                file.unlink()
+            raise
 
     def _gather_answers(self, table: str, places: int) -> str:
         """Return the statement for a table of a row a participant: the latest answer to each question."""

@@ -241,6 +241,20 @@ def test_a_damaged_part_is_said(folder: Path, feed: Feed, damage: bytes) -> None
     )
 
 
+@pytest.mark.parametrize("back", range(9, 300, 10))
+def test_a_part_with_a_damaged_byte_is_never_a_bug(folder: Path, feed: Feed, back: int) -> None:
+    """Wherever the description of a part is damaged, it is read or told in the same words."""
+    feed.refresh(folder)
+    part = folder / "first-1.parquet"
+    damaged = bytearray(part.read_bytes())
+    damaged[-back] ^= 0xFF
+    part.write_bytes(damaged)
+    try:
+        feed.refresh(folder)
+    except RunnerError as error:
+        assert error.message.startswith(f"the results in {folder} cannot be counted: ")  # noqa: PT017
+
+
 def test_a_file_in_the_place_of_the_folder_is_said(tmp_path: Path, feed: Feed) -> None:
     """A folder that cannot be made is an error that says where and what to do."""
     (tmp_path / "results").write_text("in the way", encoding="utf-8")
