@@ -18,8 +18,10 @@ from runner.errors import LedgerError
 if TYPE_CHECKING:
     from sqlalchemy.exc import DatabaseError
 
-# The library's words about a connection that broke come on top of ours.
-logging.getLogger("psycopg").setLevel(logging.CRITICAL + 1)
+# The libraries' words about a connection that broke, or was interrupted while it was handed back, come on top
+# of ours.
+for _library in ("psycopg", "sqlalchemy.pool"):
+    logging.getLogger(_library).setLevel(logging.CRITICAL + 1)
 
 SQLITE_READING = {"ledger_reading": True}
 """The execution options of an SQLite connection whose transactions only read."""

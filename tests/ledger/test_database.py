@@ -37,6 +37,24 @@ from runner.ledger.tables import launches
 with Ledger(sys.argv[1]) as ledger, ledger.reading() as connection:
     print(connection.execute(select(func.count()).select_from(launches)).scalar_one())
 """
+INTERRUPT_RETURN = """
+import sys
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
+from runner.ledger.database import Ledger
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+with Ledger(sys.argv[1]) as ledger:
+    ledger.prepare()
+    event.listen(Pool, "reset", interrupt)
+    try:
+        with ledger.reading():
+            pass
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
 WRONG_URL = "the ledger's URL is not one that can be used here"
 URL_HINT = "as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…"
 MOVE_AWAY = "move it away and run again: the ledger is filled from the lockfiles"
@@ -291,3 +309,10 @@ def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
     with pytest.raises(LedgerError) as caught:
         Ledger(f"sqlite:///{tmp_path}")
     assert caught.value.message == f"the ledger {tmp_path} cannot be opened: Is a directory"
+
+
+def test_an_interrupt_while_a_connection_is_handed_back_is_no_bug(tmp_path: Path) -> None:
+    """It ends the run in order: the library's traceback of it would tell people that the program failed."""
+    command = [sys.executable, "-c", INTERRUPT_RETURN, f"sqlite:///{tmp_path / 'ledger.sqlite'}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
