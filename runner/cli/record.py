@@ -16,7 +16,7 @@ from runner.cli.console import note, warn
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
 from runner.errors import RunnerError, UsageError
-from runner.ledger.gain import find_gain
+from runner.ledger.gain import find_gain, lacks_something
 from runner.ledger.union import unite_lockfiles
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree
@@ -97,11 +97,17 @@ def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    return Recorder(clone, files, partial(_unite, root), partial(_describe, root, head), author)
+    return Recorder(
+        clone, files, partial(_unite, root), partial(_is_older, root), partial(_describe, root, head), author
+    )
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
     return unite_lockfiles(root / path, ours, theirs)
+
+
+def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
+    return lacks_something(root / path, before=theirs, after=ours)
 
 
 def _describe(root: Path, head: str, changes: Sequence[Change]) -> str:

@@ -49,3 +49,23 @@ def find_gain(file: Path, before: str | None, after: str) -> Gain:
             gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
             gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
     return gain
+
+
+def lacks_something(file: Path, before: str, after: str) -> bool:
+    """Return whether a version of a lockfile lacks launches, or people to be left alone, of an earlier one.
+
+    A record only grows: one that lacks something is older than it seems.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version.
+        after: the text of the later one.
+
+    Raises:
+        LockfileError: one of them cannot be read.
+    """
+    old, new = parse_lockfile(file, before), parse_lockfile(file, after)
+    known = {launch.project_launch_guid for launch in new.launches}
+    return not old.forgotten <= new.forgotten or any(
+        launch.project_launch_guid not in known for launch in old.launches
+    )

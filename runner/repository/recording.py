@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.repository.clone import Clone, replace_text
+from runner.repository.clone import Clone, read_text, replace_text
 from runner.repository.git import GitError
 from runner.repository.push import push_commit
 
@@ -67,6 +67,7 @@ class Recorder:
         clone: where they are.
         files: those to record; each is there, below the clone's top.
         unite: returns what the file at a path says if its two texts are both right.
+        is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
         author: the variables that tell git who commits, for clones that name nobody.
     """
@@ -74,6 +75,7 @@ class Recorder:
     clone: Clone
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
+    is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
     author: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,7 +148,7 @@ class Recorder:
         changes = []
         for file in self.files:
             path = file.relative_to(self.clone.root).as_posix()
-            base, after = self.clone.read(head, path), file.read_text(encoding="utf-8")
+            base, after = self.clone.read(head, path), read_text(file)
             before = None
             for tip in tips:
                 before = self.clone.read(tip, path)
@@ -156,9 +158,14 @@ class Recorder:
         return changes
 
     def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:
-        if theirs is None or theirs in (base, ours):
+        if theirs is None or theirs == ours:
             return ours
-        return theirs if ours == base else self.unite(path, ours, theirs)
+        if ours == base:
+            return theirs
+        # Nobody else has changed it: ours goes on from it, unless it was put back to what it was before.
+        if theirs == base and not self.is_older(path, ours, theirs):
+            return ours
+        return self.unite(path, ours, theirs)
 
     def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
         """Write a commit of these changes; return it and its message."""
@@ -197,7 +204,7 @@ class Recorder:
         """Put what was committed into work tree and index."""
         for change in changes:
             file = self.clone.root / change.path
-            if file.read_text(encoding="utf-8") != change.after:
+            if read_text(file) != change.after:
                 replace_text(file, change.after)
         self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
 
@@ -228,7 +235,7 @@ def take_what_waits(
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue
-        ours = file.read_text(encoding="utf-8") if file.is_file() else None
+        ours = read_text(file) if file.is_file() else None
         # A shallow clone cannot tell that the record has been merged long ago: then ours says more.
         after = theirs if ours is None else unite(path, ours, theirs)
         if after != ours:

@@ -213,6 +213,30 @@ def test_a_stale_clone_does_not_put_the_record_back(run: Run, remote: Path, tmp_
     assert list_launches(remote, "main") == {1, 2}
 
 
+def test_a_lockfile_of_an_older_commit_undoes_nothing(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What the checked out commit has on record stays, though an older file was put in its place."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    write(here, 1, 2)
+    run("record", cwd=here)
+    git(here, "checkout", "HEAD~1", "--", LOCKFILE)
+    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    write(here, 1, 3)
+    run("record", cwd=here)
+    assert list_launches(remote, "main") == {1, 2, 3}
+
+
+def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What cannot be read is named, and nothing is recorded."""
+    here = clone(remote, tmp_path / "here")
+    file = write(here, 1)
+    file.write_bytes(b"\xff")
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
+
+
 def test_a_shallow_clone_on_a_detached_head_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
     """That is what CI checks out: a commit without its history, and no branch."""
     other = clone(remote, tmp_path / "other")
