@@ -19,7 +19,7 @@ from runner.errors import RunnerError, UsageError
 from runner.ledger.gain import find_gain, lacks_something
 from runner.ledger.union import unite_lockfiles
 from runner.repository.clone import Clone
-from runner.repository.git import Git, find_work_tree
+from runner.repository.git import Git, find_work_tree, hide_credentials
 from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
         recorded = recorder.push(remote, branch)
     else:
         recorded = recorder.commit()
-    _report(recorded, f"{branch} of {remote}")
+    _report(recorded, f"{branch} of {hide_credentials(remote)}")
     return 0
 
 
@@ -97,9 +97,8 @@ def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    return Recorder(
-        clone, files, partial(_unite, root), partial(_is_older, root), partial(_describe, root, head), author
-    )
+    describe = partial(_describe, root, head)
+    return Recorder(clone, files, partial(_unite, root), partial(_is_older, root), describe, _ENDING, author)
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:

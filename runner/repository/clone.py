@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.repository.git import Git, GitError
+from runner.repository.git import Git, GitError, hide_credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Clone:
         listed = self.git.ask("ls-remote", "--", remote, ref)
         if listed.status:
             raise GitError(
-                f"the remote {remote} cannot be reached: {listed.reason}",
+                f"the remote {hide_credentials(remote)} cannot be reached: {listed.reason}",
                 hint="name another one with --remote, or commit without it: --no-push",
             )
         if not listed.output.strip():

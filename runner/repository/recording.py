@@ -69,6 +69,7 @@ class Recorder:
         unite: returns what the file at a path says if its two texts are both right.
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
+        ending: what the names of all such files end in.
         author: the variables that tell git who commits, for clones that name nobody.
     """
 
@@ -77,6 +78,7 @@ class Recorder:
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
+    ending: str
     author: Mapping[str, str] = field(default_factory=dict)
 
     def commit(self) -> Recorded:
@@ -118,29 +120,43 @@ class Recorder:
         return self._push_aside(remote, branch, "others pushed to it all the time")
 
     def _push_aside(self, remote: str, branch: str, refusal: str) -> Recorded:
-        reason = ""
+        reason, may_replace = "", True
         for _ in range(TRIES):
             tip = self.clone.fetch(remote, branch) or self.clone.read_head()
-            parent, tips = tip, [tip]
+            parent, tips, replaced = tip, [tip], None
             aside = self.clone.fetch(remote, ASIDE)
-            # A record that waits there to be merged is gone on with; one that was merged is of the past.
             if aside is not None and not self.clone.is_ancestor(aside, tip):
-                parent, tips = aside, [tip, aside]
+                # One that was merged as a commit of its own (a squash) would not merge once more; one that
+                # waits is gone on with.
+                if may_replace and self._is_told(aside, tip):
+                    replaced = aside
+                else:
+                    parent, tips = aside, [tip, aside]
             changes = self._find_changes(tips)
             if not changes:
                 return Recorded(None, "", ASIDE, refusal)
             commit, message = self._make_commit(parent, changes)
-            answer = push_commit(self.clone.git, remote, commit, ASIDE)
+            answer = push_commit(self.clone.git, remote, commit, ASIDE, replaced=replaced)
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
             reason = answer.reason
             if not answer.is_overtaken:
-                break
+                if replaced is None:
+                    break
+                may_replace = False
         raise GitError(
             f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
             hint="let the job's token write to the repository; what was sent is on record at the service, "
             "and the next `runner apply` finds it there",
         )
+
+    def _is_told(self, commit: str, of: str) -> bool:
+        """Return whether all that the record of one commit says, that of another one says, too."""
+        for path in self.clone.list_files(commit, self.ending):
+            theirs, ours = self.clone.read(commit, path), self.clone.read(of, path)
+            if theirs is not None and theirs != ours and (ours is None or self.is_older(path, ours, theirs)):
+                return False
+        return True
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""

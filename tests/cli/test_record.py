@@ -333,6 +333,50 @@ def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, 
     assert list_launches(remote, "runner/record") == {1, 2, 3}
 
 
+def test_a_record_that_was_squashed_makes_way(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It stands on main as another commit: what comes next is put on that, so that it can be merged, too."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", "--no-push", cwd=here)
+    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
+    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    protect(remote, "refs/heads/main")
+    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
+    write(shallow, 1, 2)
+    assert run("record", cwd=shallow).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2}
+    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
+
+
+def test_a_squashed_record_that_must_not_be_replaced_is_gone_on_with(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """Where no branch may be forced, what is sent is still recorded."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", "--no-push", cwd=here)
+    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
+    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    protect(remote, "refs/heads/main")
+    git(remote, "config", "receive.denyNonFastForwards", "true")
+    write(here, 1, 2)
+    assert run("record", cwd=here).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2}
+    assert "Squashed" not in git(remote, "log", "--format=%s", "runner/record")
+
+
+def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:
+    """An address that is given instead of a remote's name is shown without it."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", "--remote", "http://ann:pass@127.0.0.1:9/texts.git", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the remote http://127.0.0.1:9/texts.git cannot be reached: ")
+    assert "pass@" not in done.stderr
+
+
 def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
     """Neither is there such a branch, nor is one that was merged taken."""
     here = clone(remote, tmp_path / "here")
