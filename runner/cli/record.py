@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
@@ -97,7 +97,7 @@ def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    describe = partial(_describe, root, head)
+    describe = partial(_describe, clone, head)
     return Recorder(clone, files, partial(_unite, root), partial(_is_older, root), describe, _ENDING, author)
 
 
@@ -109,9 +109,21 @@ def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
     return lacks_something(root / path, before=theirs, after=ours)
 
 
-def _describe(root: Path, head: str, changes: Sequence[Change]) -> str:
-    gains = [find_gain(root / change.path, change.before, change.after) for change in changes]
+def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
+    gains = [
+        find_gain(
+            clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
+        )
+        for change in changes
+    ]
     return write_message(gains, head, os.environ)
+
+
+def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
+    """Yield the texts of the lockfiles that stand in the folder of one."""
+    for other in clone.list_files(head, _ENDING):
+        if PurePosixPath(other).parent == PurePosixPath(path).parent:
+            yield clone.read(head, other) or ""
 
 
 def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:

@@ -110,6 +110,7 @@ class Recorder:
             tip = self.clone.fetch(remote, branch) or self.clone.read_head()
             changes = self._find_changes([tip])
             if not changes:
+                self._catch_up(tip, branch)
                 return Recorded()
             commit, message = self._make_commit(tip, changes)
             answer = push_commit(self.clone.git, remote, commit, branch)
@@ -215,6 +216,21 @@ class Recorder:
             return False
         self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return True
+
+    def _catch_up(self, tip: str, branch: str) -> None:
+        """Follow a tip that has all that is here, if files here would be in the way of `git pull`.
+
+        They are after a run that was killed behind its push, and where another machine has recorded them.
+        """
+        head = self.clone.read_head()
+        changes = []
+        for file in self.files:
+            path = file.relative_to(self.clone.root).as_posix()
+            after = self.clone.read(tip, path)
+            if after is not None and self.clone.read(head, path) != read_text(file):
+                changes.append(Change(path, None, after))
+        if changes:
+            self._follow(tip, branch, changes)
 
     def _stage(self, changes: Iterable[Change]) -> None:
         """Put what was committed into work tree and index."""

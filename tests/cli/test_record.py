@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -235,6 +236,19 @@ def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Pa
     done = run("record", cwd=here)
     assert done.returncode == 1
     assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
+
+
+def test_what_the_remote_has_already_is_not_in_the_way(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A run that was killed behind its push, or another machine, has recorded it: `git pull` goes on."""
+    here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
+    write(here, 1)
+    run("record", cwd=here)
+    write(here, 1, 2)
+    write(there, 1, 2)
+    run("record", cwd=here)
+    assert run("record", cwd=there).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert git(there, "status", "--porcelain") == ""
+    assert git(there, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
 
 
 def test_a_shallow_clone_on_a_detached_head_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -561,6 +575,20 @@ def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tm
     key = FingerprintKey.from_salt(SALT)
     write_lockfile(file, "coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
     assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
+
+
+def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """Its new lockfile has everything, and the old one, which was recorded, is still there."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    key = replace(FingerprintKey.from_salt(SALT), first_name="coffee")
+    launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
+    write_lockfile(here / "campaigns/espresso.live.lock.json", "espresso", "live", key, launches)
+    run("record", cwd=here)
+    assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:
