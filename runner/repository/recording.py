@@ -66,7 +66,7 @@ class Recorder:
     Attributes:
         clone: where they are.
         files: those to record; each is there, below the clone's top.
-        unite: returns what the file at a path says if its two texts are both right.
+        unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
         ending: what the names of all such files end in.
@@ -170,8 +170,9 @@ class Recorder:
             for tip in tips:
                 before = self.clone.read(tip, path)
                 after = self._merge(path, base, after, before)
-            if after != before:
-                changes.append(Change(path, before, after))
+            # One that git has merged, with markers or not, is made whole.
+            if after != before and (whole := self.unite(path, after, after)) != before:
+                changes.append(Change(path, before, whole))
         return changes
 
     def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:

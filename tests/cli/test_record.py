@@ -238,6 +238,18 @@ def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Pa
     assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
 
 
+def test_what_git_has_merged_is_recorded_whole(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Markers of a conflict stay in the clone that has it, and are gone there, too."""
+    here = clone(remote, tmp_path / "here")
+    ours, theirs = (write(here, *numbers).read_text(encoding="utf-8") for numbers in ((1, 2), (1, 3)))
+    sides = [side.splitlines()[1:-1] for side in (ours, theirs)]
+    text = "\n".join(["{", "<<<<<<< a", *sides[0], "=======", *sides[1], ">>>>>>> b", "}", ""])
+    (here / LOCKFILE).write_text(text, encoding="utf-8")
+    run("record", cwd=here)
+    assert list_launches(remote, "main") == {1, 2, 3}
+    assert git(here, "status", "--porcelain") == ""
+
+
 def test_what_the_remote_has_already_is_not_in_the_way(run: Run, remote: Path, tmp_path: Path) -> None:
     """A run that was killed behind its push, or another machine, has recorded it: `git pull` goes on."""
     here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
