@@ -42,6 +42,10 @@ class LockfileError(RunnerError):
     """A lockfile cannot be read, was written with another key, or cannot be written."""
 
 
+class MissingKeyError(LockfileError, ConfigurationError):
+    """The key that recipients' fingerprints are made with is not set."""
+
+
 class LedgerError(RunnerError):
     """The ledger cannot be opened, read or written."""
 

@@ -21,10 +21,15 @@ from runner.cli.planning import plan_campaigns
 from runner.cli.scope import Scope, target_scope
 from runner.cli.validate import find_audience_problems
 from runner.cli.workspace import Workspace, ca_bundle
-from runner.errors import LimitError, RunnerError, UsageError
+from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
 from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
 from runner.forge.connection import ForgeConnection, UnavailableError
-from runner.forge.job import NoPullRequestError, lacks_secrets, read_pull_request_job
+from runner.forge.job import (
+    NoPullRequestError,
+    is_of_pull_request,
+    lacks_secrets,
+    read_pull_request_job,
+)
 from runner.forge.pull_request import PullRequest, RefusedError
 from runner.ledger.lock import find_run_url
 from runner.plan.model import PlanOptions
@@ -121,7 +126,11 @@ def _plan(workspace: Workspace, scope: Scope, problems: Problems) -> _Finding:
 
 
 def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
-    """Return what to comment when there is no plan; what gets no secrets, as a fork, is only validated."""
+    """Return what to comment when there is no plan; what gets no secrets is only validated.
+
+    A fork gets none at all, and a pull request's job should not have the key of the fingerprints, which would
+    be in the hands of whoever may push a branch.
+    """
     problems = Problems()
     try:
         loaded = load_campaigns(scope.paths, scope.allowed, problems)
@@ -131,7 +140,9 @@ def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
         find_audience_problems(campaign, problems)
     if problems.error_count:
         return _Finding(write_problem_text(problems, target), target, error)
-    is_excused = lacks_secrets(os.environ)
+    is_excused = lacks_secrets(os.environ) or (
+        isinstance(error, MissingKeyError) and is_of_pull_request(os.environ)
+    )
     if is_excused:
         warn(f"not planned, since this pull request gets no secrets: {error.message}")
     text = write_failure_text(error, target, problems)

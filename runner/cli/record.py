@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
@@ -16,10 +16,10 @@ from runner.cli.console import note, warn
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
 from runner.errors import RunnerError, UsageError
-from runner.ledger.gain import find_gain
+from runner.ledger.gain import find_gain, lacks_something
 from runner.ledger.union import unite_lockfiles
 from runner.repository.clone import Clone
-from runner.repository.git import Git, find_work_tree
+from runner.repository.git import Git, find_work_tree, hide_credentials
 from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
         recorded = recorder.push(remote, branch)
     else:
         recorded = recorder.commit()
-    _report(recorded, f"{branch} of {remote}")
+    _report(recorded, f"{branch} of {hide_credentials(remote)}")
     return 0
 
 
@@ -97,16 +97,33 @@ def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    return Recorder(clone, files, partial(_unite, root), partial(_describe, root, head), author)
+    describe = partial(_describe, clone, head)
+    return Recorder(clone, files, partial(_unite, root), partial(_is_older, root), describe, _ENDING, author)
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
     return unite_lockfiles(root / path, ours, theirs)
 
 
-def _describe(root: Path, head: str, changes: Sequence[Change]) -> str:
-    gains = [find_gain(root / change.path, change.before, change.after) for change in changes]
+def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
+    return lacks_something(root / path, before=theirs, after=ours)
+
+
+def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
+    gains = [
+        find_gain(
+            clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
+        )
+        for change in changes
+    ]
     return write_message(gains, head, os.environ)
+
+
+def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
+    """Yield the texts of the lockfiles that stand in the folder of one."""
+    for other in clone.list_files(head, _ENDING):
+        if PurePosixPath(other).parent == PurePosixPath(path).parent:
+            yield clone.read(head, other) or ""
 
 
 def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:

@@ -71,6 +71,11 @@ def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
     return PullRequestJob(api_url, repository, number, _read_head(request), token)
 
 
+def is_of_pull_request(environment: Mapping[str, str]) -> bool:
+    """Return whether a job runs for a pull request."""
+    return isinstance(_read_event(environment.get("GITHUB_EVENT_PATH")).get("pull_request"), dict)
+
+
 def lacks_secrets(environment: Mapping[str, str]) -> bool:
     """Return whether a job runs for a pull request that gets no secrets: a fork's, or one of Dependabot's."""
     request = _read_event(environment.get("GITHUB_EVENT_PATH")).get("pull_request")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.errors import LockfileError
 from runner.ledger.lockfile import parse_lockfile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from runner.ledger.lockfile import Lockfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +33,49 @@ class Gain:
     texts: dict[str, int]
 
 
-def find_gain(file: Path, before: str | None, after: str) -> Gain:
+def find_gain(file: Path, before: str | None, after: str, others: Iterable[str] = ()) -> Gain:
     """Return what has been sent between two versions of a lockfile.
 
     Args:
         file: where it stands, for errors.
         before: the text of the earlier version; None if there was none.
         after: the text of the later one.
+        others: the texts of lockfiles that a campaign may have had before it was renamed; those that cannot
+            be read tell nothing.
 
     Raises:
         LockfileError: one of them cannot be read.
     """
-    known = set()
-    if before is not None:
-        known = {launch.project_launch_guid for launch in parse_lockfile(file, before).launches}
     lockfile = parse_lockfile(file, after)
+    known = set() if before is None else _list_guids(parse_lockfile(file, before))
+    if before is None and lockfile.first_name is not None:
+        for text in others:
+            with suppress(LockfileError):
+                known |= _list_guids(parse_lockfile(file, text))
     gain = Gain(lockfile.campaign, lockfile.target, {}, {})
     for launch in lockfile.launches:
         if launch.project_launch_guid not in known:
             gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
             gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
     return gain
+
+
+def lacks_something(file: Path, before: str, after: str) -> bool:
+    """Return whether a version of a lockfile lacks launches, or people to be left alone, of an earlier one.
+
+    A record only grows: one that lacks something is older than it seems.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version.
+        after: the text of the later one.
+
+    Raises:
+        LockfileError: one of them cannot be read.
+    """
+    old, new = parse_lockfile(file, before), parse_lockfile(file, after)
+    return not (old.forgotten <= new.forgotten and _list_guids(old) <= _list_guids(new))
+
+
+def _list_guids(lockfile: Lockfile) -> set[str]:
+    return {launch.project_launch_guid for launch in lockfile.launches}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.errors import LockfileError
+from runner.errors import LockfileError, MissingKeyError
 from runner.ledger.fingerprint import FingerprintKey
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def make_key(identity: Identity, entry: Entry | None, new_salt: str) -> Fingerpr
 def _open_key(identity: Identity, where: str, salt: str | None, name: str) -> FingerprintKey:
     hint = "set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new"
     if salt is None and not identity.state_key:
-        raise LockfileError(f"{where} was written with a RUNNER_STATE_KEY, and none is set", hint=hint)
+        raise MissingKeyError(f"{where} was written with a RUNNER_STATE_KEY, and none is set", hint=hint)
     key = (
         FingerprintKey.from_salt(salt)
         if salt is not None

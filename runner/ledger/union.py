@@ -24,6 +24,9 @@ def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
     Raises:
         LockfileError: one of them cannot be read, or they were made with keys of their own.
     """
+    if ours == theirs:
+        lockfile = parse_lockfile(file, ours)
+        return _write(lockfile) if lockfile.is_merged else ours
     # Each is written whole first: one that git has merged has markers of its own.
     sides = [_list_lines(_write(parse_lockfile(file, text))) for text in (ours, theirs)]
     lines = ["{", "<<<<<<< ours", *sides[0], "=======", *sides[1], ">>>>>>> theirs", "}", ""]

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.repository.git import Git, GitError
+from runner.repository.git import Git, GitError, hide_credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class Clone:
         listed = self.git.ask("ls-remote", "--", remote, ref)
         if listed.status:
             raise GitError(
-                f"the remote {remote} cannot be reached: {listed.reason}",
+                f"the remote {hide_credentials(remote)} cannot be reached: {listed.reason}",
                 hint="name another one with --remote, or commit without it: --no-push",
             )
         if not listed.output.strip():
             return None
         # Without --depth, which would cut off the history of a clone that has it.
         self.git.run("fetch", "--quiet", "--no-tags", "--", remote, ref)
-        return self.git.run("rev-parse", "FETCH_HEAD")
+        # Not FETCH_HEAD: an editor may fetch something else in this clone at the same moment.
+        return listed.output.split()[0]
 
     def read_head(self) -> str:
         """Return the commit that is checked out.
@@ -70,6 +71,21 @@ class Clone:
         """Return the files of a commit whose names end so: paths from the top, with slashes."""
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
         return [path for path in listed.split("\0") if path.endswith(ending)]
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        GitError: it cannot be read, or is no text.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        reason = "is not UTF-8"
+    raise GitError(f"{file} {reason}", hint="restore it with git; nothing was recorded")
 
 
 def replace_text(file: Path, text: str) -> None:

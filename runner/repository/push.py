@@ -29,17 +29,21 @@ class PushAnswer:
     reason: str = ""
 
 
-def push_commit(git: Git, remote: str, commit: str, branch: str) -> PushAnswer:
-    """Push a commit to a branch of a remote; nothing that is there is ever overwritten.
+def push_commit(
+    git: Git, remote: str, commit: str, branch: str, *, replaced: str | None = None
+) -> PushAnswer:
+    """Push a commit to a branch of a remote; nothing that is there is overwritten, but what is named.
 
     Args:
         git: in a clone that has the commit.
         remote: its name or address.
         commit: the commit.
         branch: the branch's name; it is made if it isn't there.
+        replaced: a tip of the branch that the commit takes the place of, if the branch still is there.
     """
     ref = f"refs/heads/{branch}"
-    answer = git.ask("push", "--porcelain", "--", remote, f"{commit}:{ref}")
+    lease = () if replaced is None else (f"--force-with-lease={ref}:{replaced}",)
+    answer = git.ask("push", "--porcelain", *lease, "--", remote, f"{commit}:{ref}")
     if answer.status == 0:
         return PushAnswer(is_accepted=True)
     refused = _REFUSED.search(answer.output)

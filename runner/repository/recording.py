@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.repository.clone import Clone, replace_text
+from runner.repository.clone import Clone, read_text, replace_text
 from runner.repository.git import GitError
 from runner.repository.push import push_commit
 
@@ -66,15 +66,19 @@ class Recorder:
     Attributes:
         clone: where they are.
         files: those to record; each is there, below the clone's top.
-        unite: returns what the file at a path says if its two texts are both right.
+        unite: returns what the file at a path says if its two texts are both right, without git's markers.
+        is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
+        ending: what the names of all such files end in.
         author: the variables that tell git who commits, for clones that name nobody.
     """
 
     clone: Clone
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
+    is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
+    ending: str
     author: Mapping[str, str] = field(default_factory=dict)
 
     def commit(self) -> Recorded:
@@ -106,6 +110,7 @@ class Recorder:
             tip = self.clone.fetch(remote, branch) or self.clone.read_head()
             changes = self._find_changes([tip])
             if not changes:
+                self._catch_up(tip, branch)
                 return Recorded()
             commit, message = self._make_commit(tip, changes)
             answer = push_commit(self.clone.git, remote, commit, branch)
@@ -116,29 +121,43 @@ class Recorder:
         return self._push_aside(remote, branch, "others pushed to it all the time")
 
     def _push_aside(self, remote: str, branch: str, refusal: str) -> Recorded:
-        reason = ""
+        reason, may_replace = "", True
         for _ in range(TRIES):
             tip = self.clone.fetch(remote, branch) or self.clone.read_head()
-            parent, tips = tip, [tip]
+            parent, tips, replaced = tip, [tip], None
             aside = self.clone.fetch(remote, ASIDE)
-            # A record that waits there to be merged is gone on with; one that was merged is of the past.
             if aside is not None and not self.clone.is_ancestor(aside, tip):
-                parent, tips = aside, [tip, aside]
+                # One that was merged as a commit of its own (a squash) would not merge once more; one that
+                # waits is gone on with.
+                if may_replace and self._is_told(aside, tip):
+                    replaced = aside
+                else:
+                    parent, tips = aside, [tip, aside]
             changes = self._find_changes(tips)
             if not changes:
                 return Recorded(None, "", ASIDE, refusal)
             commit, message = self._make_commit(parent, changes)
-            answer = push_commit(self.clone.git, remote, commit, ASIDE)
+            answer = push_commit(self.clone.git, remote, commit, ASIDE, replaced=replaced)
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
             reason = answer.reason
             if not answer.is_overtaken:
-                break
+                if replaced is None:
+                    break
+                may_replace = False
         raise GitError(
             f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
             hint="let the job's token write to the repository; what was sent is on record at the service, "
             "and the next `runner apply` finds it there",
         )
+
+    def _is_told(self, commit: str, of: str) -> bool:
+        """Return whether all that the record of one commit says, that of another one says, too."""
+        for path in self.clone.list_files(commit, self.ending):
+            theirs, ours = self.clone.read(commit, path), self.clone.read(of, path)
+            if theirs is not None and theirs != ours and (ours is None or self.is_older(path, ours, theirs)):
+                return False
+        return True
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
@@ -146,19 +165,25 @@ class Recorder:
         changes = []
         for file in self.files:
             path = file.relative_to(self.clone.root).as_posix()
-            base, after = self.clone.read(head, path), file.read_text(encoding="utf-8")
+            base, after = self.clone.read(head, path), read_text(file)
             before = None
             for tip in tips:
                 before = self.clone.read(tip, path)
                 after = self._merge(path, base, after, before)
-            if after != before:
-                changes.append(Change(path, before, after))
+            # One that git has merged, with markers or not, is made whole.
+            if after != before and (whole := self.unite(path, after, after)) != before:
+                changes.append(Change(path, before, whole))
         return changes
 
     def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:
-        if theirs is None or theirs in (base, ours):
+        if theirs is None or theirs == ours:
             return ours
-        return theirs if ours == base else self.unite(path, ours, theirs)
+        if ours == base:
+            return theirs
+        # Nobody else has changed it: ours goes on from it, unless it was put back to what it was before.
+        if theirs == base and not self.is_older(path, ours, theirs):
+            return ours
+        return self.unite(path, ours, theirs)
 
     def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
         """Write a commit of these changes; return it and its message."""
@@ -193,11 +218,26 @@ class Recorder:
         self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return True
 
+    def _catch_up(self, tip: str, branch: str) -> None:
+        """Follow a tip that has all that is here, if files here would be in the way of `git pull`.
+
+        They are after a run that was killed behind its push, and where another machine has recorded them.
+        """
+        head = self.clone.read_head()
+        changes = []
+        for file in self.files:
+            path = file.relative_to(self.clone.root).as_posix()
+            after = self.clone.read(tip, path)
+            if after is not None and self.clone.read(head, path) != read_text(file):
+                changes.append(Change(path, None, after))
+        if changes:
+            self._follow(tip, branch, changes)
+
     def _stage(self, changes: Iterable[Change]) -> None:
         """Put what was committed into work tree and index."""
         for change in changes:
             file = self.clone.root / change.path
-            if file.read_text(encoding="utf-8") != change.after:
+            if read_text(file) != change.after:
                 replace_text(file, change.after)
         self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
 
@@ -228,7 +268,7 @@ def take_what_waits(
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue
-        ours = file.read_text(encoding="utf-8") if file.is_file() else None
+        ours = read_text(file) if file.is_file() else None
         # A shallow clone cannot tell that the record has been merged long ago: then ours says more.
         after = theirs if ours is None else unite(path, ours, theirs)
         if after != ours:

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from runner.repository.git import Git, GitError
+from runner.repository.git import Git, GitError, hide_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,13 +111,13 @@ class StateRef:
         inside = git.ask("rev-parse", "--git-dir")
         if inside.status:
             raise StateRefError(
-                f"the state cannot be kept on the git remote {remote!r}: {inside.reason}",
+                f"the state cannot be kept on the git remote {hide_credentials(remote)!r}: {inside.reason}",
                 hint="run this in a clone of the repository that the campaigns are kept in",
             )
         if git.ask("remote", "get-url", "--", remote).status:
             known = ", ".join(git.run("remote").split()) or "none"
             raise StateRefError(
-                f"there is no git remote {remote!r} to keep the state on",
+                f"there is no git remote {hide_credentials(remote)!r} to keep the state on",
                 hint=f"known: {known}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
             )
         return cls(git, remote, name_ref(target))

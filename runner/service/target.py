@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from runner.errors import ConfigurationError
+from runner.errors import ConfigurationError, MissingKeyError
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import YamlProblemError
 from runner.source.rate import parse_rate
@@ -160,9 +160,7 @@ def choose_target(
 def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
     variable = settings.get("state_key_env")
     if variable is not None and not environment.get(variable):
-        raise ConfigurationError(
-            f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}"
-        )
+        raise MissingKeyError(f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}")
     return environment.get(variable or STATE_KEY) or None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -229,10 +230,9 @@ def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> No
 
 
 def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: GitHub) -> None:
-    """Where a plan needs a secret, a fork's campaigns are valid or not; elsewhere it is an error."""
+    """Where a plan needs a secret, a fork's campaigns are valid or not; outside of jobs it is an error."""
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
-    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder))
-    assert done.returncode == 1
+    assert run("comment", "--target", "live", cwd=folder).returncode == 1
     fork = {"head": {"sha": HEAD, "repo": {"full_name": "mallory/campaigns"}}}
     done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
     assert done.returncode == 0
@@ -245,6 +245,21 @@ def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: Git
     done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
     assert done.returncode == 1
     assert "### Invalid campaigns → live" in github.bodies()[0]
+
+
+def test_without_the_key_of_the_record_campaigns_are_validated(
+    run: Run, folder: Path, github: GitHub
+) -> None:
+    """The key is the sender's alone: a pull request's job doesn't fail for the want of it."""
+    key = {"RUNNER_STATE_KEY": "x" * 20}
+    assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
+    # A new machine has the lockfile and no ledger.
+    shutil.rmtree(folder / ".runner")
+    done = run("comment", cwd=folder, env=github.job(folder))
+    assert done.returncode == 0
+    (body,) = github.bodies()
+    assert "The campaigns are valid, but no plan could be made here. The lockfile campaigns/pulse" in body
+    assert run("comment", cwd=folder).returncode == 1
 
 
 def test_no_campaign_and_wrong_targets_are_commented(run: Run, folder: Path, github: GitHub) -> None:

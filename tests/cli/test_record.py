@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -213,6 +214,55 @@ def test_a_stale_clone_does_not_put_the_record_back(run: Run, remote: Path, tmp_
     assert list_launches(remote, "main") == {1, 2}
 
 
+def test_a_lockfile_of_an_older_commit_undoes_nothing(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What the checked out commit has on record stays, though an older file was put in its place."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    write(here, 1, 2)
+    run("record", cwd=here)
+    git(here, "checkout", "HEAD~1", "--", LOCKFILE)
+    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    write(here, 1, 3)
+    run("record", cwd=here)
+    assert list_launches(remote, "main") == {1, 2, 3}
+
+
+def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
+    """What cannot be read is named, and nothing is recorded."""
+    here = clone(remote, tmp_path / "here")
+    file = write(here, 1)
+    file.write_bytes(b"\xff")
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
+
+
+def test_what_git_has_merged_is_recorded_whole(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Markers of a conflict stay in the clone that has it, and are gone there, too."""
+    here = clone(remote, tmp_path / "here")
+    ours, theirs = (write(here, *numbers).read_text(encoding="utf-8") for numbers in ((1, 2), (1, 3)))
+    sides = [side.splitlines()[1:-1] for side in (ours, theirs)]
+    text = "\n".join(["{", "<<<<<<< a", *sides[0], "=======", *sides[1], ">>>>>>> b", "}", ""])
+    (here / LOCKFILE).write_text(text, encoding="utf-8")
+    run("record", cwd=here)
+    assert list_launches(remote, "main") == {1, 2, 3}
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_what_the_remote_has_already_is_not_in_the_way(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A run that was killed behind its push, or another machine, has recorded it: `git pull` goes on."""
+    here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
+    write(here, 1)
+    run("record", cwd=here)
+    write(here, 1, 2)
+    write(there, 1, 2)
+    run("record", cwd=here)
+    assert run("record", cwd=there).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert git(there, "status", "--porcelain") == ""
+    assert git(there, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+
+
 def test_a_shallow_clone_on_a_detached_head_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
     """That is what CI checks out: a commit without its history, and no branch."""
     other = clone(remote, tmp_path / "other")
@@ -307,6 +357,50 @@ def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, 
     assert LOCKFILE in run("record", "--fetch", cwd=first).stdout
     assert run("record", cwd=first).returncode == 0
     assert list_launches(remote, "runner/record") == {1, 2, 3}
+
+
+def test_a_record_that_was_squashed_makes_way(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It stands on main as another commit: what comes next is put on that, so that it can be merged, too."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", "--no-push", cwd=here)
+    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
+    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    protect(remote, "refs/heads/main")
+    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
+    write(shallow, 1, 2)
+    assert run("record", cwd=shallow).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2}
+    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
+
+
+def test_a_squashed_record_that_must_not_be_replaced_is_gone_on_with(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """Where no branch may be forced, what is sent is still recorded."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", "--no-push", cwd=here)
+    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
+    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    protect(remote, "refs/heads/main")
+    git(remote, "config", "receive.denyNonFastForwards", "true")
+    write(here, 1, 2)
+    assert run("record", cwd=here).returncode == 0
+    assert list_launches(remote, "runner/record") == {1, 2}
+    assert "Squashed" not in git(remote, "log", "--format=%s", "runner/record")
+
+
+def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:
+    """An address that is given instead of a remote's name is shown without it."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", "--remote", "http://ann:pass@127.0.0.1:9/texts.git", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the remote http://127.0.0.1:9/texts.git cannot be reached: ")
+    assert "pass@" not in done.stderr
 
 
 def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -509,6 +603,20 @@ def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tm
     key = FingerprintKey.from_salt(SALT)
     write_lockfile(file, "coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
     assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
+
+
+def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """Its new lockfile has everything, and the old one, which was recorded, is still there."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    key = replace(FingerprintKey.from_salt(SALT), first_name="coffee")
+    launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
+    write_lockfile(here / "campaigns/espresso.live.lock.json", "espresso", "live", key, launches)
+    run("record", cwd=here)
+    assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:
