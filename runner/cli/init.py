@@ -18,6 +18,8 @@ from runner.source.shipped import shipped_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_STARTER = Path(__file__).resolve().parent.parent / "starter"
+"""What a new repository begins with."""
 _RENAMED = {"gitignore": ".gitignore"}
 """Files that would have a meaning where they are shipped."""
 _TARGETS = "campaigns/targets.yaml"
@@ -51,10 +53,9 @@ def command(folder: Path, base_url: str | None) -> int:
 
 def _iterate_files() -> Iterator[tuple[str, str]]:
     """Yield the files of a new repository by their paths."""
-    starter = shipped_folder("starter")
-    for file in sorted(starter.rglob("*")):
+    for file in sorted(_STARTER.rglob("*")):
         if file.is_file():
-            name = file.relative_to(starter).as_posix()
+            name = file.relative_to(_STARTER).as_posix()
             yield _RENAMED.get(name, name), _read(file)
     # The workflows of this program's own repository, as they are.
     for file in sorted(shipped_folder(".github/workflows").glob("campaigns-*.yml")):

@@ -1,4 +1,4 @@
-"""The files that come with the program: schemas, example campaigns, and what a new repository begins with.
+"""The files that come with the program: schemas, example campaigns and workflows.
 
 They stand at the top of the repository, and below `runner/shipped/` once installed from a wheel.
 """
@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def shipped_folder(name: str) -> Path:
-    """Return the folder `schemas`, `campaigns`, `starter` or `.github/workflows`.
+    """Return the folder `schemas`, `campaigns` or `.github/workflows`.
 
     Args:
         name: the folder's path from the top of the repository.
