@@ -16,7 +16,7 @@ from runner.errors import RunnerError, UsageError
 from runner.ledger import sendings
 from runner.ledger.model import MessageTotals, ResultVersion
 from runner.ledger.reconciled import read_totals
-from runner.ledger.result_feed import iterate_feed, read_version
+from runner.ledger.result_feed import find_mark, iterate_feed, read_version
 from runner.ledger.runs import count_by_run
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
@@ -95,7 +95,10 @@ def make_report(
             number = record.campaign_id
             facts = _gather_facts(connection, workspace, campaign, number, outlines)
             copy.refresh(
-                engine, read_version(connection), lambda since: iterate_feed(connection, number, since)
+                engine,
+                read_version(connection),
+                lambda since: iterate_feed(connection, number, since),
+                lambda revision: find_mark(connection, revision),
             )
             if needs_members:
                 load_reached(
@@ -122,7 +125,7 @@ def _write_nothing(
     folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
     copy = ResultColumns(folder)
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("", 0), lambda _: ())
+        copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
         load_members(engine, folder, (), 0)
         _count(engine, campaign, outlines, (), options, wanted)
 

@@ -2,7 +2,8 @@
 
 Every transaction that enters or changes results has a revision, one higher than the last. Rows that are
 removed, or come to belong to something else, leave no trace of that, so then the ledger's edition changes:
-a copy of another edition is worth nothing.
+a copy of another edition is worth nothing. A ledger that is restored from a backup counts on from an earlier
+revision: each has a random mark, by which a copy knows whether the ledger has ever had what it has copied.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, inspect, select, update
 
 from runner.ledger.model import FeedRow, ResultVersion
-from runner.ledger.tables import info, launch_arms, launch_starts, launches, results
+from runner.ledger.tables import info, launch_arms, launch_starts, launches, result_revisions, results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +43,23 @@ def begin_revision(connection: Connection) -> int:
     query = select(info.c.value).where(info.c.name == _REVISION).with_for_update()
     revision = int(connection.execute(query).scalar() or "0") + 1
     _put(connection, _REVISION, str(revision))
+    connection.execute(insert(result_revisions).values(revision=revision, mark=secrets.token_hex(8)))
     if connection.execute(select(info.c.value).where(info.c.name == _EDITION)).scalar() is None:
         renew_edition(connection)
     return revision
+
+
+def find_mark(connection: Connection, revision: int) -> str:
+    """Return the mark of a revision; empty for one that the ledger has not had, or had in an older version.
+
+    Args:
+        connection: reads the ledger.
+        revision: its number.
+    """
+    if not inspect(connection).has_table(result_revisions.name):
+        return ""
+    query = select(result_revisions.c.mark).where(result_revisions.c.revision == revision)
+    return connection.execute(query).scalar() or ""
 
 
 def renew_edition(connection: Connection) -> None:

@@ -248,11 +248,20 @@ reserved_launches = Table(
     Column("definition_digest", _String, nullable=False),
 )
 
+# Of each transaction that entered or changed results: a random mark. It tells the revisions of a ledger that
+# was restored from a backup from those of the same number that it had reached before.
+result_revisions = Table(
+    "result_revisions",
+    metadata,
+    Column("revision", Integer, primary_key=True, autoincrement=False),
+    Column("mark", _String, nullable=False),
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
-    5: (runs, reservations, reserved_launches),
+    5: (runs, reservations, reserved_launches, result_revisions),
 }
 """The tables that a version of the schema has added."""
 

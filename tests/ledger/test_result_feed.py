@@ -11,7 +11,7 @@ from runner.ledger.forget import forget_person
 from runner.ledger.message_names import rename_messages
 from runner.ledger.model import FeedRow, StoredResult
 from runner.ledger.reconciled import find_held, store_results, store_starts
-from runner.ledger.result_feed import begin_revision, iterate_feed, read_version, renew_edition
+from runner.ledger.result_feed import begin_revision, find_mark, iterate_feed, read_version, renew_edition
 from runner.ledger.target_key import TargetSecret
 from tests.older_ledger import take_back
 
@@ -72,6 +72,21 @@ def test_before_the_first_result_no_two_readings_are_alike(ledger: Ledger, launc
     assert version_of(ledger).edition != version_of(ledger).edition
     assert feed_of(ledger) == []
     assert launch_id
+
+
+def test_a_revision_has_a_mark_of_its_own(ledger: Ledger, launch_id: int) -> None:
+    """A ledger that was restored and goes on has others for the same numbers; an older one has none."""
+    for guid in ("a", "b"):
+        store(ledger, make_result(launch_id, guid))
+    with ledger.reading() as connection:
+        marks = [find_mark(connection, revision) for revision in (1, 2, 3, 1)]
+    assert marks[2] == ""
+    assert len(set(marks)) == 3
+    assert marks[0] == marks[3]
+    with ledger.writing() as connection:
+        take_back(connection, 4)
+    with ledger.reading() as connection:
+        assert find_mark(connection, 2) == ""
 
 
 def test_every_transaction_has_its_revision(ledger: Ledger, launch_id: int) -> None:

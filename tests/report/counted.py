@@ -24,7 +24,7 @@ def count_rows(facts: CampaignFacts, rows: Iterable[FeedRow]) -> CampaignTally:
     with tempfile.TemporaryDirectory() as folder:
         columns = ResultColumns(Path(folder))
         with columns.hold() as engine:
-            columns.refresh(engine, ResultVersion("edition", 1), lambda _: rows)
+            columns.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
             return count_campaign(engine, [outline for outline, _ in facts.messages], {})
 
 

@@ -37,12 +37,14 @@ class _Manifest:
         layout: of the files.
         edition: of the ledger's results.
         revision: up to which they are here.
+        mark: of that revision.
         parts: names of Parquet files, the oldest first.
     """
 
     layout: int
     edition: str
     revision: int
+    mark: str
     parts: tuple[str, ...]
 
 
@@ -78,7 +80,11 @@ class ResultColumns:
             os.close(lock)
 
     def refresh(
-        self, engine: Engine, version: ResultVersion, read_since: Callable[[int], Iterable[FeedRow]]
+        self,
+        engine: Engine,
+        version: ResultVersion,
+        read_since: Callable[[int], Iterable[FeedRow]],
+        find_mark: Callable[[int], str],
     ) -> None:
         """Bring the copy up to date, and let the engine see it as the table `results`.
 
@@ -86,18 +92,25 @@ class ResultColumns:
             engine: of `hold`.
             version: which results the ledger has.
             read_since: yields those that it has entered or changed after a revision, each once.
+            find_mark: returns what tells a revision from another of that number: ledgers are restored.
 
         Raises:
             RunnerError: the copy cannot be written.
         """
         held = self._read_manifest()
-        if held is None or held.edition != version.edition or held.revision > version.revision:
-            held = _Manifest(LAYOUT, version.edition, -1, ())
+        if (
+            held is None
+            or held.edition != version.edition
+            or held.revision > version.revision
+            or held.mark != find_mark(held.revision)
+        ):
+            held = _Manifest(LAYOUT, version.edition, -1, "", ())
         try:
             if held.revision != version.revision:
                 name = f"{version.edition}-{version.revision}"
                 parts = self._take_in(engine, name, held.parts, read_since(held.revision))
-                held = _Manifest(LAYOUT, version.edition, version.revision, parts)
+                mark = find_mark(version.revision)
+                held = _Manifest(LAYOUT, version.edition, version.revision, mark, parts)
                 self._write_manifest(held)
             self._remove_strays(held)
         except OSError as error:

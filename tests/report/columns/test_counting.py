@@ -223,7 +223,7 @@ def test_counts_are_those_of_plain_python(
     """Latest answers, paths, readings by arm, times, days and lengths; of two messages, one of them renamed."""
     copy = ResultColumns(tmp_path_factory.mktemp("copy"))
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows)
+        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
         tally = count_campaign(engine, (OUTLINE, OTHER), {"asked": "ask", "ask": "ask"})
     named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
     assert tally.strays == sum(row.message == "never" for row in rows)
@@ -379,7 +379,7 @@ def test_groups_are_those_of_plain_python(
     folder = tmp_path_factory.mktemp("copy")
     copy = ResultColumns(folder)
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine)
+        copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine, lambda _: "")
         load_reached(engine, folder, [("ask", person) for person in reached] + [("again", "p")])
         load_members(engine, folder, [(person, "", "x", city) for person, city in cities.items()], 2)
         tally = count_campaign(engine, [OUTLINE], {}, ("plan", "city"))

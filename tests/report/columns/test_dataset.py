@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
 import stat
 import subprocess
 import sys
 import threading
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +39,7 @@ class Feed:
     def __init__(self, edition: str = "first") -> None:
         self.edition = edition
         self.revision = 0
+        self.marks = {-1: ""}
         self.asked: list[int] = []
         self._rows: dict[tuple[int, str], tuple[int, FeedRow]] = {}
 
@@ -46,6 +49,7 @@ class Feed:
 
     def enter(self, *rows: FeedRow) -> None:
         self.revision += 1
+        self.marks[self.revision] = secrets.token_hex(4)
         self._rows.update({(row.launch_id, row.result_guid): (self.revision, row) for row in rows})
 
     def forget(self, participant: str) -> None:
@@ -60,7 +64,9 @@ class Feed:
         """Bring the copy in a folder up to date; return what is in it."""
         copy = ResultColumns(folder)
         with copy.hold() as engine:
-            copy.refresh(engine, ResultVersion(self.edition, self.revision), self.read_since)
+            copy.refresh(
+                engine, ResultVersion(self.edition, self.revision), self.read_since, self.marks.__getitem__
+            )
             return sorted(
                 FeedRow._make(row) for row in engine.rows("FROM results SELECT " + ", ".join(FeedRow._fields))
             )
@@ -221,10 +227,21 @@ def test_a_refresh_that_fails_leaves_the_copy_as_it_was(folder: Path, feed: Feed
         raise RuntimeError
 
     with copy.hold() as engine, pytest.raises(RuntimeError):
-        copy.refresh(engine, ResultVersion(feed.edition, feed.revision), break_off)
+        copy.refresh(engine, ResultVersion(feed.edition, feed.revision), break_off, feed.marks.__getitem__)
     assert not (folder / "staged.csv").exists()
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, 1]
+
+
+def test_a_ledger_that_was_restored_is_copied_anew(folder: Path, feed: Feed) -> None:
+    """Its revisions have the numbers of those that it had reached before, and other results."""
+    backup = deepcopy(feed)
+    feed.enter(make_row("p1", "first", "Maybe", guid="a"))
+    feed.refresh(folder)
+    for answer in ("Never", "Always"):
+        backup.enter(make_row("p2", "first", answer, guid="b"))
+        assert backup.refresh(folder) == backup.rows
+    assert backup.asked == [-1, 2]
 
 
 @pytest.mark.parametrize("damage", [b"", b"no parquet at all, and long enough to look at"])
@@ -333,7 +350,7 @@ def test_no_two_participants_have_the_same_number(folder: Path) -> None:
     feed.enter(*(make_row(name, "q", "x", guid=f"{launch}{name}") for name in names for launch in "ab"))
     copy = ResultColumns(folder)
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("first", 1), feed.read_since)
+        copy.refresh(engine, ResultVersion("first", 1), feed.read_since, feed.marks.__getitem__)
         numbered = engine.rows("SELECT DISTINCT participant, person::VARCHAR FROM results")
     assert dict(numbered).keys() == set(names)
     assert len(numbered) == len({number for _, number in numbered}) == len(names)
@@ -358,7 +375,7 @@ def test_times_that_cannot_be_read_are_none(folder: Path) -> None:
     feed.enter(*(make_row("p", "q", "x", guid=time, started=time, created=time) for time in times))
     copy = ResultColumns(folder)
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("first", 1), feed.read_since)
+        copy.refresh(engine, ResultVersion("first", 1), feed.read_since, feed.marks.__getitem__)
         rows = engine.rows("SELECT result_guid, started_us, created_us FROM results")
     assert {guid: started for guid, started, _ in rows} == times
     assert {guid: created for guid, _, created in rows} == {guid: us or 0 for guid, us in times.items()}

@@ -46,7 +46,7 @@ def export(
     """Write one file of answers, as a report does; return it."""
     copy, file = ResultColumns(folder / "copy"), folder / "out" / name
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows)
+        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
         if include_pii:
             load_members(engine, folder, PHONES.items(), 0)
         answers = AnswerFiles(engine, include_pii)
