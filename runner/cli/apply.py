@@ -123,19 +123,26 @@ def command(
         planned = plan_campaigns(workspace, scope, options, run.enter, reader)
         planned = run.check(planned, options)
         if settle_only:
-            return _report_settled(run.conclude(planned), format_)
-        if saved:
-            saved.require_unchanged(planned)
-            planned = run.bring_forward(planned, options)
-        for line in describe_unread(planned):
-            warn(line)
-        _refuse_beyond_limits(planned)
-        if count_to_send(planned):
-            question = f"{summary_line(planned)} Send?"
-            approve_sending(question, is_approved=auto_approve or saved is not None)
-        keep_audiences(opened, planned, workspace.now_text())
-        runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
+            runs = run.conclude(planned)
+        else:
+            if saved:
+                saved.require_unchanged(planned)
+                planned = run.bring_forward(planned, options)
+            _require_approval(planned, is_approved=auto_approve or saved is not None)
+            keep_audiences(opened, planned, workspace.now_text())
+            runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
+    if settle_only:
+        _report_settled(runs, format_)
+        return int(run.is_behind)
     return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
+
+
+def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
+    for line in describe_unread(planned):
+        warn(line)
+    _refuse_beyond_limits(planned)
+    if count_to_send(planned):
+        approve_sending(f"{summary_line(planned)} Send?", is_approved=is_approved)
 
 
 def _read_saved(
@@ -186,14 +193,13 @@ def _report(runs: Sequence[CampaignRun], format_: str, *, is_interrupted: bool) 
     return _exit_code(runs)
 
 
-def _report_settled(runs: Sequence[CampaignRun], format_: str) -> int:
+def _report_settled(runs: Sequence[CampaignRun], format_: str) -> None:
     """Write what was found out; that some outcomes stay unknown is for the run that sends to say."""
     if format_ == "json":
         print_json({"campaigns": [_campaign_json(run) for run in runs]})
     else:
         for run in runs:
             click.echo(describe_settled(run))
-    return 0
 
 
 def _warn_of_failures(run: CampaignRun) -> None:

@@ -263,6 +263,18 @@ def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: Fault
     assert_everybody_once(world, faulty)
 
 
+def test_a_remote_that_fails_after_settling_is_said(world: World) -> None:
+    """The exit code tells it where nothing is sent, too."""
+    machine = world.clone("first")
+    hook = world.remote / "hooks/pre-receive"
+    # The first push, which takes the ref, and no other.
+    hook.write_text("#!/bin/sh\nmkdir taken || { echo 'closed for today'; exit 1; }\n", encoding="utf-8")
+    hook.chmod(0o755)
+    done = machine.apply("--settle-only")
+    assert done.returncode == 1
+    assert "Warning: refs/runner/live on origin could not be let go: " in done.stderr
+
+
 def test_forgetting_removes_a_person_from_the_ref(world: World) -> None:
     """The record that all machines share goes without them, too."""
     machine = world.clone("first")
