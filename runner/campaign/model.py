@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from runner.campaign.policy import Limits, Policy
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from runner.timing.schedule import TimezoneUnknown
 
 Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "Variable"] | None
 Variables: TypeAlias = Mapping[str, Variable]
@@ -20,8 +20,6 @@ Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """Whom of an earlier message's recipients a follow-up is for: `to`."""
-ConsentRule = Literal["required", "not_required"]
-QuietHours = Literal["legal", "none"]
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
 """Phones in one send when nobody says otherwise; the reference shows no maximum (section 8)."""
@@ -179,25 +177,6 @@ RecipientSource = InlineRecipient | CsvRecipients
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The safety limits of a campaign; `None` means unlimited.
-
-    Attributes:
-        recipients: the most people one plan may text.
-        renders: the most renders one plan may cost.
-        recipients_per_send: the most phones in one launch.
-        rate: the most sends a second.
-        segments_per_message: the most SMS segments that a single text may take.
-    """
-
-    recipients: int | None = None
-    renders: int | None = None
-    recipients_per_send: int | None = None
-    rate: float | None = None
-    segments_per_message: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Arm:
     """One arm of an experiment. What is None it takes from the message.
 
@@ -251,36 +230,6 @@ class Variants:
     arms: tuple[Arm, ...]
     position: Position
     holdout: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FrequencyCap:
-    """How often a person may be texted, by all campaigns on a target together.
-
-    Attributes:
-        messages: the most messages; a survey is one.
-        within: in this time, up to now.
-    """
-
-    messages: int
-    within: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The rules that a campaign keeps.
-
-    Attributes:
-        consent: whether recipients without consent on record are left out.
-        timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
-        quiet_hours: whether the legal sending hours of the recipient's place are kept.
-        frequency_cap: None if there is none.
-    """
-
-    consent: ConsentRule = "not_required"
-    timezone_unknown: TimezoneUnknown = "refuse"
-    quiet_hours: QuietHours = "none"
-    frequency_cap: FrequencyCap | None = None
 
 
 @dataclass(frozen=True, slots=True)

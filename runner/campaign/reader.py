@@ -11,17 +11,15 @@ from runner.campaign.model import (
     Consent,
     ConsentColumns,
     CsvRecipients,
-    FrequencyCap,
     InlineRecipient,
-    Limits,
     Message,
-    Policy,
     Position,
     Question,
     RecipientSource,
     TemplateText,
     Variants,
 )
+from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.source.duration import parse_duration
 from runner.source.rate import parse_rate
 from runner.timing.schedule import Schedule, read_schedule

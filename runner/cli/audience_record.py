@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from runner.ledger.model import AudienceRow
+from runner.ledger.report_model import AudienceRow
 from runner.ledger.sendings import store_audiences
 from runner.plan.model import Disposition
 

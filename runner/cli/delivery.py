@@ -24,7 +24,7 @@ from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery
 from runner.deliver.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError
-from runner.ledger.lockfile import require_writable
+from runner.ledger.lockfile_writer import require_writable
 from runner.ledger.unsettled import count_unsettled
 from runner.source.diagnostic import Problems
 

@@ -12,7 +12,7 @@ from runner.cli.console import count_words, note, print_json, show_progress, war
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
-from runner.ledger.model import ServicePlan
+from runner.ledger.report_model import ServicePlan
 from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign

@@ -14,8 +14,8 @@ from runner.cli.outlines import outline_messages
 from runner.cli.result_copies import find_copy
 from runner.errors import RunnerError, UsageError
 from runner.ledger import sendings
-from runner.ledger.model import MessageTotals, ResultVersion
 from runner.ledger.reconciled import read_totals
+from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
 from runner.ledger.runs import count_by_run
 from runner.report.columns.counting import count_campaign

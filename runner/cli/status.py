@@ -17,10 +17,10 @@ from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.unread import list_unread
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError, LockfileError, RunnerError
-from runner.ledger.model import MessageTotals
 from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
+from runner.ledger.report_model import MessageTotals
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems

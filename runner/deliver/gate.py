@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from runner.campaign.model import FrequencyCap
+    from runner.campaign.policy import FrequencyCap
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
 

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Table, exists, func, or_, select
 
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
-from runner.ledger.model import LaunchStats, MessageTotals, OpenLaunch, StoredResult
+from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
+from runner.ledger.report_model import MessageTotals
 from runner.ledger.result_feed import begin_revision, renew_edition
 from runner.ledger.tables import launch_starts, launch_stats, launches, results
 

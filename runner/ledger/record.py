@@ -24,7 +24,7 @@ from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.entry import absorb_launches
 from runner.ledger.forgotten import absorb_forgotten, iterate_remembered, read_forgotten
 from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
-from runner.ledger.lockfile import write_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.lockfiles import (
     Stamps,
     all_forgotten,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, inspect, select, update
 
-from runner.ledger.model import FeedRow, ResultVersion
+from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.ledger.tables import info, launch_arms, launch_starts, launches, result_revisions, results
 
 if TYPE_CHECKING:

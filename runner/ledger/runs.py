@@ -9,7 +9,8 @@ from sqlalchemy import bindparam, func, select, update
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
-from runner.ledger.model import Run, RunRow
+from runner.ledger.model import Run
+from runner.ledger.report_model import RunRow
 from runner.ledger.tables import launches, runs
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, func, select
 
 from runner.ledger.database import insert_into
-from runner.ledger.model import AudienceRow, SentRow, ServicePlan
+from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
 from runner.ledger.tables import (
     audiences,
     deliveries,

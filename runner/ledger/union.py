@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import Lockfile, parse_lockfile, write_lockfile
+from runner.ledger.lockfile import Lockfile, parse_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 
 
 def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:

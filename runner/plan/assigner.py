@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.audience import Recipient
-    from runner.campaign.model import Campaign, FrequencyCap, Message
+    from runner.campaign.model import Campaign, Message
     from runner.campaign.payload import MessageRenderer, Payload
+    from runner.campaign.policy import FrequencyCap
     from runner.campaign.row_problems import RowReporter
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Limits
+    from runner.campaign.policy import Limits
     from runner.plan.model import MessagePlan
 
 

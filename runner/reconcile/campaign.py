@@ -148,10 +148,7 @@ def reconcile_campaign(
     unscreened = _find_unscreened(ledger, campaign_id, held)
     sources = _choose_sources(held, stats, unscreened, full=full)
     intake = Intake(ledger, sources, campaign_id, campaign, key, people)
-    with ledger.writing() as connection:
-        store_starts(
-            connection, {held.launches[g].id: stat.project_launch_start for g, stat in stats.items()}
-        )
+    _store_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
     backlog = Backlog(sources, _count_listed(held, stats))
     stats |= Reading(
@@ -164,11 +161,9 @@ def reconcile_campaign(
     ).read()
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    known = [_stats_of(held.launches[guid], stat) for guid, stat in stats.items() if guid not in short]
-    with ledger.writing() as connection:
-        # Last, and as of the start: that a launch is reconciled says that whoever has answered is known. So
-        # one of whose results some are missing stays what it was before.
-        store_stats(connection, known, read_at)
+    # Last, and as of the start: that a launch is reconciled says that whoever has answered is known. So one
+    # of whose results some are missing stays what it was before.
+    _store_stats(ledger, held, {guid: stat for guid, stat in stats.items() if guid not in short}, read_at)
     after = _read_held(ledger, campaign_id, people.target)
     return _summarise(held, after, stats, survey, intake, backlog)
 
@@ -181,6 +176,19 @@ def _read_held(ledger: Ledger, campaign_id: int, target: str) -> _Held:
             count_forgotten_results(connection, campaign_id),
             len(list_waiting(connection, target)),
         )
+
+
+def _store_starts(ledger: Ledger, held: _Held, stats: Mapping[str, StatRecord]) -> None:
+    with ledger.writing() as connection:
+        store_starts(
+            connection, {held.launches[guid].id: stat.project_launch_start for guid, stat in stats.items()}
+        )
+
+
+def _store_stats(ledger: Ledger, held: _Held, stats: Mapping[str, StatRecord], read_at: str) -> None:
+    known = [_stats_of(held.launches[guid], stat) for guid, stat in stats.items()]
+    with ledger.writing() as connection:
+        store_stats(connection, known, read_at)
 
 
 def _find_unscreened(ledger: Ledger, campaign_id: int, held: _Held) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.ledger.model import MessageTotals
+    from runner.ledger.report_model import MessageTotals
     from runner.report.facts import MessageOutline
     from runner.report.funnel import FunnelStep
     from runner.report.tally import MessageTally

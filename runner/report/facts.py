@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runner.ledger.model import AudienceRow, MessageTotals, RunRow, SentRow, ServicePlan
+    from runner.ledger.report_model import AudienceRow, MessageTotals, RunRow, SentRow, ServicePlan
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """How a question's answers are read; the names of the campaign file."""

@@ -23,7 +23,7 @@ from runner.report.volume import measure_volume
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.ledger.model import AudienceRow, MessageTotals
+    from runner.ledger.report_model import AudienceRow, MessageTotals
     from runner.report.dispositions import ResponseRates
     from runner.report.facts import CampaignFacts, MessageOutline, OptOutFacts
     from runner.report.tally import CampaignTally

@@ -13,7 +13,7 @@ from runner.report.wording import NOT_DEFINED, count_nouns, write_count, write_t
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.ledger.model import RunRow
+    from runner.ledger.report_model import RunRow
     from runner.report.model import CampaignReport
 
 RUNS_CAPTION = "The runs that sent the campaign"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
-    from runner.ledger.model import MessageTotals, ServicePlan
+    from runner.ledger.report_model import MessageTotals, ServicePlan
     from runner.report.facts import MessageOutline
     from runner.report.funnel import FunnelStep
 

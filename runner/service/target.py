@@ -123,16 +123,9 @@ def choose_target(
     Raises:
         ConfigurationError: nothing, or not enough, is said about it.
     """
-    base_url = environment.get("RUNNER_BASE_URL")
-    chosen = (
-        name or environment.get("RUNNER_TARGET") or (LIVE if base_url else targets.get("default", SANDBOX))
-    )
-    if not _NAME.fullmatch(chosen):
-        raise ConfigurationError(
-            f"{chosen!r} is no name of a target", hint="letters, digits, `_` and `-`, at most 50"
-        )
+    chosen = _choose_name(name, targets, environment)
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
-    base_url = base_url or settings.get("base_url")
+    base_url = environment.get("RUNNER_BASE_URL") or settings.get("base_url")
     if base_url is None:
         if chosen == SANDBOX:
             state_key = _read_state_key(chosen, settings, environment)
@@ -155,6 +148,16 @@ def choose_target(
         _read_state_key(chosen, settings, environment),
         **_read_limits(settings.get("limits", {})),
     )
+
+
+def _choose_name(name: str | None, targets: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    default = LIVE if environment.get("RUNNER_BASE_URL") else targets.get("default", SANDBOX)
+    chosen: str = name or environment.get("RUNNER_TARGET") or default
+    if not _NAME.fullmatch(chosen):
+        raise ConfigurationError(
+            f"{chosen!r} is no name of a target", hint="letters, digits, `_` and `-`, at most 50"
+        )
+    return chosen
 
 
 def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:

@@ -11,7 +11,8 @@ import pytest
 
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.lockfile import write_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
 from runner.ledger.moment import format_moment
 

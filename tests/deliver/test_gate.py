@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import FrequencyCap, Message, Position
+from runner.campaign.model import Message, Position
 from runner.campaign.payload import Payload
+from runner.campaign.policy import FrequencyCap
 from runner.deliver.gate import Admission, Gate
 from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery

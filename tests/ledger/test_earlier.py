@@ -13,7 +13,7 @@ from runner.ledger.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.identity import Identity
-from runner.ledger.lockfile import write_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
 from runner.ledger.reconciled import store_results, store_stats
 from runner.ledger.record import enter_record, read_earlier_messages, refresh_lockfile

@@ -14,7 +14,8 @@ from runner.ledger.deliveries import record_outcomes
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forget import forget_person
 from runner.ledger.forgotten import find_as_forgotten, let_in
-from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Outcome
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
 from runner.ledger.target_key import KeySource, TargetSecret

@@ -14,7 +14,8 @@ import pytest
 from runner.errors import LockfileError
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import lockfile_path, read_lockfile, require_writable, write_lockfile
+from runner.ledger.lockfile import lockfile_path, read_lockfile
+from runner.ledger.lockfile_writer import require_writable, write_lockfile
 from runner.ledger.provenance import make_run
 from runner.source.schema import load_validator
 

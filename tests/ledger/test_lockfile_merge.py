@@ -15,7 +15,8 @@ from runner.errors import LockfileError
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.identity import Identity
-from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record import read_record
 

@@ -11,7 +11,8 @@ import pytest
 from runner.errors import LockfileError
 from runner.ledger.checksum import rename_message, renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
 from runner.ledger.unsettled import list_unsettled

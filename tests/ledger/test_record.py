@@ -14,7 +14,8 @@ from runner.ledger.database import Ledger
 from runner.ledger.deliveries import record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile, write_lockfile
+from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.reconciled import read_totals
 from runner.ledger.record import enter_record, read_record, refresh_lockfile

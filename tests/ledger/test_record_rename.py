@@ -12,7 +12,8 @@ from runner.errors import LockfileError
 from runner.ledger.deliveries import enter_campaign
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import lockfile_path, read_lockfile, write_lockfile
+from runner.ledger.lockfile import lockfile_path, read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent
 from runner.ledger.record import enter_record, read_record, refresh_lockfile
 

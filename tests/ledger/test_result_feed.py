@@ -9,8 +9,9 @@ import pytest
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forget import forget_person
 from runner.ledger.message_names import rename_messages
-from runner.ledger.model import FeedRow, StoredResult
+from runner.ledger.model import StoredResult
 from runner.ledger.reconciled import find_held, store_results, store_starts
+from runner.ledger.report_model import FeedRow
 from runner.ledger.result_feed import begin_revision, find_mark, iterate_feed, read_version, renew_edition
 from runner.ledger.target_key import TargetSecret
 from tests.older_ledger import take_back
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runner.ledger.database import Ledger
-    from runner.ledger.model import LaunchRecord, ResultVersion
+    from runner.ledger.model import LaunchRecord
+    from runner.ledger.report_model import ResultVersion
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]

@@ -17,11 +17,13 @@ from runner.ledger.database import Ledger
 from runner.ledger.deliveries import enter_campaign, record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile import Lockfile, read_lockfile, write_lockfile
+from runner.ledger.lockfile import Lockfile, read_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.merge import unite_launches
-from runner.ledger.model import Intent, LaunchRecord, Outcome, Run, RunRow
+from runner.ledger.model import Intent, LaunchRecord, Outcome, Run
 from runner.ledger.provenance import make_run
 from runner.ledger.record import enter_record, refresh_lockfile
+from runner.ledger.report_model import RunRow
 from runner.ledger.runs import count_by_run, enter_runs, read_runs
 from runner.ledger.unsettled import adopt_launch
 from tests.ledger.conftest import AT, KEY, SALT

@@ -9,8 +9,9 @@ from sqlalchemy import insert, update
 
 from runner.ledger import sendings
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import AudienceRow, SentRow, ServicePlan, StoredResult
+from runner.ledger.model import StoredResult
 from runner.ledger.reconciled import store_results
+from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
 from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
 from runner.ledger.target_key import enter_target_key
 

@@ -13,7 +13,8 @@ from runner.errors import LockfileError
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.gain import Gain, find_gain
-from runner.ledger.lockfile import parse_lockfile, write_lockfile
+from runner.ledger.lockfile import parse_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
 from runner.ledger.provenance import make_run
 from runner.ledger.union import unite_lockfiles

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Limits
+from runner.campaign.policy import Limits
 from runner.ledger.model import Known
 from runner.plan.circumstances import Circumstances
 from runner.plan.limits import find_refusals

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.model import FeedRow, MessageTotals
+from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from tests.report.counted import make_row, report_rows
 

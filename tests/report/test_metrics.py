@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from runner.ledger.model import FeedRow, MessageTotals
+from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.dispositions import Dispositions
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale
 from runner.report.model import CampaignReport, MessageReport, Sessions

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from runner.ledger.model import MessageTotals, ServicePlan
+from runner.ledger.report_model import MessageTotals, ServicePlan
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
 from runner.report.funnel import FunnelStep, count_completed, follow_questions
 from runner.report.volume import measure_volume

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.model import MessageTotals
+from runner.ledger.report_model import MessageTotals
 from runner.report.answered import WordCount
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.words import STOP_WORDS, list_frequent

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.ledger.model import FeedRow, ResultVersion
+from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.report.columns.derivation import LAYOUT, derive_columns
 from runner.report.columns.engine import SPILL, Engine, quote
 from runner.report.columns.staging import stage_rows

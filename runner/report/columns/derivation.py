@@ -27,7 +27,7 @@ def derive_columns(select: str) -> str:
     eight bytes of their guids.
 
     Args:
-        select: reads staged rows of `runner.ledger.model.FeedRow`.
+        select: reads staged rows of `runner.ledger.report_model.FeedRow`.
     """
     return f"""
         SELECT * REPLACE (

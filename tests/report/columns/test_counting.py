@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.model import MessageTotals, ResultVersion
+from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
@@ -26,7 +26,7 @@ from tests.report.counted import count_rows, make_row
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.ledger.model import FeedRow
+    from runner.ledger.report_model import FeedRow
     from runner.report.answers import Reading
     from runner.report.tally import CampaignTally, MessageTally, QuestionTally
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.errors import RunnerError
-from runner.ledger.model import FeedRow, ResultVersion
+from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.report.columns.dataset import ResultColumns
 from tests.report.counted import make_row
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from runner.errors import RunnerError
-from runner.ledger.model import FeedRow, ResultVersion
+from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles

@@ -1,0 +1,63 @@
+"""The bounds that a campaign sets itself: limits, and whom it may text how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from runner.timing.schedule import TimezoneUnknown
+
+ConsentRule = Literal["required", "not_required"]
+QuietHours = Literal["legal", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The safety limits of a campaign; `None` means unlimited.
+
+    Attributes:
+        recipients: the most people one plan may text.
+        renders: the most renders one plan may cost.
+        recipients_per_send: the most phones in one launch.
+        rate: the most sends a second.
+        segments_per_message: the most SMS segments that a single text may take.
+    """
+
+    recipients: int | None = None
+    renders: int | None = None
+    recipients_per_send: int | None = None
+    rate: float | None = None
+    segments_per_message: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyCap:
+    """How often a person may be texted, by all campaigns on a target together.
+
+    Attributes:
+        messages: the most messages; a survey is one.
+        within: in this time, up to now.
+    """
+
+    messages: int
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules that a campaign keeps.
+
+    Attributes:
+        consent: whether recipients without consent on record are left out.
+        timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
+        quiet_hours: whether the legal sending hours of the recipient's place are kept.
+        frequency_cap: None if there is none.
+    """
+
+    consent: ConsentRule = "not_required"
+    timezone_unknown: TimezoneUnknown = "refuse"
+    quiet_hours: QuietHours = "none"
+    frequency_cap: FrequencyCap | None = None

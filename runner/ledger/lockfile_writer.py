@@ -1,0 +1,117 @@
+"""Writes lockfiles, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING
+
+from runner.errors import LockfileError
+from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
+from runner.ledger.lockfile import LAUNCH_FIELDS, OPTIONAL_FIELDS
+from runner.ledger.merge import dump_line
+from runner.ledger.provenance import store_run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchRecord, Run
+
+_PROBE_SIZE = 4096
+
+
+def write_lockfile(
+    file: Path,
+    campaign: str,
+    target: str,
+    key: FingerprintKey,
+    launches: Iterable[LaunchRecord],
+    forgotten: Collection[str] = (),
+    runs: Iterable[Run] = (),
+) -> bool:
+    """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
+
+    Args:
+        file: where it stands.
+        campaign: the campaign's name.
+        target: the target's name.
+        key: under which the fingerprints were made.
+        launches: sorted by message and key; streamed.
+        forgotten: the fingerprints of people who asked to be forgotten.
+        runs: those that sent the launches, the earliest first.
+
+    Returns:
+        Whether it differs from what was there.
+
+    Raises:
+        LockfileError: it cannot be written. What was there is untouched.
+    """
+    try:
+        remove_leftovers(file)
+        with drafting(file) as (stream, draft):
+            _write_head(stream, campaign, key, forgotten)
+            _write_launches(stream, launches)
+            _write_end(stream, target, key, runs)
+            stream.flush()
+            os.fsync(stream.fileno())
+            changed = not same_content(file, draft)
+            if changed:
+                draft.chmod(0o644)
+                draft.replace(file)
+                sync_folder(file.parent)
+    except OSError as error:
+        raise LockfileError(
+            f"the lockfile {file} cannot be written: {error.strerror}",
+            hint="the ledger has everything: run `runner apply` again when this is mended",
+        ) from None
+    return changed
+
+
+def require_writable(file: Path) -> None:
+    """Make sure, before anything is sent, that a lockfile can be written.
+
+    Raises:
+        LockfileError: its folder cannot be written to, or there is no room.
+    """
+    try:
+        with drafting(file) as (stream, _):
+            stream.write(" " * _PROBE_SIZE)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise LockfileError(
+            f"the lockfile {file} could not be written: {error.strerror}. Nothing was sent",
+            hint="make the folder writable, with some room on its disk, then run the same command again",
+        ) from None
+
+
+def _write_head(stream: IO[str], campaign: str, key: FingerprintKey, forgotten: Collection[str]) -> None:
+    stream.write(f'{{\n  "campaign": {dump_line(campaign)},\n')
+    if key.first_name is not None:
+        stream.write(f'  "first_name": {dump_line(key.first_name)},\n')
+    if forgotten:
+        stream.write(f'  "forgotten": {dump_line(sorted(forgotten))},\n')
+    stream.write(f'  "key_fingerprint": {dump_line(key.name)},\n')
+
+
+def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
+    stream.write('  "launches": [')
+    separator = "\n"
+    for launch in launches:
+        item = {name: getattr(launch, name) for name in LAUNCH_FIELDS}
+        item |= {name: value for name in OPTIONAL_FIELDS if (value := getattr(launch, name)) is not None}
+        stream.write(f"{separator}    {dump_line(item)}")
+        separator = ",\n"
+    end = "]" if separator == "\n" else "\n  ]"
+    stream.write(f"{end},\n")
+
+
+def _write_end(stream: IO[str], target: str, key: FingerprintKey, runs: Iterable[Run]) -> None:
+    stream.write('  "lockfile_version": 1,\n')
+    lines = ",\n".join(f"    {dump_line(store_run(run))}" for run in runs)
+    if lines:
+        stream.write(f'  "runs": [\n{lines}\n  ],\n')
+    if key.salt is not None:
+        stream.write(f'  "salt": {dump_line(key.salt)},\n')
+    stream.write(f'  "target": {dump_line(target)}\n}}\n')
