@@ -203,22 +203,6 @@ def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
     return {row.state: row.number for row in connection.execute(query)}
 
 
-def is_suppressed(connection: Connection, key: TargetKey, phone: str) -> bool:
-    """Return whether a person has opted out; for one phone. For many: `read_suppressions`.
-
-    Args:
-        connection: reads the ledger.
-        key: on record.
-        phone: E.164.
-    """
-    query = select(opt_outs.c.target).where(
-        opt_outs.c.target == key.target,
-        opt_outs.c.fingerprint == key.fingerprint(phone),
-        opt_outs.c.state == "confirmed",
-    )
-    return connection.execute(query.limit(1)).first() is not None
-
-
 def read_suppressions(connection: Connection, key: TargetKey | None) -> Suppressions:
     """Return who is not to be texted: streamed, then 16 bytes a person.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import yaml
 
 from runner.campaign.load import load_campaign
 from runner.source.schema import schema_text
+from tests.benchmarks.pairs import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,18 +57,6 @@ def measure_call(function: Callable[[], Any]) -> float:
     return elapsed
 
 
-def compare(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float, float]:
-    """Return the ratio of two measurements, and the median of each, taken in turn.
-
-    The ratio is the median of the pairs' ratios: a machine that slows down for a while slows both of a pair,
-    and the few pairs in which it changes pace don't count. A first pair warms up and is not counted.
-    """
-    ours(), theirs()
-    pairs = [(ours(), theirs()) for _ in range(RUNS)]
-    ratio = statistics.median(one / other for one, other in pairs)
-    return ratio, statistics.median(one for one, _ in pairs), statistics.median(other for _, other in pairs)
-
-
 def measure_loading(file: Path) -> tuple[float, float, float]:
     """Return our loader's CPU time over CSafeLoader's, and the CPU seconds of both.
 
@@ -84,7 +72,8 @@ def measure_loading(file: Path) -> tuple[float, float, float]:
     def load_theirs() -> Any:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
 
-    return compare(lambda: measure_call(load_ours), lambda: measure_call(load_theirs))
+    load_ours(), load_theirs()
+    return compare(lambda: measure_call(load_ours), lambda: measure_call(load_theirs), RUNS)
 
 
 def measure_process(command: list[str], folder: Path) -> float:
@@ -101,7 +90,9 @@ def measure_validating(file: Path) -> tuple[float, float, float]:
     schema.write_text(json.dumps(json.loads(schema_text("campaign"))), encoding="utf-8")
     ours = [sys.executable, "-m", "runner", "validate", str(file)]
     theirs = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(schema), str(file)]
-    return compare(lambda: measure_process(ours, file.parent), lambda: measure_process(theirs, file.parent))
+    return compare(
+        lambda: measure_process(ours, file.parent), lambda: measure_process(theirs, file.parent), RUNS
+    )
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forget import forget_person
 from runner.ledger.frequency import read_recent
 from runner.ledger.model import StoredResult
-from runner.ledger.opt_outs import add_opt_outs, is_suppressed, iterate_opt_outs
+from runner.ledger.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions
 from runner.ledger.reconciled import store_results
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import campaigns, forgotten_results, launches
@@ -78,7 +78,7 @@ def test_a_person_is_removed_and_the_others_stay(
     assert (found.target, found.campaign, found.deliveries, found.results) == ("live", "pulse", 2, 2)
     assert (found.texts, found.shared_texts, found.unresolved) == (1, 1, 0)
     with ledger.reading() as connection:
-        assert is_suppressed(connection, key, ADA)
+        assert read_suppressions(connection, key).find(ADA) == "confirmed"
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
         assert [row.result_guid for row in iterate_feed(connection, 1, -1)] == ["g3"]
         assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint("pulse", BOB)}}
@@ -190,7 +190,7 @@ def test_each_target_has_its_own_key(
     with ledger.reading() as connection:
         key = read_target_key(connection, "one", "A")
         assert key is not None
-        assert is_suppressed(connection, key, ADA)
+        assert read_suppressions(connection, key).find(ADA) == "confirmed"
         key = read_target_key(connection, "two", "B")
     if words is None:
         assert (done.targets, told) == (("one", "two"), [])

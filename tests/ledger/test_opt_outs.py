@@ -21,7 +21,6 @@ from runner.ledger.opt_outs import (
     add_replies,
     count_opt_outs,
     decide_reply,
-    is_suppressed,
     iterate_opt_outs,
     read_suppressions,
     remove_opt_out,
@@ -52,8 +51,6 @@ def reply(key: TargetKey, phone: str, guid: str, state: State = "confirmed") -> 
 def find(ledger: Ledger, key: TargetKey, *phones: str) -> list[str | None]:
     with ledger.reading() as connection:
         found = read_suppressions(connection, key)
-        known = [is_suppressed(connection, key, phone) for phone in phones]
-    assert known == [found.find(phone) == "confirmed" for phone in phones]
     return [found.find(phone) for phone in phones]
 
 
