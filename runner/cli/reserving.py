@@ -13,7 +13,7 @@ from runner.deliver.journal import make_intent
 from runner.deliver.match import digest_definition
 from runner.errors import RunnerError
 from runner.ledger.lock import hold_campaign_lock
-from runner.ledger.record import dump_lockfile
+from runner.ledger.record import compose_lockfile
 from runner.ledger.reserved import is_own, list_open, note_own
 from runner.ledger.run_lock import JointLock, RunLock
 from runner.ledger.runs import find_runs
@@ -181,7 +181,7 @@ class Reserving:
         with self._ledger.reading() as connection:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
-            text = dump_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+            text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
         unknown = [self._dump(still_open, runs)] if still_open else []
         state.replace(identity.names, text, [*unknown, *reserved])
 

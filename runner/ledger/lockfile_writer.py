@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING
+from io import StringIO
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from runner.errors import LockfileError
 from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
@@ -19,6 +20,33 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchRecord, Run
 
 _PROBE_SIZE = 4096
+
+
+class LockfileContents(NamedTuple):
+    """What a lockfile says.
+
+    Attributes:
+        campaign: the campaign's name.
+        target: the target's name.
+        key: under which the fingerprints were made.
+        launches: sorted by message and key; streamed.
+        forgotten: the fingerprints of people who asked to be forgotten.
+        runs: those that sent the launches, the earliest first.
+    """
+
+    campaign: str
+    target: str
+    key: FingerprintKey
+    launches: Iterable[LaunchRecord]
+    forgotten: Collection[str] = ()
+    runs: Iterable[Run] = ()
+
+
+def dump_lockfile(contents: LockfileContents) -> str:
+    """Return the text of a lockfile, for another place than its own."""
+    text = StringIO()
+    _write(text, contents)
+    return text.getvalue()
 
 
 def write_lockfile(
@@ -50,9 +78,7 @@ def write_lockfile(
     try:
         remove_leftovers(file)
         with drafting(file) as (stream, draft):
-            _write_head(stream, campaign, key, forgotten)
-            _write_launches(stream, launches)
-            _write_end(stream, target, key, runs)
+            _write(stream, LockfileContents(campaign, target, key, launches, forgotten, runs))
             stream.flush()
             os.fsync(stream.fileno())
             changed = not same_content(file, draft)
@@ -84,6 +110,12 @@ def require_writable(file: Path) -> None:
             f"the lockfile {file} could not be written: {error.strerror}. Nothing was sent",
             hint="make the folder writable, with some room on its disk, then run the same command again",
         ) from None
+
+
+def _write(stream: IO[str], contents: LockfileContents) -> None:
+    _write_head(stream, contents.campaign, contents.key, contents.forgotten)
+    _write_launches(stream, contents.launches)
+    _write_end(stream, contents.target, contents.key, contents.runs)
 
 
 def _write_head(stream: IO[str], campaign: str, key: FingerprintKey, forgotten: Collection[str]) -> None:

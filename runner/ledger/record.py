@@ -6,10 +6,8 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger.checksum import leave_out
@@ -24,7 +22,7 @@ from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.entry import absorb_launches
 from runner.ledger.forgotten import absorb_forgotten, iterate_remembered, read_forgotten
 from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile, write_lockfile
 from runner.ledger.lockfiles import (
     Stamps,
     all_forgotten,
@@ -42,6 +40,7 @@ from runner.ledger.runs import enter_runs, read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -223,16 +222,13 @@ def _enter(connection: Connection, identity: Identity, entry: Entry | None, key:
     return campaign_id
 
 
-def refresh_lockfile(
-    connection: Connection, identity: Identity, record: Record, *, keeps_empty: bool = False
-) -> bool:
+def refresh_lockfile(connection: Connection, identity: Identity, record: Record) -> bool:
     """Write the lockfile from the ledger, if anything was sent.
 
     Args:
         connection: reads the ledger.
         identity: the campaign on its target; says where the lockfile stands.
         record: as it was entered.
-        keeps_empty: write it also if nothing was sent: for the key that it names.
 
     Returns:
         Whether the file has changed.
@@ -240,25 +236,11 @@ def refresh_lockfile(
     Raises:
         LockfileError: it cannot be written.
     """
-    if record.campaign_id is None or record.key is None:
-        return False
-    first_name = record.key.lasting_name(identity.name)
-    launches = iterate_remembered(connection, record.campaign_id, first_name)
-    first = next(launches, None)
-    if first is None and not keeps_empty:
-        return False
-    return write_lockfile(
-        identity.lockfile,
-        identity.name,
-        identity.target,
-        record.key,
-        launches if first is None else chain([first], launches),
-        read_forgotten(connection, record.campaign_id),
-        read_runs(connection, record.campaign_id),
-    )
+    contents = _gather_contents(connection, identity, record, keeps_empty=False)
+    return contents is not None and write_lockfile(identity.lockfile, *contents)
 
 
-def dump_lockfile(
+def compose_lockfile(
     connection: Connection, identity: Identity, record: Record, *, is_needed: bool
 ) -> str | None:
     """Return the text of the lockfile as of now, for another place than its own; None if there would be none.
@@ -269,10 +251,28 @@ def dump_lockfile(
         record: as it was entered.
         is_needed: whether it is needed also if nothing was sent: for the key that it names.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        aside = replace(identity, file=Path(folder, identity.file.name))
-        refresh_lockfile(connection, aside, record, keeps_empty=is_needed)
-        return aside.lockfile.read_text(encoding="utf-8") if aside.lockfile.exists() else None
+    contents = _gather_contents(connection, identity, record, keeps_empty=is_needed)
+    return None if contents is None else dump_lockfile(contents)
+
+
+def _gather_contents(
+    connection: Connection, identity: Identity, record: Record, *, keeps_empty: bool
+) -> LockfileContents | None:
+    if record.campaign_id is None or record.key is None:
+        return None
+    first_name = record.key.lasting_name(identity.name)
+    launches = iterate_remembered(connection, record.campaign_id, first_name)
+    first = next(launches, None)
+    if first is None and not keeps_empty:
+        return None
+    return LockfileContents(
+        identity.name,
+        identity.target,
+        record.key,
+        launches if first is None else chain([first], launches),
+        read_forgotten(connection, record.campaign_id),
+        read_runs(connection, record.campaign_id),
+    )
 
 
 def _find_entry(connection: Connection, identity: Identity) -> Entry | None:

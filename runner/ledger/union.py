@@ -1,17 +1,22 @@
 """Two versions of one lockfile as one: what either says was sent, was sent.
 
-Branches and machines may each have gone on from the same record. This is `merge` for texts that git has
-not put together yet, and writes the result as `lockfile` would: whole, sorted, without markers.
+Branches and machines may each have gone on from the same record. The rules are those by which a lockfile
+that git has merged is read (`merge`).
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import Lockfile, parse_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile
+from runner.ledger.merge import agree_on_head, unite_launches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEAD = ("campaign", "target", "key_fingerprint", "salt", "first_name")
 
 
 def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
@@ -25,25 +30,36 @@ def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
     Raises:
         LockfileError: one of them cannot be read, or they were made with keys of their own.
     """
+    one = parse_lockfile(file, ours)
     if ours == theirs:
-        lockfile = parse_lockfile(file, ours)
-        return _write(lockfile) if lockfile.is_merged else ours
-    # Each is written whole first: one that git has merged has markers of its own.
-    sides = [_list_lines(_write(parse_lockfile(file, text))) for text in (ours, theirs)]
-    lines = ["{", "<<<<<<< ours", *sides[0], "=======", *sides[1], ">>>>>>> theirs", "}", ""]
-    return _write(parse_lockfile(file, "\n".join(lines)))
+        return _write(one) if one.is_merged else ours
+    return _write(_unite(file, one, parse_lockfile(file, theirs)))
 
 
-def _list_lines(text: str) -> list[str]:
-    """Return the lines of a lockfile without the braces around them."""
-    return text.splitlines()[1:-1]
+def _unite(file: Path, one: Lockfile, other: Lockfile) -> Lockfile:
+    sides: dict[str, list[Any]] = {}
+    for name in _HEAD:
+        values = (getattr(side, name) for side in (one, other))
+        if said := list(dict.fromkeys(value for value in values if value is not None)):
+            sides[name] = said
+    head = agree_on_head(file, sides)
+    first_name = head.get("first_name", head["campaign"])
+    return Lockfile(
+        head["campaign"],
+        head["target"],
+        head["key_fingerprint"],
+        head.get("salt"),
+        head.get("first_name"),
+        unite_launches(file, (*one.launches, *other.launches), first_name),
+        one.forgotten | other.forgotten,
+        tuple({run.id: run for run in (*one.runs, *other.runs)}.values()),
+    )
 
 
 def _write(lockfile: Lockfile) -> str:
     key = FingerprintKey.as_recorded(lockfile.salt, lockfile.key_fingerprint, lockfile.first_name)
     launches = sorted(lockfile.launches, key=lambda launch: (launch.message, launch.key))
     runs = sorted(lockfile.runs, key=lambda run: (run.started_at, run.id))
-    with tempfile.TemporaryDirectory(prefix="runner-union-") as folder:
-        draft = Path(folder) / "lock.json"
-        write_lockfile(draft, lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs)
-        return draft.read_text(encoding="utf-8")
+    return dump_lockfile(
+        LockfileContents(lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs)
+    )

@@ -190,7 +190,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import write_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
 def launches():
     print("writing", flush=True)
     sys.stdin.readline()
