@@ -54,7 +54,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,cluster,test,lint]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
