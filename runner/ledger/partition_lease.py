@@ -122,7 +122,7 @@ class PartitionLease:
         self._ledger = ledger
         self._claim = claim
         self._number = number
-        self._terms = terms
+        self.terms = terms
         self._clock = clock
         self._turn = threading.Lock()
         self._asked_at = asked_at
@@ -131,7 +131,7 @@ class PartitionLease:
     @property
     def is_due(self) -> bool:
         """Whether it is time to renew it."""
-        return self._clock() - self._asked_at >= self._terms.renew_s
+        return self._clock() - self._asked_at >= self.terms.renew_s
 
     def require_held(self, connection: Connection) -> None:
         """Make sure that nobody else can send the partition. To be called by each transaction with intents.
@@ -143,7 +143,7 @@ class PartitionLease:
             LeaseLostError: the lease has ended, or the run's term has.
         """
         # A process that is stopped amid the transaction must not keep others out for ever.
-        limit_ms = str(math.ceil(self._terms.lease_s * 1000))
+        limit_ms = str(math.ceil(self.terms.lease_s * 1000))
         set_locally(connection, "idle_in_transaction_session_timeout", limit_ms)
         if not are_terms_current(connection, self._claim.run_id):
             raise self._lose()
@@ -158,7 +158,7 @@ class PartitionLease:
         Raises:
             LeaseLostError: the lease has ended, or could not be renewed in time.
         """
-        if self._is_lost or self._clock() >= self._asked_at + self._terms.lease_s - self._terms.margin_s:
+        if self._is_lost or self._clock() >= self._asked_at + self.terms.lease_s - self.terms.margin_s:
             raise self._lose()
 
     def renew(self, recipients: int) -> None:
@@ -176,7 +176,7 @@ class PartitionLease:
             with self._ledger.writing() as connection:
                 is_current = are_terms_current(connection, self._claim.run_id)
                 renewed = self._update(partition_leases.c.expires_at > SERVER_NOW).values(
-                    expires_at=SERVER_NOW + self._terms.lease_s,
+                    expires_at=SERVER_NOW + self.terms.lease_s,
                     recipients=partition_leases.c.recipients + recipients,
                 )
                 is_renewed = is_current and connection.execute(renewed).rowcount == 1
