@@ -14,6 +14,7 @@ from runner.cli.approval import approve_sending
 from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import print_json, warn
 from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
@@ -21,7 +22,7 @@ from runner.cli.plan_digest import digest_plans
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
 from runner.cli.provenance import trace_run
 from runner.cli.saved import SavedPlan, read_saved_plan
-from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.signals import interrupt_run
 from runner.cli.trial import send_trial
 from runner.cli.unread import describe_unread
@@ -46,7 +47,7 @@ _SHOWN_DETAILS = 5
     "  runner apply --auto-approve --quiet\n"
     "  runner plan --out plan.json && runner apply --plan plan.json"
 )
-@target_scope
+@clustered_target_scope
 @format_option("human", "json")
 @click.option(
     "--concurrency",
@@ -114,6 +115,7 @@ def command(
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
     workspace = _open(scope, saved)
+    choose_cluster(scope, workspace)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
