@@ -88,10 +88,18 @@ class Workspace:
         Raises:
             RunnerError: the sandbox's database cannot be read.
         """
+        return datetime.now(UTC) + self.find_ahead()
+
+    def find_ahead(self) -> timedelta:
+        """Return how far the clock that `now` goes by is ahead of this machine's.
+
+        Raises:
+            RunnerError: the sandbox's database cannot be read.
+        """
         if not self._ahead:
             is_sandbox = self.target.base_url is None and sandbox_database().exists()
             self._ahead.append(_read_sandbox_offset() if is_sandbox else timedelta())
-        return datetime.now(UTC) + self._ahead[0]
+        return self._ahead[0]
 
     def now_text(self) -> str:
         """Return the present moment as the records write it."""
