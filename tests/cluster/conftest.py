@@ -8,11 +8,14 @@ import pytest
 
 from runner.cluster.address import Address
 from runner.cluster.connection import open_cluster
+from tests.plan.conftest import campaign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.cluster.engine import Cluster
+
+__all__ = ["campaign", "local_cluster"]
 
 
 @pytest.fixture(scope="session")
