@@ -73,6 +73,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", f"from {module} import main; main()", *arguments],
+        cwd="/",
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
