@@ -75,9 +75,9 @@ def open_chosen_cluster(
 ) -> Iterator[tuple[Cluster, SharedFolder]]:
     """Connect to a cluster while the block lasts, with a new folder for intermediate files.
 
-    Its workers have been seen to be of this version, to have the target's secrets and the ledger's URL in their
-    environment, and to reach the folder. The folder is removed at the end; so are those that runs have
-    left which were killed, where they can be told.
+    Its workers have been seen to be of this version, to have the target's secrets and the ledger's URL in
+    their environment, and to reach the folder. It is removed at the end; so are those that killed runs have
+    left, where they can be told.
 
     Args:
         settings: by `choose_cluster`.
