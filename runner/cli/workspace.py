@@ -19,7 +19,8 @@ from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
-from runner.ledger.record import Record, enter_record, is_overtaken, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.rewriting import refresh_lockfile
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lock import CampaignLock
+    from runner.ledger.recorded import Record
 
 
 @dataclass(frozen=True, slots=True)
