@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from runner.errors import LockfileError
 from runner.ledger.checksum import leave_out
+from runner.ledger.containment import require_contained
 from runner.ledger.database import exclude_others
 from runner.ledger.deliveries import enter_campaign, find_campaign
 from runner.ledger.entry import absorb_launches
-from runner.ledger.forgotten import absorb_forgotten
+from runner.ledger.forgotten import absorb_forgotten, read_forgotten
 from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
 from runner.ledger.lockfiles import all_forgotten, all_launches, all_runs, list_merged
+from runner.ledger.marks import mark_launches, renew_marks
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
 from runner.ledger.reserved import absorb_reservations
@@ -69,6 +72,21 @@ def find_entry(connection: Connection, identity: Identity) -> Entry | None:
     return Entry(name, row, find_first_name(connection, row.id) or name)
 
 
+def refuse_shared_summary(identity: Identity, lockfiles: dict[Path, Lockfile]) -> None:
+    """Make sure that a record that is summed up is not kept on a git remote.
+
+    Raises:
+        LockfileError: it would be: machines with ledgers of their own cannot fill them from sums.
+    """
+    is_summary = identity.keeps_summary or any(one.is_summary for one in lockfiles.values())
+    if identity.shared is not None and is_summary:
+        raise LockfileError(
+            f"the lockfile of {identity.name} is a summary, which cannot be shared on a git remote",
+            hint="leave out --state-remote and let all machines use one ledger (RUNNER_LEDGER); or keep all "
+            "launches in the lockfile: `lockfile: full`",
+        )
+
+
 def fill_ledger(
     connection: Connection, identity: Identity, lockfiles: dict[Path, Lockfile], new_salt: str
 ) -> Filled:
@@ -83,6 +101,7 @@ def fill_ledger(
     Raises:
         LockfileError: lockfiles and ledger don't go together.
     """
+    refuse_shared_summary(identity, lockfiles)
     exclude_others(connection)
     entry = find_entry(connection, identity)
     key = choose_key(identity, lockfiles, entry)
@@ -91,14 +110,19 @@ def fill_ledger(
     campaign_id = _enter(connection, identity, entry, key)
     require_current_ids(connection, campaign_id, identity.message_ids)
     first_name = key.lasting_name(identity.name)
+    told = read_forgotten(connection, campaign_id, all_forgotten(lockfiles))
+    require_contained(connection, campaign_id, lockfiles, identity.message_ids, told)
     rename_messages(connection, campaign_id, first_name, identity.message_ids)
     forgotten = absorb_forgotten(connection, campaign_id, first_name, all_forgotten(lockfiles))
     remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
     enter_runs(connection, all_runs(lockfiles))
-    absorb_launches(connection, campaign_id, remembered)
+    if absorb_launches(connection, campaign_id, remembered):
+        renew_marks(connection, campaign_id)
+    if identity.keeps_summary:
+        mark_launches(connection, campaign_id)
     if identity.shared is not None and identity.shared.is_held:
-        told, ids = identity.shared.reservations, identity.message_ids
-        absorb_reservations(connection, campaign_id, first_name, told, ids)
+        reserved, ids = identity.shared.reservations, identity.message_ids
+        absorb_reservations(connection, campaign_id, first_name, reserved, ids)
     return Filled(campaign_id, key, forgotten)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runner.ledger.containment import require_contained
 from runner.ledger.deliveries import read_guids, read_known
 from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
-from runner.ledger.filling import fill_ledger, find_entry
+from runner.ledger.filling import fill_ledger, find_entry, refuse_shared_summary
 from runner.ledger.forgotten import read_forgotten
 from runner.ledger.key import choose_key, keeps_salt
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
@@ -37,6 +38,7 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
         LedgerError: the ledger cannot be read.
     """
     lockfiles = read_lockfiles(identity)
+    refuse_shared_summary(identity, lockfiles)
     entry = None
     known, told = Known({}, {}), all_forgotten(lockfiles)
     reserved = list(identity.shared.reservations) if identity.shared else []
@@ -48,6 +50,11 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
                 require_current_ids(connection, entry.row.id, identity.message_ids)
                 known = read_known(connection, entry.row.id, identity.message_ids)
                 told = read_forgotten(connection, entry.row.id, told)
+            require_contained(
+                connection, entry.row.id if entry else None, lockfiles, identity.message_ids, told
+            )
+    else:
+        require_contained(None, None, lockfiles, identity.message_ids, told)
     key = choose_key(identity, lockfiles, entry)
     for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)

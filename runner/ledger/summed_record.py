@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
+from runner.ledger.containment import require_contained
 from runner.ledger.deliveries import read_guids
 from runner.ledger.filling import fill_ledger, find_entry
 from runner.ledger.forgotten import read_forgotten
@@ -64,14 +65,18 @@ def read_summed_record(ledger: Ledger | None, identity: Identity) -> SummedRecor
     lockfiles = read_lockfiles(identity)
     entry, entered = None, set[str]()
     summary, forgotten = RecordSummary(), all_forgotten(lockfiles)
-    if ledger is not None:
+    ids = identity.message_ids
+    if ledger is None:
+        require_contained(None, None, lockfiles, ids, forgotten)
+    else:
         with ledger.reading() as connection:
             entry = find_entry(connection, identity)
             if entry is not None:
-                require_current_ids(connection, entry.row.id, identity.message_ids)
+                require_current_ids(connection, entry.row.id, ids)
                 forgotten = read_forgotten(connection, entry.row.id, forgotten)
-                entered = read_guids(connection, entry.row.id) if lockfiles else entered
-                summary = summarize_deliveries(connection, entry.row.id, identity.message_ids, forgotten)
+                entered = read_guids(connection, entry.row.id) if any(all_launches(lockfiles)) else entered
+                summary = summarize_deliveries(connection, entry.row.id, ids, forgotten)
+            require_contained(connection, entry.row.id if entry else None, lockfiles, ids, forgotten)
     key = choose_key(identity, lockfiles, entry)
     _require_filled(identity, lockfiles, entered)
     return SummedRecord(
