@@ -270,9 +270,9 @@ def test_filled_elsewhere(
         assert refusal(other, identity) is not None
 
 
-@pytest.mark.parametrize("markers", [True, False])
+@pytest.mark.parametrize("by", ["git", "runner record"])
 def test_merged(
-    markers: bool,
+    by: str,
     ledger: Ledger,
     identity: Identity,
     make_record: Callable[..., LaunchRecord],
@@ -284,15 +284,12 @@ def test_merged(
     ours = write(ledger, identity)
     deliver(make_record("b", 2))
     theirs = write(ledger, identity)
-    if markers:
-        merged = _conflict(ours, theirs)
-    else:
-        merged = unite_lockfiles(identity.lockfile, ours, theirs)
+    merged = _conflict(ours, theirs) if by == "git" else unite_lockfiles(identity.lockfile, ours, theirs)
     identity.lockfile.write_text(merged, encoding="utf-8")
     lockfile = read_lockfile(identity.lockfile)
     assert lockfile is not None
     assert sorted(line.recipients for line in lockfile.lines) == [1, 2]
-    assert lockfile.is_merged is markers
+    assert lockfile.is_merged is (by == "git")
     assert refusal(ledger, identity) is None
     with Ledger(new_url()) as other:
         other.prepare()
@@ -342,10 +339,12 @@ def test_state_remote(ledger: Ledger, identity: Identity) -> None:
     shared = replace(identity, shared=SharedRecord())
     with pytest.raises(LockfileError) as caught:
         enter_record(ledger, shared, SALT)
-    assert (caught.value.message, caught.value.hint) == (
-        "the lockfile of pulse is a summary, which cannot be shared on a git remote",
+    assert (
+        caught.value.message == "the lockfile of pulse is a summary, which cannot be shared on a git remote"
+    )
+    assert caught.value.hint == (
         "leave out --state-remote and let all machines use one ledger (RUNNER_LEDGER); or keep all "
-        "launches in the lockfile: `lockfile: full`",
+        "launches in the lockfile: `lockfile: full`"
     )
     with pytest.raises(LockfileError):
         read_record(ledger, shared)
