@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
 
 
 class CircumstanceReader:

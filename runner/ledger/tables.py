@@ -53,6 +53,9 @@ launches = Table(
     Column("outcome_at", _String),
     Column("detail", _Text),
     Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
+    Column(
+        "mark", Integer
+    ),  # of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -250,4 +253,15 @@ result_revisions = Table(
     metadata,
     Column("revision", Integer, primary_key=True, autoincrement=False),
     Column("mark", _String, nullable=False),
+)
+
+# The tallies of people that a lockfile which sums up may hold (`runner.ledger.marks`).
+lockfile_marks = Table(
+    "lockfile_marks",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("message", _String, primary_key=True),
+    Column("digest", _String, primary_key=True),
+    Column("recipients", Integer, nullable=False),
+    Column("number", Integer, nullable=False),  # grows; of each message the highest is what counts now
 )
