@@ -160,7 +160,7 @@ LAUNCHES = st.builds(
     arm=st.none() | st.text(),
     run=st.none() | st.text(),
 )
-RUNS = st.builds(make_run, st.text(), st.text(), st.none() | st.text(), dirty=st.booleans())
+RUNS = st.builds(make_run, st.text(), st.text(), st.none() | st.text(min_size=1), dirty=st.booleans())
 
 
 @given(
