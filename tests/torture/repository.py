@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
     from pathlib import Path
 
 MESSAGES = ("ask", "hello", "nudge")
@@ -18,6 +19,8 @@ _TEXTS = {
     "nudge": "[nudge] Still there, {{{{ group }}}}? {}",
 }
 """To everyone the same, to everyone another one, and the same to everyone of a group."""
+
+_LIMITS: Mapping[str, Any] = {"concurrency": 4}
 
 
 @dataclass(slots=True)
@@ -80,17 +83,28 @@ class Repository:
         audience: whom it texts.
         base_url: of the service.
         read_timeout_s: of the target.
+        target: its name.
+        limits: of the target, beside the timeout.
     """
 
-    def __init__(self, folder: Path, audience: Audience, base_url: str, read_timeout_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        audience: Audience,
+        base_url: str,
+        read_timeout_s: float,
+        *,
+        target: str = "torture",
+        limits: Mapping[str, Any] = _LIMITS,
+    ) -> None:
         self.folder = folder
         self.audience = audience
-        self.lockfile = folder / "campaigns" / "pulse.torture.lock.json"
+        self.lockfile = folder / "campaigns" / f"pulse.{target}.lock.json"
         self.lockfiles: list[bytes | None] = [None]
         (folder / "campaigns" / "audience").mkdir(parents=True)
-        limits = {"concurrency": 4, "read_timeout": f"{read_timeout_s * 1000:.0f}ms"}
-        targets = {"torture": {"base_url": base_url, "limits": limits}}
-        document = {"version": 1, "default": "torture", "targets": targets}
+        timeout = f"{read_timeout_s * 1000:.0f}ms"
+        targets = {target: {"base_url": base_url, "limits": {**limits, "read_timeout": timeout}}}
+        document = {"version": 1, "default": target, "targets": targets}
         (folder / "campaigns" / "targets.yaml").write_text(json.dumps(document), encoding="utf-8")
         self.write()
 
