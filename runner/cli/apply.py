@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,14 +13,15 @@ from runner.cli.approval import approve_sending
 from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import print_json, warn
 from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
 from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
 from runner.cli.provenance import trace_run
-from runner.cli.saved import SavedPlan, read_saved_plan
-from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
+from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.signals import interrupt_run
 from runner.cli.trial import send_trial
 from runner.cli.unread import describe_unread
@@ -29,11 +29,15 @@ from runner.cli.workspace import Workspace
 from runner.deliver.run import ENDED
 from runner.deliver.summary import TOO_LATE
 from runner.errors import LimitError, UsageError
+from runner.ledger.partition_lease import LEASE_S
 from runner.plan.model import PlanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.cli.clustering import ClusterSettings
+    from runner.deliver.summary import DeliverySummary
+    from runner.ledger.database import Ledger
     from runner.ledger.model import Run
 
 PARTLY_DONE = 3
@@ -46,7 +50,7 @@ _SHOWN_DETAILS = 5
     "  runner apply --auto-approve --quiet\n"
     "  runner plan --out plan.json && runner apply --plan plan.json"
 )
-@target_scope
+@clustered_target_scope
 @format_option("human", "json")
 @click.option(
     "--concurrency",
@@ -57,9 +61,10 @@ _SHOWN_DETAILS = 5
 @click.option(
     "--plan",
     "plan_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=check_plan_path,
     metavar="FILE",
-    help="Send exactly this saved plan, or refuse if anything has changed since.",
+    help="Send exactly this saved plan, or refuse if anything has changed since; with --cluster, the folder "
+    "of a plan set.",
 )
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
@@ -86,6 +91,7 @@ _SHOWN_DETAILS = 5
     is_flag=True,
     help="Find out what earlier runs have sent, record it, and send nothing: a plan made after that holds.",
 )
+@click.option("--partition-lease", "lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True)
 @click.option(
     "--test-to", metavar="PHONE", help="Render for the first recipients, send to PHONE only, record nothing."
 )
@@ -93,13 +99,14 @@ def command(
     scope: Scope,
     format_: str,
     concurrency: int | None,
-    plan_file: Path | None,
+    plan_file: str | None,
     auto_approve: bool,
     only: str | None,
     limit: int | None,
     settle_window: float | None,
     lock_timeout: float,
     settle_only: bool,
+    lease_s: float,
     test_to: str | None,
 ) -> int:
     """Send what is planned, exactly once, and write the lockfile.
@@ -114,11 +121,15 @@ def command(
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
     workspace = _open(scope, saved)
+    cluster = None if test_to is not None else _choose_cluster(scope, workspace, saved)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
     settings = RunOptions(concurrency, settle_window, lock_timeout, scope.quiet, scope.verbose)
-    with workspace.open_ledger() as opened, DeliveryRun(workspace, opened, settings) as run:
+    with (
+        workspace.open_ledger() as opened,
+        _start(workspace, opened, settings, cluster, lease_s, saved) as run,
+    ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
         planned = plan_campaigns(workspace, scope, options, run.enter, reader)
         planned = run.check(planned, options)
@@ -127,7 +138,7 @@ def command(
         else:
             if saved:
                 saved.require_unchanged(planned)
-                planned = run.bring_forward(planned, options)
+                planned = run.bring_forward(planned, options) if cluster is None else planned
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
@@ -135,6 +146,35 @@ def command(
         _report_settled(runs, format_)
         return int(run.is_behind)
     return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
+
+
+def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None) -> ClusterSettings | None:
+    cluster = choose_cluster(scope, workspace)
+    if cluster is None and saved is not None and saved.plan_set is not None:
+        raise UsageError(f"{saved.file} is a plan set: it is sent with --cluster")
+    if cluster is not None and workspace.state is not None:
+        raise UsageError(
+            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
+            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
+        )
+    return cluster
+
+
+def _start(
+    workspace: Workspace,
+    ledger: Ledger,
+    options: RunOptions,
+    cluster: ClusterSettings | None,
+    lease_s: float,
+    saved: SavedPlan | None,
+) -> DeliveryRun:
+    if cluster is None:
+        return DeliveryRun(workspace, ledger, options)
+    # Imported here: only those who use a cluster have, and pay for, what it takes.
+    from runner.cli.cluster_delivery import ClusterDelivery, ClusterOptions
+
+    own = ClusterOptions(cluster, lease_s, saved.plan_set if saved else None)
+    return ClusterDelivery(workspace, ledger, options, own)
 
 
 def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
@@ -145,9 +185,7 @@ def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
         approve_sending(f"{summary_line(planned)} Send?", is_approved=is_approved)
 
 
-def _read_saved(
-    plan_file: Path | None, scope: Scope, only: str | None, limit: int | None
-) -> SavedPlan | None:
+def _read_saved(plan_file: str | None, scope: Scope, only: str | None, limit: int | None) -> SavedPlan | None:
     if plan_file is None:
         return None
     if scope.paths or only is not None or limit is not None:
@@ -210,9 +248,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
         warn(f"{name}: to mend it, {run.diagnosis.hint}")
     elif final is not None:
         warn(f"{name}: the run was ended, every further send would fail too: {final.detail}")
-    details = {launch.detail for launch in summary.launches if launch.outcome != "sent"}
     said = {None, ENDED, TOO_LATE, final and final.detail}
-    for detail in sorted(filter(None, details - said))[:_SHOWN_DETAILS]:
+    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
 
@@ -242,14 +279,18 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "opted_out": summary.opted_out,
         "capped": summary.capped,
         "recipients_sent": summary.recipients_sent,
-        "launches": [
-            {
-                "key": launch.key,
-                "message": launch.message,
-                "project_launch_guid": launch.project_launch_guid,
-                "outcome": launch.outcome,
-                "recipients": launch.recipients,
-            }
-            for launch in summary.launches
-        ],
+        **({"launches": _list_launches(summary)} if summary.is_listed else {}),
     }
+
+
+def _list_launches(summary: DeliverySummary) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": launch.key,
+            "message": launch.message,
+            "project_launch_guid": launch.project_launch_guid,
+            "outcome": launch.outcome,
+            "recipients": launch.recipients,
+        }
+        for launch in summary.launches
+    ]

@@ -72,9 +72,8 @@ class CampaignRun:
     @property
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
-        tried = sum(launch.recipients for launch in self.summary.launches)
         summary = self.summary
-        return self.to_send - tried - summary.deferred - summary.opted_out - summary.capped
+        return self.to_send - summary.recipients_tried - summary.deferred - summary.opted_out - summary.capped
 
     @property
     def deferred(self) -> int:

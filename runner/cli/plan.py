@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.circumstances import CircumstanceReader
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import count_words, note, print_json, warn
 from runner.cli.difference import add_differences, find_differences, write_differences
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
 from runner.cli.planning import Planned, count_to_send, plan_campaigns
 from runner.cli.saved import save_plan
-from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, ServiceError
 from runner.ledger.moment import format_moment
@@ -34,7 +35,7 @@ SOMETHING_TO_SEND = 2
     epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
     "  runner plan --target live --format json --launches\n  runner plan --diff"
 )
-@target_scope
+@clustered_target_scope
 @format_option("human", "json", "markdown", "github")
 @click.option("--only", metavar="MESSAGE", help="Plan this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
@@ -69,6 +70,7 @@ def command(
     """
     at = parse_moment(now) if now else None
     workspace = Workspace.open(scope)
+    choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as opened:

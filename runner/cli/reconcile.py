@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import count_words, note, print_json, show_progress, warn
-from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
 from runner.ledger.report_model import ServicePlan
@@ -33,7 +34,7 @@ _SHOWN = 5
     epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
     "  runner reconcile campaigns/customer-pulse.yaml --target live"
 )
-@target_scope
+@clustered_target_scope
 @format_option("human", "json")
 @click.option(
     "--full",
@@ -49,6 +50,7 @@ def command(scope: Scope, format_: str, full: bool) -> int:
     that only sounds like it waits for your decision, and its author with it: see `runner optouts`.
     """
     workspace = Workspace.open(scope)
+    choose_cluster(scope, workspace)
     campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger() as opened:
         summaries = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, full=full)

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 import click
 
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import note
 from runner.cli.reporting import AnswerFile, ReportOptions, make_report
-from runner.cli.scope import Scope, target_scope
+from runner.cli.scope import Scope, clustered_target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError, UsageError
 from runner.ledger.draft import drafting, remove_leftovers
@@ -52,7 +53,7 @@ class _Document:
     "  runner report campaigns/customer-pulse.yaml --by plan\n"
     "  runner report --format answers.csv --out answers --include-pii"
 )
-@target_scope
+@clustered_target_scope
 @click.option("--reconcile", "reconcile_first", is_flag=True, help="Bring the ledger up to date first.")
 @click.option(
     "--format",
@@ -112,6 +113,7 @@ def command(
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
     workspace = Workspace.open(scope)
+    choose_cluster(scope, workspace)
     campaigns = scope.load_valid_campaigns()
     if out is None and len(documents) * len(campaigns) > 1 and list(documents) != ["md"]:
         raise UsageError(

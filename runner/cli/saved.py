@@ -8,16 +8,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
-from runner.cli.plan_digest import describe_campaign, digest_json, name_key, plan_digest
+from runner.cli.plan_digest import describe_campaign, name_key
 from runner.errors import PlanChangedError, RunnerError
+from runner.plan.digest import digest_json, plan_digest
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.cli.planning import Planned
+    from runner.cluster.plan_set import PlanSet
     from runner.plan.model import PlanOptions
 
 _CHANGES = {
@@ -43,14 +47,16 @@ class SavedPlan:
         limit: the option `--limit` that it was made with.
         now: the moment for which it was made.
         digest: of all that it says will be sent.
+        plan_set: its launches, if it was made on a cluster.
     """
 
-    file: Path
+    file: Path | str
     campaigns: tuple[dict[str, Any], ...]
     only: str | None
     limit: int | None
     now: datetime
     digest: str
+    plan_set: PlanSet | None = None
 
     def paths(self) -> list[Path]:
         """Return the campaign files that the plan is about."""
@@ -131,15 +137,50 @@ def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, 
         note(f"Plan digest: {document['plan_digest']}")
 
 
-def read_saved_plan(file: Path) -> SavedPlan:
-    """Read a saved plan.
+def check_plan_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return what `--plan` names: a file that is there, a folder, or the URL of one."""
+    if value is None or _is_folder(value):
+        return value
+    return str(click.Path(exists=True, dir_okay=False).convert(value, param, ctx))
+
+
+def _is_folder(path: str) -> bool:
+    return "://" in path or Path(path).is_dir()
+
+
+def read_saved_plan(path: str) -> SavedPlan:
+    """Read a saved plan: a file, or a plan set.
 
     Raises:
         RunnerError: it is not one, not whole, of another version, or names a campaign that is gone.
     """
+    plan = _read_set(path) if _is_folder(path) else _read_file(Path(path))
+    gone = [str(file) for file in plan.paths() if not file.is_file()]
+    if gone:
+        raise PlanChangedError(
+            f"the plan {plan.file} is about campaigns that are not there: {', '.join(gone)}",
+            hint="run it from the folder in which the plan was made",
+        )
+    return plan
+
+
+def _read_set(url: str) -> SavedPlan:
+    # Imported here: only those who use a cluster have what it takes to read one.
+    try:
+        from runner.cluster.plan_set import read_plan_set
+    except ImportError:
+        raise RunnerError(
+            f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
+            hint="pip install 'sms-campaign-runner[cluster]'",
+        ) from None
+    found = read_plan_set(url)
+    return SavedPlan(url, found.campaigns, found.only, found.limit, found.now, found.digest, found)
+
+
+def _read_file(file: Path) -> SavedPlan:
     data = _read_json(file)
     _require_whole(file, data)
-    plan = SavedPlan(
+    return SavedPlan(
         file,
         tuple(data["campaigns"]),
         data["options"]["only"],
@@ -147,13 +188,6 @@ def read_saved_plan(file: Path) -> SavedPlan:
         _read_moment(file, data["now"]),
         data["plan_digest"],
     )
-    gone = [str(path) for path in plan.paths() if not path.is_file()]
-    if gone:
-        raise PlanChangedError(
-            f"the plan {file} is about campaigns that are not there: {', '.join(gone)}",
-            hint="run it from the folder in which the plan was made",
-        )
-    return plan
 
 
 def _read_json(file: Path) -> Any:

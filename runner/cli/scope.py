@@ -31,6 +31,8 @@ class Scope:
         ledger: `--ledger` or RUNNER_LEDGER, if given.
         state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
         state_lease_s: how long this run's hold on the state remote lasts unless it is renewed, in seconds.
+        cluster: `--cluster` or RUNNER_CLUSTER, if given.
+        scratch: `--scratch` or RUNNER_SCRATCH, if given.
         quiet: say nothing on standard error but errors.
         verbose: say more on standard error.
     """
@@ -41,6 +43,8 @@ class Scope:
     ledger: str | None = None
     state_remote: str | None = None
     state_lease_s: float = LEASE_S
+    cluster: str | None = None
+    scratch: str | None = None
     quiet: bool = False
     verbose: bool = False
 
@@ -89,13 +93,36 @@ _STATE_REMOTE = click.option(
 _STATE_LEASE = click.option(
     "--state-lease", "state_lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True
 )
+_CLUSTER = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    envvar="RUNNER_CLUSTER",
+    show_envvar=True,
+    help="Work on a Dask cluster: its scheduler's address, or local:N for N processes on this machine. "
+    "Default: one process.",
+)
+_SCRATCH = click.option(
+    "--scratch",
+    metavar="URL",
+    envvar="RUNNER_SCRATCH",
+    show_envvar=True,
+    help="With --cluster: a folder for intermediate files that all workers reach, a path or an fsspec URL. "
+    "Default: below .runner/.",
+)
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
+
+_TARGETED = (_PATHS, _ALLOWED, _TARGET, _LEDGER, _STATE_REMOTE, _STATE_LEASE)
 
 
 def file_scope(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command a `Scope` of campaign files: PATH…, --allow-path, --quiet, --verbose."""
     return _give_scope(function, _PATHS, _ALLOWED, _QUIET, _VERBOSE)
+
+
+def clustered_file_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command a `Scope` of campaign files that a cluster can work on: with --cluster, --scratch."""
+    return _give_scope(function, _PATHS, _ALLOWED, _CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
 
 
 def path_scope(function: Callable[..., int]) -> Callable[..., int]:
@@ -110,8 +137,12 @@ def single_scope(function: Callable[..., int]) -> Callable[..., int]:
 
 def target_scope(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command a `Scope` of campaign files on a target: that, --target, --ledger, --state-remote."""
-    options = (_PATHS, _ALLOWED, _TARGET, _LEDGER, _STATE_REMOTE, _STATE_LEASE, _QUIET, _VERBOSE)
-    return _give_scope(function, *options)
+    return _give_scope(function, *_TARGETED, _QUIET, _VERBOSE)
+
+
+def clustered_target_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command what `target_scope` gives, and --cluster, --scratch."""
+    return _give_scope(function, *_TARGETED, _CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
 
 
 def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.campaigns import load_campaigns, show_path
+from runner.cli.clustering import choose_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
-from runner.cli.scope import Scope, file_scope, format_option
+from runner.cli.scope import Scope, clustered_file_scope, format_option
 from runner.ledger.model import Known
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
     "  runner validate --format github\n  runner validate --format sarif >runner.sarif"
 )
-@file_scope
+@clustered_file_scope
 @format_option("human", "json", "markdown", "github", "sarif")
 def command(scope: Scope, format_: str) -> int:
     """Find every problem of every campaign, each with file, line, column and how to mend it.
@@ -34,6 +35,7 @@ def command(scope: Scope, format_: str) -> int:
     `github` annotates lines of a pull request, and writes the rest to the log and the job's summary;
     `sarif` is for code scanning.
     """
+    choose_cluster(scope, None)
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     for campaign in loaded.campaigns:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
+    from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
 
 
@@ -87,10 +88,18 @@ class Workspace:
         Raises:
             RunnerError: the sandbox's database cannot be read.
         """
+        return datetime.now(UTC) + self.find_ahead()
+
+    def find_ahead(self) -> timedelta:
+        """Return how far the clock that `now` goes by is ahead of this machine's.
+
+        Raises:
+            RunnerError: the sandbox's database cannot be read.
+        """
         if not self._ahead:
             is_sandbox = self.target.base_url is None and sandbox_database().exists()
             self._ahead.append(_read_sandbox_offset() if is_sandbox else timedelta())
-        return datetime.now(UTC) + self._ahead[0]
+        return self._ahead[0]
 
     def now_text(self) -> str:
         """Return the present moment as the records write it."""
@@ -165,7 +174,14 @@ class Workspace:
         """
         identity = self.identify(campaign)
         holder = describe_this_run(utc_now())
-        return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
+        return hold_campaign_lock(
+            ledger,
+            identity.target,
+            identity.names,
+            holder,
+            timeout_s=timeout_s,
+            tell=lambda leases: note(_say_waiting(campaign.name, leases)),
+        )
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: Record) -> None:
         """Write a campaign's lockfile from the ledger. To be called by who holds its lock.
@@ -258,6 +274,13 @@ def default_ledger_url() -> str:
 def utc_now() -> str:
     """Return this machine's time as the records write it."""
     return format_moment(datetime.now(UTC))
+
+
+def _say_waiting(campaign: str, leases: LiveLeases) -> str:
+    return (
+        f"{campaign}: an earlier run's tasks may still send: waiting for {leases.holder}, "
+        f"{leases.left_s:.0f} s at most."
+    )
 
 
 def _open_state(scope: Scope, target: str) -> StateRemote:

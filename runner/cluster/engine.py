@@ -24,8 +24,7 @@ class Cluster:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    @property
-    def slots(self) -> int:
+    def count_slots(self) -> int:
         """How many tasks can run at once, as of now: at least 1."""
         threads: int = sum(self._client.nthreads().values())
         return max(1, threads)
@@ -53,13 +52,14 @@ class Cluster:
 
 
 @contextmanager
-def open_cluster(address: str, environment: Mapping[str, str]) -> Iterator[Cluster]:
+def open_cluster(address: Any, environment: Mapping[str, str]) -> Iterator[Cluster]:
     """Connect to a cluster while the block lasts; `local:N` starts one of N processes on this machine.
 
     Args:
         address: a scheduler's address, or `local:N`.
         environment: variables that workers started here have beside those of this process.
     """
+    address = address.text
     if not address.startswith(_LOCAL):
         with Client(address) as client:
             yield Cluster(client)

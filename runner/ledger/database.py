@@ -13,7 +13,8 @@ from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
 from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
-from runner.ledger.tables import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE, info, metadata
+from runner.ledger.tables import info, metadata
+from runner.ledger.versions import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,17 +9,12 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 5
-
-# Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
-_String = String().with_variant(String(collation="C"), "postgresql")
-_Text = Text().with_variant(Text(collation="C"), "postgresql")
+from runner.ledger.column_types import LedgerString as _String
+from runner.ledger.column_types import LedgerText as _Text
 
 metadata = MetaData()
 
@@ -256,14 +251,3 @@ result_revisions = Table(
     Column("revision", Integer, primary_key=True, autoincrement=False),
     Column("mark", _String, nullable=False),
 )
-
-TABLES_SINCE = {
-    2: (locks, first_names, message_names),
-    3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
-    4: (launch_starts, audiences, service_plans),
-    5: (runs, reservations, reserved_launches, result_revisions),
-}
-"""The tables that a version of the schema has added."""
-
-COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,)}
-"""The columns that a version of the schema has added to tables that were there."""

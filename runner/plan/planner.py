@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
+    from runner.campaign.draft import Draft
     from runner.campaign.payload import Payload
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
@@ -156,6 +157,14 @@ class Planner:
                     yield self._launch(assignment, payload, phones)
         if problems.error_count or not all(tally.is_empty() for tally in remaining):
             raise self._changed_under_way()
+
+    def list_drafts(self) -> dict[tuple[str, str | None], Draft]:
+        """Return what the texts of the plan that `make_plan` made belong into, by message and arm."""
+        return {
+            (track.message.id, arm): renderer.draft
+            for track in self._tracks
+            for arm, renderer in track.renderers.items()
+        }
 
     def _changed_under_way(self) -> PlanChangedError:
         return PlanChangedError(

@@ -56,6 +56,7 @@ class Target:
         read_timeout: seconds for a whole answer to come, once the request has left.
         settle_window: seconds that the service may take to list a launch; one that is missing from its
             list before and after them was not sent.
+        cluster: the address of the cluster that works for it; None for none.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Target:
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     settle_window: float = 60.0
+    cluster: str | None = None
 
 
 class TargetsProblemError(Exception):
@@ -146,6 +148,7 @@ def choose_target(
         base_url.rstrip("/"),
         _read_credentials(chosen, settings, environment) if needs_credentials else None,
         _read_state_key(chosen, settings, environment),
+        cluster=settings.get("cluster"),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -179,6 +182,22 @@ def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None
         return None, False
     own = settings.get("state_key_env")
     return own or STATE_KEY, own is not None
+
+
+def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return which environment variables have the secrets of a target: its credentials, and its state key.
+
+    Args:
+        name: the target's name.
+        targets: what `read_targets` returned.
+    """
+    settings = targets.get("targets", {}).get(name, {})
+    defaults = {
+        "username_env": "RUNNER_USERNAME",
+        "api_key_env": "RUNNER_API_KEY",
+        "state_key_env": STATE_KEY,
+    }
+    return tuple(settings.get(key, default) for key, default in defaults.items())
 
 
 def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:

@@ -14,6 +14,7 @@ from runner.service.target import (
     TargetsProblemError,
     choose_target,
     is_loopback,
+    list_variables,
     parse_duration,
     read_targets,
 )
@@ -352,3 +353,9 @@ def test_a_file_that_is_wrong_is_refused(write: Write, content: bytes, message: 
         read_targets(file)
     assert [problem.message for problem in caught.value.diagnostics] == [message]
     assert {problem.file for problem in caught.value.diagnostics} == {file}
+
+
+def test_the_variables_of_a_targets_secrets_are_known_by_name() -> None:
+    """Who runs elsewhere for a target has to be given these: its own ones, else those of everyone."""
+    assert list_variables("named", FILE) == ("NAMED_USERNAME", "NAMED_API_KEY", "NAMED_STATE_KEY")
+    assert list_variables("live", NO_FILE) == ("RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_STATE_KEY")

@@ -1,0 +1,229 @@
+"""Takes campaigns through a run on a cluster: all as in `delivery`, but that workers send."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.cli.console import note, show_progress
+from runner.cli.delivery import ROUNDS, DeliveryRun
+from runner.cli.plan_parts import write_plan_parts
+from runner.cluster.coordinator import Coordinator
+from runner.cluster.engine import open_cluster
+from runner.cluster.folder import SharedFolder
+from runner.cluster.run_summary import RunSummary
+from runner.cluster.sending import SendingOrder
+from runner.cluster.worker_access import LEDGER, WorkerTarget
+from runner.deliver.breaker import Breaker
+from runner.ledger.unsettled import count_unsettled
+from runner.service.target import list_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.cli.campaign_run import CampaignRun, RunOptions
+    from runner.cli.clustering import ClusterSettings
+    from runner.cli.planning import Planned
+    from runner.cli.workspace import Workspace
+    from runner.cluster.engine import Cluster
+    from runner.cluster.plan_set import PlanSet
+    from runner.cluster.sending import PartitionReport
+    from runner.errors import RunnerError
+    from runner.ledger.database import Ledger
+    from runner.ledger.lease_wait import LiveLeases
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How a run uses its cluster.
+
+    Attributes:
+        settings: where it is.
+        lease_s: how long a worker's hold on a partition lasts unless it is renewed, in seconds.
+        saved: the plan set to send; None to send what this run has planned.
+    """
+
+    settings: ClusterSettings
+    lease_s: float
+    saved: PlanSet | None = None
+
+
+class ClusterDelivery(DeliveryRun):
+    """One `apply` on a cluster: holds the locks of its campaigns, and has workers send.
+
+    Args:
+        workspace: where to send and record.
+        ledger: open for writing; on PostgreSQL.
+        options: how to go about it.
+        cluster_options: how to use the cluster.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger,
+        options: RunOptions,
+        cluster_options: ClusterOptions,
+    ) -> None:
+        super().__init__(workspace, ledger, options)
+        self._cluster_options = cluster_options
+        self._cluster: Cluster | None = None
+
+    def open_cluster(self) -> Cluster:
+        """Return the cluster, connected; it is started first if it is one of this machine's processes.
+
+        Raises:
+            RunnerError: it cannot be reached, or started.
+        """
+        if self._cluster is None:
+            address = self._cluster_options.settings.address
+            opened = open_cluster(address, self._list_variables())
+            self._cluster = self._stack.enter_context(opened)
+        return self._cluster
+
+    def _list_variables(self) -> dict[str, str]:
+        """Return the variables that workers of this machine need beside those of this process."""
+        # The sandbox is opened first: its credentials are made when it starts.
+        _, target = self._open_service()
+        credentials = target.credentials
+        names = list_variables(target.name, self._workspace.targets)
+        username, api_key = (credentials.username, credentials.api_key) if credentials else (None, None)
+        values = (username, api_key, target.state_key)
+        told = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        return {**told, LEDGER: self._workspace.ledger_url}
+
+    def _send_and_settle(self, run: CampaignRun) -> None:
+        item = run.planned
+        summary = run.summary = RunSummary()
+        cluster = self.open_cluster()
+        plan_set = self._cluster_options.saved or self._write_plan_set(item)
+        run_id = secrets.token_hex(8)
+        lock = self._locks[item.campaign.name]
+        coordinator = Coordinator(
+            self._ledger, cluster, lock, run_id, self._cluster_options.lease_s, self.stop
+        )
+        with coordinator.begin(self._workspace.target.name):
+            rounds = _Rounds(self, coordinator, run, self._make_order(item, plan_set, run_id))
+            rounds.run(list(range(plan_set.partitions(item.campaign.name))))
+        if summary.final_reply is None and rounds.failure is not None:
+            raise rounds.failure
+
+    def _write_plan_set(self, item: Planned) -> PlanSet:
+        scratch = self._cluster_options.settings.scratch
+        plan_set = write_plan_parts(item, scratch, self.open_cluster().count_slots())
+        self._stack.callback(SharedFolder(plan_set.url).remove)
+        return plan_set
+
+    def _make_order(self, item: Planned, plan_set: PlanSet, run_id: str) -> SendingOrder:
+        if self._provenance is None:
+            raise ValueError(item.campaign.name)
+        _, target = self._open_service()
+        campaign_id, _ = item.record.require_entered()
+        tasks = min(self.open_cluster().count_slots(), plan_set.partitions(item.campaign.name))
+        concurrency = max(1, target.concurrency // max(1, tasks))
+        names = list_variables(target.name, self._workspace.targets)
+        return SendingOrder(
+            run_id=run_id,
+            round=0,
+            plan_set=plan_set,
+            # Without the audience: people's numbers don't travel with orders.
+            campaign=replace(item.campaign, recipients=(), exclude=()),
+            campaign_id=campaign_id,
+            target=WorkerTarget.strip(target, names),
+            concurrency=concurrency,
+            failures=Breaker.for_concurrency(concurrency * tasks).limit,
+            rate=min(filter(None, (target.rate, item.campaign.limits.rate)), default=None),
+            lease_s=self._cluster_options.lease_s,
+            ahead=self._workspace.find_ahead(),
+            run=self._provenance,
+        )
+
+    def refresh(self, run: CampaignRun, order: SendingOrder, reports: Sequence[PartitionReport]) -> None:
+        """Have a run's summary say what the ledger says by now."""
+        summary = run.summary
+        if isinstance(summary, RunSummary):
+            summary.refresh(self._ledger, order.campaign_id, order.run.id, order.run_id, reports)
+
+    def send_round(
+        self, coordinator: Coordinator, order: SendingOrder, partitions: Sequence[int], total: int
+    ) -> list[PartitionReport]:
+        """Have partitions sent, and show how far that is.
+
+        Args:
+            coordinator: of the campaign.
+            order: what to send.
+            partitions: their numbers.
+            total: recipients, at most.
+        """
+        name = order.campaign.name
+        with show_progress(f"Sending {name}", total, quiet=self._options.quiet) as progress:
+            return coordinator.send_round(
+                order, partitions, progress.advance, lambda live: self._say_waiting(name, live)
+            )
+
+    def _say_waiting(self, campaign: str, live: LiveLeases) -> None:
+        if not self._options.quiet:
+            note(
+                f"{campaign}: a worker was lost that may still send: waiting for {live.holder}, "
+                f"{live.left_s:.0f} s at most."
+            )
+
+    def settle_round(self, item: Planned) -> frozenset[str]:
+        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+        campaign_id, _ = item.record.require_entered()
+        with self._ledger.reading() as connection:
+            is_clear = not count_unsettled(connection, campaign_id)
+        return frozenset() if is_clear else self._settle(item).released
+
+    def has_ended(self, run: CampaignRun) -> bool:
+        """Return whether nothing more is to be sent."""
+        return self._has_ended([run])
+
+
+class _Rounds:
+    """Sends a campaign in rounds: what a round has left, because workers were lost or launches freed again.
+
+    Attributes:
+        failure: what kept partitions from being sent to their end.
+    """
+
+    def __init__(
+        self, delivery: ClusterDelivery, coordinator: Coordinator, run: CampaignRun, order: SendingOrder
+    ) -> None:
+        self._delivery = delivery
+        self._coordinator = coordinator
+        self._run = run
+        self._order = order
+        self._reports: dict[int, PartitionReport] = {}
+        self.failure = coordinator.failure
+
+    def run(self, partitions: Sequence[int]) -> None:
+        accepted = -1
+        for number in range(1, ROUNDS + 1):
+            order = replace(self._order, round=number)
+            total = sum(message.to_send for message in self._run.planned.plan.messages)
+            for report in self._delivery.send_round(self._coordinator, order, partitions, total):
+                self._reports[report.partition] = report
+            self._refresh()
+            freed = self._delivery.settle_round(self._run.planned)
+            if freed:
+                self._refresh()
+            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
+            self.failure = self._coordinator.failure or self._find_failure(partitions)
+            count = self._run.summary.count("sent")
+            is_hopeless = accepted == count or self._coordinator.failure is not None
+            if not partitions or is_hopeless or self._delivery.has_ended(self._run):
+                return
+            accepted = count
+
+    def _refresh(self) -> None:
+        self._delivery.refresh(self._run, self._order, list(self._reports.values()))
+
+    def _is_left(self, partition: int, *, has_freed: bool) -> bool:
+        report = self._reports.get(partition)
+        return report is None or not report.is_complete or bool(has_freed and report.unclear)
+
+    def _find_failure(self, partitions: Sequence[int]) -> RunnerError | None:
+        found = (self._reports[each].failure for each in partitions if each in self._reports)
+        return next(filter(None, found), None)

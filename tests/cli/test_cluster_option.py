@@ -1,0 +1,103 @@
+"""`--cluster`: which one, what has to be there for it, and that nothing of it is loaded without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+COMMANDS = ("plan", "apply", "reconcile", "report")
+ADDRESS_HINT = (
+    "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tcp://10.0.0.5:8786; "
+    "check --cluster and RUNNER_CLUSTER\n"
+)
+TARGETS = "version: 1\ntargets:\n  live: {{base_url: 'https://sms.example.com', cluster: {}}}\n"
+OWN = {"RUNNER_USERNAME": "ada", "RUNNER_API_KEY": "k3y"}
+
+
+def refuse_sqlite(folder: Path) -> str:
+    return (
+        "Error: a cluster needs a ledger that all of its workers share, and "
+        f"sqlite:///{folder}/.runner/ledger.sqlite is a file that only this machine can reach\n"
+        "  set RUNNER_LEDGER=postgresql://…, or leave out --cluster\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_ledger_of_one_machine_is_refused(run: Run, folder: Path, command: str) -> None:
+    """Workers on other machines could not reach an SQLite ledger: it is refused before anything is done."""
+    done = run(command, "--cluster", "local:2", cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", refuse_sqlite(folder))
+    assert not (folder / ".runner").exists()
+
+
+@pytest.mark.parametrize("command", ["validate", *COMMANDS])
+def test_what_is_no_address_is_a_mistake_of_the_command_line(run: Run, folder: Path, command: str) -> None:
+    """An address that names no cluster is refused with what addresses look like."""
+    done = run(command, cwd=folder, env={"RUNNER_CLUSTER": "local:0"})
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == f"Error: 'local:0' is no address of a cluster\n{ADDRESS_HINT}"
+
+
+def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Path) -> None:
+    """`targets.yaml` names a target's cluster; RUNNER_CLUSTER comes before it, and --cluster before both."""
+    (folder / "campaigns/targets.yaml").write_text(TARGETS.format("local:2"), encoding="utf-8")
+    by_file = run("plan", "--target", "live", cwd=folder, env=OWN)
+    assert by_file.stderr == refuse_sqlite(folder)
+    by_variable = run("plan", "--target", "live", cwd=folder, env={**OWN, "RUNNER_CLUSTER": "one"})
+    assert by_variable.stderr.startswith("Error: 'one' is no address")
+    by_option = run(
+        "plan", "--target", "live", "--cluster", "two", cwd=folder, env={**OWN, "RUNNER_CLUSTER": "one"}
+    )
+    assert by_option.stderr.startswith("Error: 'two' is no address")
+
+
+def test_a_wrong_address_in_the_file_is_shown_there(run: Run, folder: Path) -> None:
+    """`cluster` of a target is held to the schema, with its place."""
+    (folder / "campaigns/targets.yaml").write_text(TARGETS.format("everything"), encoding="utf-8")
+    done = run("plan", "--target", "live", cwd=folder, env=OWN)
+    assert done.returncode == 1
+    assert "campaigns/targets.yaml:3:" in done.stderr
+    assert "a cluster's address is as in tcp://10.0.0.5:8786 or local:4" in done.stderr
+
+
+@pytest.mark.parametrize("library", ["distributed", "fsspec", "pyarrow"])
+def test_without_the_extra_it_says_what_to_install(folder: Path, library: str) -> None:
+    """What clusters need is an extra of the package: without it the error names the command that installs it."""
+    script = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from runner.cli.main import run; sys.exit(run(['validate', '--cluster', 'local:2']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: --cluster needs Dask, fsspec and PyArrow, which are not installed\n"
+        "  pip install 'sms-campaign-runner[cluster]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["validate"], ["plan"], ["apply", "--auto-approve"], ["reconcile"], ["report"]]
+)
+def test_without_a_cluster_nothing_of_it_is_imported(folder: Path, arguments: list[str]) -> None:
+    """A command that works in one process loads none of a cluster's libraries."""
+    script = (
+        "import sys; from runner.cli.main import run\n"
+        f"assert run({arguments!r}) == 0\n"
+        "heavy = {'dask', 'distributed', 'fsspec', 'pyarrow', 'numpy', 'tornado', 'runner.cluster.engine'}\n"
+        "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
