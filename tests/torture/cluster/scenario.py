@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.torture.cluster.faults import PAUSE_S
+from tests.torture.cluster.faults import LEASE_S, PAUSE_S
 from tests.torture.launcher import HANGS, Death
 from tests.torture.repository import MESSAGES, Audience, Repository
 from tests.torture.schedule import make_random
@@ -55,7 +55,7 @@ class ClusterScenario:
         self._wire, port = fleet.make_wire()
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
-        limits = {"concurrency": rng.randint(1, 4)} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
+        limits = {"concurrency": rng.choice((4, 8, 16))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
         self._repository = Repository(
             folder / "repository",
             _make_audience(rng),
@@ -64,7 +64,7 @@ class ClusterScenario:
             target=self._target,
             limits=limits,
         )
-        self._arguments = ("--cluster", f"tcp://127.0.0.1:{port}")
+        self._arguments = ("--cluster", f"tcp://127.0.0.1:{port}", "--partition-lease", f"{LEASE_S}")
         self._log: list[str] = []
         self._started_at = time.monotonic()
 
