@@ -6,15 +6,14 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.cli.clustering import open_chosen_cluster
 from runner.cli.console import note, show_progress
 from runner.cli.delivery import ROUNDS, DeliveryRun
 from runner.cli.plan_parts import write_plan_parts
 from runner.cluster.coordinator import Coordinator
-from runner.cluster.engine import open_cluster
-from runner.cluster.folder import SharedFolder
 from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
-from runner.cluster.worker_access import LEDGER, WorkerTarget
+from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
 from runner.ledger.unsettled import count_unsettled
 from runner.service.target import list_variables
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from runner.cli.planning import Planned
     from runner.cli.workspace import Workspace
     from runner.cluster.engine import Cluster
+    from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_set import PlanSet
     from runner.cluster.sending import PartitionReport
     from runner.errors import RunnerError
@@ -68,35 +68,34 @@ class ClusterDelivery(DeliveryRun):
     ) -> None:
         super().__init__(workspace, ledger, options)
         self._cluster_options = cluster_options
-        self._cluster: Cluster | None = None
+        self._opened: tuple[Cluster, SharedFolder] | None = None
 
-    def open_cluster(self) -> Cluster:
-        """Return the cluster, connected; it is started first if it is one of this machine's processes.
+    def open_cluster(self) -> tuple[Cluster, SharedFolder]:
+        """Return the cluster, connected, and a folder for this run's intermediate files.
 
         Raises:
-            RunnerError: it cannot be reached, or started.
+            RunnerError: it cannot be reached, or started, or its workers are not as they have to be.
         """
-        if self._cluster is None:
-            address = self._cluster_options.settings.address
-            opened = open_cluster(address, self._list_variables())
-            self._cluster = self._stack.enter_context(opened)
-        return self._cluster
+        if self._opened is None:
+            settings = self._cluster_options.settings
+            opened = open_chosen_cluster(settings, self._workspace, self._list_secrets())
+            self._opened = self._stack.enter_context(opened)
+        return self._opened
 
-    def _list_variables(self) -> dict[str, str]:
-        """Return the variables that workers of this machine need beside those of this process."""
-        # The sandbox is opened first: its credentials are made when it starts.
+    def _list_secrets(self) -> dict[str, str]:
+        """Return the credentials of the embedded sandbox, by variable: they are made when it starts."""
+        if self._workspace.target.base_url is not None:
+            return {}
         _, target = self._open_service()
-        credentials = target.credentials
-        names = list_variables(target.name, self._workspace.targets)
-        username, api_key = (credentials.username, credentials.api_key) if credentials else (None, None)
-        values = (username, api_key, target.state_key)
-        told = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        return {**told, LEDGER: self._workspace.ledger_url}
+        if target.credentials is None:
+            return {}
+        username, api_key, _ = list_variables(target.name, self._workspace.targets)
+        return {username: target.credentials.username, api_key: target.credentials.api_key}
 
     def _send_and_settle(self, run: CampaignRun) -> None:
         item = run.planned
         summary = run.summary = RunSummary()
-        cluster = self.open_cluster()
+        cluster, _ = self.open_cluster()
         plan_set = self._cluster_options.saved or self._write_plan_set(item)
         run_id = secrets.token_hex(8)
         lock = self._locks[item.campaign.name]
@@ -110,17 +109,16 @@ class ClusterDelivery(DeliveryRun):
             raise rounds.failure
 
     def _write_plan_set(self, item: Planned) -> PlanSet:
-        scratch = self._cluster_options.settings.scratch
-        plan_set = write_plan_parts(item, scratch, self.open_cluster().count_slots())
-        self._stack.callback(SharedFolder(plan_set.url).remove)
-        return plan_set
+        cluster, folder = self.open_cluster()
+        return write_plan_parts(item, folder.url, cluster.slots)
 
     def _make_order(self, item: Planned, plan_set: PlanSet, run_id: str) -> SendingOrder:
         if self._provenance is None:
             raise ValueError(item.campaign.name)
         _, target = self._open_service()
         campaign_id, _ = item.record.require_entered()
-        tasks = min(self.open_cluster().count_slots(), plan_set.partitions(item.campaign.name))
+        cluster, _ = self.open_cluster()
+        tasks = min(cluster.slots, plan_set.partitions(item.campaign.name))
         concurrency = max(1, target.concurrency // max(1, tasks))
         names = list_variables(target.name, self._workspace.targets)
         return SendingOrder(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cluster.plan_set import PlanSet, write_partition
@@ -23,7 +22,7 @@ def write_plan_parts(item: Planned, scratch: str, slots: int) -> PlanSet:
 
     Args:
         item: the plan.
-        scratch: the folder for it; a folder of the set's own is made there.
+        scratch: the URL of the folder for it; a folder of the set's own is made there.
         slots: tasks that can run at once.
 
     Raises:
@@ -34,7 +33,7 @@ def write_plan_parts(item: Planned, scratch: str, slots: int) -> PlanSet:
     launches = sum(message.launches for message in plan.messages)
     recipients = sum(message.to_send for message in plan.messages)
     count = max(1, min(launches, max(_FOR_EACH_SLOT * slots, -(-recipients // _RECIPIENTS))))
-    url = _join(scratch, f"plan-{secrets.token_hex(4)}")
+    url = f"{scratch}/plan-{secrets.token_hex(4)}"
     waiting, drafts = item.planner.iterate_launches(), item.planner.list_drafts()
     sizes = [(launches * (each + 1)) // count - (launches * each) // count for each in range(count)]
     parts = tuple(
@@ -43,8 +42,3 @@ def write_plan_parts(item: Planned, scratch: str, slots: int) -> PlanSet:
     # The end of the audience is read, too: it must be the one that was planned.
     next(waiting, None)
     return PlanSet(url, (), None, None, item.circumstances.now, plan.digest, {name: parts})
-
-
-def _join(scratch: str, name: str) -> str:
-    # Workers may stand in another folder than this process.
-    return f"{scratch.rstrip('/')}/{name}" if "://" in scratch else str(Path(scratch).resolve() / name)
