@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchState
 
 _LOOKED_UP = 5_000
 """People that are looked up with one statement."""
@@ -109,7 +110,7 @@ def find_recorded(
     *,
     run: str | None,
     too_late: str,
-) -> set[str]:
+) -> dict[str, LaunchState]:
     """Return those of some people to whom a message is not to be sent, as far as is on record.
 
     Args:
@@ -120,12 +121,15 @@ def find_recorded(
         run: the id of the run that asks: whom the service has refused it, or whose hours were over, it
             doesn't try again.
         too_late: the detail of launches whose hours were over.
+
+    Returns:
+        The states of their latest launches, by their fingerprints.
     """
     was_tried = (launches.c.run == run) & ((launches.c.state == "rejected") | (launches.c.detail == too_late))
-    found: set[str] = set()
+    found: dict[str, LaunchState] = {}
     for first in range(0, len(fingerprints), _LOOKED_UP):
         query = (
-            select(deliveries.c.fingerprint)
+            select(deliveries.c.fingerprint, launches.c.state)
             .join(launches, launches.c.id == deliveries.c.launch_id)
             .where(
                 deliveries.c.campaign_id == campaign_id,
@@ -134,7 +138,7 @@ def find_recorded(
                 deliveries.c.released.is_(False) | was_tried,
             )
         )
-        found.update(connection.execute(query).scalars())
+        found.update((row.fingerprint, row.state) for row in connection.execute(query))
     return found
 
 
