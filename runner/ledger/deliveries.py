@@ -7,7 +7,21 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, exists, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.checksum import renew_key
@@ -28,7 +42,14 @@ _REACHED_NOBODY = ("not_sent", "rejected")
 _RECORD_OUTCOMES = BulkStatement(
     lambda _: (
         update(launches)
-        .where(launches.c.id == bindparam("b_id"))
+        .where(
+            launches.c.id == bindparam("b_id"),
+            # Spelled out: what a bulk statement binds is of its rows.
+            or_(
+                launches.c.state == literal_column("'intent'"),
+                bindparam("b_state", type_=String) == literal_column("'sent'"),
+            ),
+        )
         .values(
             state=bindparam("b_state"),
             project_launch_guid=bindparam("b_guid"),
@@ -44,7 +65,14 @@ _COUNT_HELD = (
     .scalar_subquery()
 )
 """The recipients that a launch still holds: others may have been entered under another one since."""
-_RELEASE = update(deliveries).where(deliveries.c.launch_id == bindparam("b_id")).values(released=True)
+_RELEASE = (
+    update(deliveries)
+    .where(
+        deliveries.c.launch_id == bindparam("b_id"),
+        exists().where(launches.c.id == bindparam("b_id"), launches.c.state.in_(_REACHED_NOBODY)),
+    )
+    .values(released=True)
+)
 
 
 def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
@@ -143,7 +171,11 @@ def find_recorded(
 
 
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
-    """Record what became of launches; recipients that were certainly not reached are free again."""
+    """Record what became of launches; recipients that were certainly not reached are free again.
+
+    Who comes late, since its lease or lock has passed on, may find a launch settled: that stays as it is,
+    unless the service has accepted it.
+    """
     if not outcomes:
         return
     _RECORD_OUTCOMES.run(
