@@ -64,10 +64,10 @@ class Mishaps:
             "worker's ledger gone silent": (4, self._silence_ledger),
         }
         self._on_all: dict[str, tuple[int, Callable[[float], bool]]] = {
-            "scheduler killed": (3, self._kill_scheduler),
+            "scheduler killed": (2, self._kill_scheduler),
             "scheduler stopped": (1, self._stop_scheduler),
             "all workers killed": (1, self._kill_all),
-            "a ledger session ended": (3, self._end_session),
+            "a ledger session ended": (2, self._end_session),
             "all ledger sessions ended": (1, self._end_sessions),
         }
 
@@ -92,18 +92,16 @@ class Mishaps:
         pause_s = self._rng.uniform(*PAUSE_S)
         if kind in self._on_all:
             is_done = self._on_all[kind][1](pause_s)
-        else:
-            berth = self._choose_berth()
-            is_done = berth is not None and self._on_workers[kind][1](berth, pause_s)
-        self.faults[kind] += is_done
-
-    def _choose_berth(self) -> Berth | None:
-        """Return a worker that is at work, if there is one; None if too few would be left."""
+            self.faults[kind] += is_done
+            return
         well = [berth for berth in self._fleet.berths if not berth.is_busy]
         if len(well) <= _FEWEST_WELL:
-            return None
+            return
+        # One that is at work, if there is one: it holds a lease.
         holders = self._fleet.find_holders()
-        return self._rng.choice([berth for berth in well if berth.child.pid in holders] or well)
+        at_work = [berth for berth in well if berth.child.pid in holders]
+        is_done = self._on_workers[kind][1](self._rng.choice(at_work or well), pause_s)
+        self.faults[kind if at_work else f"idle {kind}"] += is_done
 
     def _mend_later(self, pause_s: float, mend: Callable[[], object], berth: Berth | None = None) -> bool:
         def wait_and_mend() -> None:
