@@ -14,9 +14,9 @@ from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
 from runner.cli.holder import describe_this_run
+from runner.cli.lockfile_advice import advise_summary
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.deliveries import count_accepted
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
@@ -36,11 +36,7 @@ if TYPE_CHECKING:
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lock import CampaignLock
-    from runner.ledger.recorded import Record, RecordHead
-
-
-MANY_LAUNCHES = 100_000
-"""Beyond this, a lockfile with all launches is a burden on the repository that it is kept in."""
+    from runner.ledger.recorded import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,18 +187,9 @@ class Workspace:
             # What git has brought meanwhile must be in the ledger before the file is written anew.
             record = self._enter_again(ledger, campaign)
         if rewrite_lockfile(ledger, identity, record) and not identity.keeps_summary:
-            self._advise_summary(ledger, campaign, record)
-
-    def _advise_summary(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:
-        campaign_id, _ = record.require_entered()
-        with ledger.reading() as connection:
-            launches = count_accepted(connection, campaign_id)
-        if launches > MANY_LAUNCHES:
-            self._say_once(
-                note,
-                f"{campaign.name}: its lockfile holds {launches:,} launches. With `lockfile: summary` in the "
-                "campaign it holds counts and digests, and the ledger the rest.",
-            )
+            advice = advise_summary(ledger, campaign.name, record)
+            if advice is not None:
+                self._say_once(note, advice)
 
     def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
         try:
