@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.campaign.audience import Recipient, leave_out_blank
+from runner.campaign.audience import Recipient
+from runner.campaign.audience_rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.columns import read_numbers, read_partition
 
@@ -90,7 +91,7 @@ class PartitionAudience:
     def _iterate_variables(self, rows: RowColumns) -> Iterator[Variables]:
         names = self._names
         if not rows.texts:
-            # Nothing of the rows is referred to; or they are the campaign file's own, whose values may be any.
+            # Texts refer to none; or the rows are the campaign file's own, whose values may be any.
             own = [_own_variables(source) for source in self._campaign.recipients]
             return (own[source] for source in rows.sources)
         if any(None in column for column in rows.texts):

@@ -1,4 +1,4 @@
-"""What a worker needs to know of a campaign to plan a part of it; read from the folder, not from the scheduler.
+"""What a worker needs to know of a campaign to plan a part of it: in the folder, not with the tasks.
 
 The campaign's own phones and texts are in it, so it is a file beside those of the audience. The ledger's
 URL and the user's secret are not: workers have them in their environments.

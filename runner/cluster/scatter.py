@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally
 from runner.campaign.phone_column import Repairs
-from runner.campaign.slices import BrokenSliceError, iterate_slice
+from runner.campaign.slice_reader import BrokenSliceError, iterate_slice
 from runner.cluster.columns import RowSheet
 from runner.cluster.plan_job import open_job
 from runner.source.collector import pause_collector
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from runner.campaign.slices import AudienceRow, Slice
+    from runner.campaign.slice_reader import AudienceRow
+    from runner.campaign.slices import Slice
     from runner.cluster.folder import SharedFolder
 
 _GROUP = 1 << 13
