@@ -88,7 +88,7 @@ def iterate_audience(
             if number not in seen:
                 seen.add(number)
                 variables = {**shared, **given} if shared else given
-                yield Recipient(phone, variables, index, file, line, timezone, *consent)
+                yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
             else:
                 tally.duplicates += 1
         phones.note_repairs()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runner.cli.circumstances import CircumstanceReader
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import CampaignPlan, PlanOptions
 
