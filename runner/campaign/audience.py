@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
-from runner.campaign.model import Campaign, CsvRecipients, InlineRecipient, RecipientSource, Variables
+from runner.campaign.model import Campaign, FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.phone_column import PhoneColumn
-from runner.campaign.table import TableProblemError, open_table
+from runner.campaign.source_table import open_source
+from runner.campaign.table import TableProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +119,7 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     if isinstance(entry, InlineRecipient):
         return names + list(entry.vars)
     try:
-        with open_table(entry.path) as table:
+        with open_source(entry, ()) as table:
             return names + [column for column in table.header if column]
     except TableProblemError:
         return names
@@ -132,8 +133,8 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
         code: of the problems that are found.
         problems: receives them.
     """
-    if isinstance(source, CsvRecipients):
-        return PhoneColumn(source.path, 1, source.region, code, problems)
+    if isinstance(source, FileRecipients):
+        return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
     place = source.position
     return PhoneColumn(place.file, place.column, source.region, code, problems)
 
@@ -141,16 +142,16 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
 def _iterate_entries(
     source: RecipientSource, names: frozenset[str], problems: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
-    if isinstance(source, CsvRecipients):
+    if isinstance(source, FileRecipients):
         return _iterate_rows(source, names, problems, reads_consent=reads_consent)
     return iter([read_inline(source, problems, reads_consent=reads_consent)])
 
 
 def _iterate_rows(
-    source: CsvRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     try:
-        with open_table(source.path) as table:
+        with open_source(source, names) as table:
             if table.guess is not None:
                 problems.add(table.guess)
             columns = find_columns(source, table, problems)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import known_names
-from runner.campaign.model import CsvRecipients
+from runner.campaign.model import FileRecipients
 from runner.campaign.table import fold_name
 from runner.campaign.text_place import variable_diagnostic
 from runner.source.diagnostic import Diagnostic
@@ -50,7 +50,9 @@ class RowReporter:
         for diagnostic in error.diagnostics:
             hint = diagnostic.hint
             if recipient is not None:
-                hint = f"first for the recipient in line {recipient.line} of {recipient.file.name}"
+                source = self._campaign.recipients[recipient.source]
+                unit = source.unit if isinstance(source, FileRecipients) else "line"
+                hint = f"first for the recipient in {unit} {recipient.line} of {recipient.file.name}"
             self._say_once(diagnostic, recipient, replace(diagnostic, hint=hint))
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
@@ -78,7 +80,7 @@ class RowReporter:
         source = self._campaign.recipients[recipient.source]
         where = (
             f"in {source.path.name}"
-            if isinstance(source, CsvRecipients)
+            if isinstance(source, FileRecipients)
             else f"for the recipient in line {recipient.line}"
         )
         close = difflib.get_close_matches(name, names, n=1)

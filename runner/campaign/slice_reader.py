@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.audience import EXCLUDED_PHONE, RECIPIENT_PHONE, open_phone_column
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, read_inline
-from runner.campaign.model import CsvRecipients, InlineRecipient
+from runner.campaign.model import FileRecipients, InlineRecipient
 from runner.campaign.slices import list_sources
-from runner.campaign.table import TableProblemError, continue_table, open_table, read_table
+from runner.campaign.source_table import open_source
+from runner.campaign.table import TableProblemError, continue_table, read_table
 from runner.source.diagnostic import Problems
 from runner.source.storage import FileRange, open_binary
 
@@ -88,7 +89,7 @@ def iterate_slice(
     for index in range(part.start, part.stop) if part.kind == "inline" else (part.source,):
         source = sources[index]
         phones = open_phone_column(source, _CODES[part.role], problems)
-        if isinstance(source, CsvRecipients):
+        if isinstance(source, FileRecipients):
             entries = _iterate_file(source, part, wanted, problems, reads_consent=reads_consent)
             phones = replace(phones, repairs=repairs)
         else:
@@ -118,10 +119,10 @@ def note_repairs(campaign: Campaign, role: Role, source: int, repairs: Repairs, 
 
 
 def _iterate_file(
-    source: CsvRecipients, part: Slice, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients, part: Slice, names: frozenset[str], problems: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     try:
-        with _open_slice(source, part) as table:
+        with _open_slice(source, part, names) as table:
             if table.guess is not None:
                 problems.add(table.guess)
             # What the header lacks is said once, by who reads the first slice.
@@ -135,9 +136,10 @@ def _iterate_file(
 
 
 @contextmanager
-def _open_slice(source: CsvRecipients, part: Slice) -> Iterator[Table]:
-    if part.kind == "whole":
-        with open_table(source.path, part.location) as table:
+def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> Iterator[Table]:
+    if part.kind != "csv":
+        groups = (part.start, part.stop) if part.kind == "parquet" else None
+        with open_source(source, names, part.location, groups, part.line) as table:
             yield table
         return
     try:

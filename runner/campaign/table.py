@@ -125,7 +125,7 @@ def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | No
     records = _read_records(file, stream, location, dialect.delimiter, dialect.skipped + 1)
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
-    _check_header(file, line, header)
+    check_header(file, line, header)
     return Table(file, header, line, guess, _fit_rows(records, header), dialect.delimiter)
 
 
@@ -224,7 +224,17 @@ def _explain_syntax(error: str) -> tuple[str, str]:
     return f"this row is not CSV: {error}", _QUOTE_HINT
 
 
-def _check_header(file: Path, line: int, header: list[str]) -> None:
+def check_header(file: Path, line: int, header: list[str]) -> None:
+    """Refuse a header that names no columns, or one twice.
+
+    Args:
+        file: for messages.
+        line: where it stands, from 1.
+        header: the names.
+
+    Raises:
+        TableProblemError: it is no header.
+    """
     if not header:
         raise _problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
     if any(_PHONE_LIKE.fullmatch(name) for name in header):

@@ -81,9 +81,9 @@ def plan_campaigns(
     problems = Problems() if problems is None else problems
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     if problems.error_count:
-        _check_audiences(loaded.campaigns, problems)
+        check_audiences(loaded.campaigns, problems)
         refuse_errors(problems, quiet=scope.quiet)
-    _require_message(loaded.campaigns, options.only)
+    require_message(loaded.campaigns, options.only)
     found = _plan_in_turn(workspace, loaded.campaigns, options, find_record, reader, problems)
     refuse_errors(problems, quiet=scope.quiet)
     for item in found:
@@ -179,7 +179,8 @@ def plan_campaign(
     )
 
 
-def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
+def check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
+    """Find what is wrong with the audiences of the campaigns that can be loaded, where others cannot."""
     # Some campaigns cannot be loaded: the others are checked all the same, so that all is said at once.
     from runner.cli.validate import find_audience_problems
 
@@ -187,7 +188,12 @@ def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
         find_audience_problems(campaign, problems)
 
 
-def _require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
+def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
+    """Refuse to plan a message alone that no campaign has.
+
+    Raises:
+        UsageError: says which there are.
+    """
     known = sorted({message.id for campaign in campaigns for message in campaign.messages})
     if only is not None and only not in known:
         raise UsageError(f"no campaign has a message {only!r}", hint=f"known: {', '.join(known)}")

@@ -44,7 +44,7 @@ class PlanRequest:
         now: the moment for which is planned.
         audience: in slices.
         partitions: how many there are: a power of two, the same for all campaigns of a command.
-        record: where the ledger has its people; None if there is no ledger yet.
+        record: where the ledger has its people; None to go by the files alone.
         plans: the files of the campaigns that were planned before in the same run, partition by partition,
             each with its folder: what they send counts for the frequency cap.
         out: the URL of the folder to write the launches to; None to write none.

@@ -68,11 +68,15 @@ def read_partition_record(
     key = place.key.open(state_key) if place is not None and place.key is not None else None
     after = {message.after.message for message in job.campaign.messages if message.after is not None}
     found = _Found(earlier=dict.fromkeys(after, EarlierMessage()))
-    if place is not None and _asks_something(place):
+    if place is not None and place.ledger_variable is not None and _asks_something(place):
         with _reading(environment[place.ledger_variable]) as connection:
             found = _look_up(connection, job, place, key, state_key, list_phones())
     if place is not None:
         found.known.forgotten.update(place.forgotten)
+        if place.recent_since is not None:
+            others = ((name, one.open(state_key), people) for name, one, people in place.told_elsewhere)
+            entered = () if found.recent is None else found.recent.shelves
+            found.recent = RecentDeliveries((*entered, *others))
     circumstances = Circumstances(
         now=job.now,
         suppressions=found.suppressions,
@@ -117,7 +121,5 @@ def _look_up(
         suppressions = find_suppressions(connection, target_key, phones)
         found.suppressions = suppressions if suppressions.confirmed or suppressions.doubtful else None
     if place.recent_since is not None:
-        entered = read_recent(connection, job.target, state_key, place.recent_since, phones)
-        others = ((name, source.open(state_key), people) for name, source, people in place.told_elsewhere)
-        found.recent = RecentDeliveries((*entered.shelves, *others))
+        found.recent = read_recent(connection, job.target, state_key, place.recent_since, phones)
     return found

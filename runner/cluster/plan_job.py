@@ -67,7 +67,7 @@ class RecordPlace:
     """Where in the ledger the answers about a campaign's people stand.
 
     Attributes:
-        ledger_variable: the environment variable that has the ledger's URL.
+        ledger_variable: the environment variable that has the ledger's URL; None if there is no ledger yet.
         key_variable: the one that has the user's secret.
         campaign_id: the ledger's number of the campaign; None if it is not there.
         key: of the campaign's fingerprints; None if nobody was texted or forgotten.
@@ -78,7 +78,7 @@ class RecordPlace:
             each its first name, its key, and the fingerprints of those it texted.
     """
 
-    ledger_variable: str
+    ledger_variable: str | None
     key_variable: str
     campaign_id: int | None = None
     key: KeySource | None = None
@@ -99,7 +99,7 @@ class PlanJob:
         now: the moment for which is planned.
         included: the files that its texts include, by name.
         partitions: how many there are: a power of two.
-        record: where the ledger has its people; None if there is no ledger yet.
+        record: where the ledger has its people; None to go by the files alone.
         planned_at: of a saved plan, the moment for which it was made.
     """
 
