@@ -16,7 +16,7 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
+from runner.cli.planning import PlannedHead, count_to_send, summary_line
 from runner.cli.provenance import trace_run
 from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
 from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
@@ -129,14 +129,13 @@ def command(
         start_run(workspace, opened, settings, cluster, lease_s, saved) as run,
     ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
-        planned = plan_campaigns(workspace, scope, options, run.enter, reader)
-        planned = run.check(planned, options)
+        planned = run.plan(scope, options, reader)
         if settle_only:
             runs = run.conclude(planned)
         else:
             if saved:
                 saved.require_unchanged(planned)
-                planned = run.bring_forward(planned, options) if cluster is None else planned
+                planned = run.bring_forward(planned, options)
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
@@ -146,7 +145,7 @@ def command(
     return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
 
 
-def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
+def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:
     for line in describe_unread(planned):
         warn(line)
     _refuse_beyond_limits(planned)
@@ -162,7 +161,7 @@ def _read_saved(plan_file: str | None, scope: Scope, only: str | None, limit: in
     return read_saved_plan(plan_file)
 
 
-def _trace(planned: Sequence[Planned], saved: SavedPlan | None, started_at: str) -> Run | None:
+def _trace(planned: Sequence[PlannedHead], saved: SavedPlan | None, started_at: str) -> Run | None:
     """Return what the launches are recorded with; None if there are none: then nobody is asked."""
     if not count_to_send(planned):
         return None
@@ -177,7 +176,7 @@ def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
     return workspace
 
 
-def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:
+def _refuse_beyond_limits(planned: Sequence[PlannedHead]) -> None:
     refusals = [f"{item.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError(

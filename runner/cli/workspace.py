@@ -23,7 +23,7 @@ from runner.ledger.moment import format_moment
 from runner.ledger.record import enter_record, is_overtaken, read_record
 from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
-from runner.ledger.summed_record import read_summed_record
+from runner.ledger.summed_record import enter_summed_record, read_summed_record
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -167,6 +167,11 @@ class Workspace:
         """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
         return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
 
+    def enter_summed_record(self, ledger: Ledger, campaign: Campaign) -> SummedRecord:
+        """Return counts and digests of what is on record, after filling the ledger from the lockfile."""
+        identity = self.identify(campaign)
+        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)), campaign)
+
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
@@ -195,7 +200,7 @@ class Workspace:
             tell=lambda leases: note(_say_waiting(campaign.name, leases)),
         )
 
-    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: Record) -> None:
+    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:
         """Write a campaign's lockfile from the ledger. To be called by who holds its lock.
 
         Args:
