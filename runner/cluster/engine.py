@@ -141,7 +141,7 @@ class Cluster:
         return said
 
     def _try_asking(self, packed: bytes) -> dict[str, Any] | None:
-        """Return what the workers say; None if one of them, or the scheduler, was lost while they were asked."""
+        """Return what the workers say; None if one of them, or the scheduler, was lost meanwhile."""
         self._require_workers()
         try:
             answers = self._client.run(make_call, packed, on_error="return")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.torture.launcher import Ended, Phase, Step
 
 _LISTS_LATE_S = 0.2
-_TAKES_S = 0.03
+_TAKES_S = 0.06
 _TRIES = 8
 """Undisturbed runs after which nothing may be left to do."""
 _PATIENCE_S = 150.0
@@ -55,7 +55,7 @@ class ClusterScenario:
         self._wire, port = fleet.make_wire()
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
-        limits = {"concurrency": rng.choice((4, 8, 16))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
+        limits = {"concurrency": rng.choice((4, 8))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
         self._repository = Repository(
             folder / "repository",
             _make_audience(rng),
@@ -205,7 +205,7 @@ class ClusterScenario:
 
     def _edit(self) -> None:
         if self._rng.random() < 0.5:
-            self._repository.audience.add(self._rng.randint(20, 60))
+            self._repository.audience.add(self._rng.randint(50, 150))
         if self._rng.random() < 0.3:
             self._repository.audience.edit(self._rng)
         self._repository.write()
@@ -282,5 +282,5 @@ def _make_service(seed: int, rng: random.Random) -> Service:
 
 def _make_audience(rng: random.Random) -> Audience:
     messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
-    people = list(range(100, 100 + rng.randint(40, 200)))
+    people = list(range(100, 100 + rng.randint(100, 400)))
     return Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))
