@@ -18,6 +18,7 @@ Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "V
 Variables: TypeAlias = Mapping[str, Variable]
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
+LockfileKind = Literal["full", "summary"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """Whom of an earlier message's recipients a follow-up is for: `to`."""
 
@@ -250,6 +251,7 @@ class Campaign:
         variants: the experiment, if there is one.
         schedule: when it may send.
         policy: the rules that it keeps.
+        lockfile: whether its lockfile holds every launch, or sums them up.
     """
 
     name: str
@@ -265,6 +267,7 @@ class Campaign:
     variants: Variants | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
+    lockfile: LockfileKind = "full"
 
     @property
     def message_ids(self) -> dict[str, str]:

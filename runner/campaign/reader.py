@@ -63,6 +63,7 @@ class _Reader:
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
+            lockfile=data.get("lockfile", "full"),
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
 from runner.cli.campaigns import DEFAULT_FOLDER
+from runner.ledger.containment import is_told
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from runner.cli.workspace import Workspace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.lockfile import Lockfile
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
 
 
 class CircumstanceReader:
@@ -135,8 +137,14 @@ class CircumstanceReader:
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
             target = self._workspace.target.name
-            self._siblings = list(read_siblings(others, target, names, since, shared))
+            self._siblings = list(read_siblings(others, target, names, since, shared, self._is_told))
         return self._siblings
+
+    def _is_told(self, lockfile: Lockfile) -> bool:
+        if self._ledger is None:
+            return False
+        with self._ledger.reading() as connection:
+            return is_told(connection, lockfile)
 
 
 def _list_people(launches: Iterable[LaunchRecord], since: str, counted: set[str]) -> list[str]:

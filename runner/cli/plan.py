@@ -14,7 +14,7 @@ from runner.cli.console import count_words, note, print_json, warn
 from runner.cli.difference import add_differences, find_differences, write_differences
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
-from runner.cli.planning import Planned, count_to_send, plan_campaigns
+from runner.cli.planning import PlannedHead, count_to_send, plan_campaigns
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
@@ -97,12 +97,12 @@ def command(
     return SOMETHING_TO_SEND if detailed_exitcode and count_to_send(planned) else 0
 
 
-def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[Planned]) -> None:
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlannedHead]) -> None:
     """Warn of campaigns that look new although the service knows launches under their tags.
 
     One cheap request a tag, and only for campaigns with an empty record.
     """
-    new = [item for item in planned if item.record.known.is_empty() and item.plan.recipients_to_send]
+    new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
     if not new or not workspace.may_know_launches():
         return
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cli.workspace import Workspace
     from runner.ledger.database import Ledger
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape

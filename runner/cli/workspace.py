@@ -14,19 +14,21 @@ from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
 from runner.cli.holder import describe_this_run
+from runner.cli.lockfile_advice import advise_summary
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
-from runner.ledger.record import Record, enter_record, is_overtaken, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.rewriting import rewrite_lockfile
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
+    from runner.ledger.recorded import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class Workspace:
             self.target.state_key,
             campaign.renamed_from,
             campaign.message_ids,
+            keeps_summary=campaign.lockfile == "summary",
         )
         return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
 
@@ -198,8 +202,10 @@ class Workspace:
         if is_overtaken(record, identity):
             # What git has brought meanwhile must be in the ledger before the file is written anew.
             record = self._enter_again(ledger, campaign)
-        with ledger.reading() as connection:
-            refresh_lockfile(connection, identity, record)
+        if rewrite_lockfile(ledger, identity, record) and not identity.keeps_summary:
+            advice = advise_summary(ledger, campaign.name, record)
+            if advice is not None:
+                self._say_once(note, advice)
 
     def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
         try:
@@ -223,9 +229,12 @@ class Workspace:
         return record
 
     def _warn_once(self, text: str) -> None:
+        self._say_once(warn, text)
+
+    def _say_once(self, say: Callable[[str], None], text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            warn(text)
+            say(text)
 
     def may_know_launches(self) -> bool:
         """Return whether the target's service can have launches: a sandbox that never ran has none."""

@@ -11,6 +11,7 @@ from runner.ledger.tables import (
     launch_arms,
     launch_starts,
     launches,
+    lockfile_marks,
     locks,
     message_names,
     opt_outs,
@@ -30,9 +31,9 @@ TABLES_SINCE = {
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
     5: (runs, reservations, reserved_launches, result_revisions),
-    6: (cluster_runs, cluster_terms, partition_leases),
+    6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
 }
 """The tables that a version of the schema has added."""
 
-COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,)}
+COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
 """The columns that a version of the schema has added to tables that were there."""
