@@ -55,6 +55,7 @@ class ClusterScenario:
         self._wire, port = fleet.make_wire()
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
+        self._lockfile = rng.choice(("full", "full", "summary"))
         limits = {"concurrency": rng.choice((4, 8))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
         self._repository = Repository(
             folder / "repository",
@@ -63,6 +64,7 @@ class ClusterScenario:
             READ_TIMEOUT_S,
             target=self._target,
             limits=limits,
+            lockfile=self._lockfile,
         )
         self._arguments = ("--cluster", f"tcp://127.0.0.1:{port}", "--partition-lease", f"{LEASE_S}")
         self._log: list[str] = []
@@ -236,16 +238,19 @@ class ClusterScenario:
         if ended.code != 0:
             self._violate(f"the plan has something left: {ended.code} {ended.err.strip()}")
         met, self.tally.faults = self.tally.faults, Counter()
-        self.tally.judge(self._service, self._repository)
+        # A lockfile that sums up names no launches: the ledger does, and the lockfile counts them.
+        in_ledger = self._fleet.list_guids(self._target)
+        is_full = self._lockfile == "full"
+        recorded = self._repository.list_guids() if is_full else list(in_ledger.elements())
+        self.tally.judge(self._service, self._repository.audience, recorded)
         self.tally.faults = met + Counter({f"service: {k}": n for k, n in self.tally.faults.items()})
-        self._compare_ledger()
+        self._compare_ledger(in_ledger)
         if self.tally.violations:
             story = (f"seed {self._seed}:", *self._log, *self.tally.violations, *self._explain_twice())
             self.tally.violations = ["\n    ".join(story)]
 
-    def _compare_ledger(self) -> None:
-        """Every launch that was accepted is on record in the ledger, and the other way round."""
-        recorded = self._fleet.list_guids(self._target)
+    def _compare_ledger(self, recorded: Counter[str]) -> None:
+        """Compare ledger and lockfile with what was accepted, and with each other."""
         accepted = Counter(launch.guid for launch in self._service.launches if launch.is_ours)
         for what, which in (
             ("accepted, not in the ledger", accepted - recorded),
@@ -253,6 +258,9 @@ class ClusterScenario:
         ):
             if which:
                 self._violate(f"{what}: {which.total()}, first: {min(which)}")
+
+        if self._repository.count_launches() != recorded.total():
+            self._violate(f"the lockfile has {self._repository.count_launches()}, not {recorded.total()}")
 
     def _explain_twice(self) -> list[str]:
         texts = self._service.count_texts()
