@@ -220,5 +220,5 @@ class _Sending:
 def _find_claims(ledger: Ledger, target: str, run: str, guids: Collection[str]) -> Claims:
     with ledger.reading() as connection:
         found = find_claimed(connection, target, guids)
-    own = {guid for guid, by in found.items() if by == run}
-    return Claims(found.keys() - own, own)
+    own = {guid: launch_id for guid, (launch_id, by) in found.items() if by == run}
+    return Claims(found.keys() - own.keys(), own)

@@ -85,6 +85,7 @@ class Repository:
         read_timeout_s: of the target.
         target: its name.
         limits: of the target, beside the timeout.
+        lockfile: `full` or `summary`.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class Repository:
         *,
         target: str = "torture",
         limits: Mapping[str, Any] = _LIMITS,
+        lockfile: str = "full",
     ) -> None:
         self.folder = folder
         self.audience = audience
+        self._kind = lockfile
         self.lockfile = folder / "campaigns" / f"pulse.{target}.lock.json"
         self.lockfiles: list[bytes | None] = [None]
         (folder / "campaigns" / "audience").mkdir(parents=True)
@@ -128,6 +131,7 @@ class Repository:
             "recipients": [{"csv": "audience/people.csv"}],
             "limits": {"recipients_per_send": audience.per_send},
             "messages": messages,
+            **({} if self._kind == "full" else {"lockfile": self._kind}),
         }
         # JSON is YAML.
         (self.folder / "campaigns/pulse.yaml").write_text(json.dumps(campaign, indent=1), encoding="utf-8")
@@ -161,7 +165,13 @@ class Repository:
         self.lockfiles = [self.read_lockfile()]
 
     def list_guids(self) -> list[str]:
-        """Return the `project_launch_guid`s in the lockfile."""
+        """Return the `project_launch_guid`s in the lockfile, which has to be a full one."""
         content = self.read_lockfile()
         launches = json.loads(content)["launches"] if content else []
         return [launch["project_launch_guid"] for launch in launches]
+
+    def count_launches(self) -> int:
+        """Return how many launches the lockfile has, or counts."""
+        document = json.loads(self.read_lockfile() or b"{}")
+        counted: list[int] = [line["launches"] for line in document.get("messages", ())]
+        return len(document.get("launches", ())) + sum(counted)

@@ -31,6 +31,8 @@ REST_S = (0.1, 1.0)
 _FEWEST_WELL = 2
 """Workers that nothing happens to, so that there is something to befall."""
 _BLINK_S = 0.05
+_WORK_S = 3.0
+"""For how long a fault of a worker waits for one that is at work."""
 
 
 class Mishaps:
@@ -97,11 +99,18 @@ class Mishaps:
         well = [berth for berth in self._fleet.berths if not berth.is_busy]
         if len(well) <= _FEWEST_WELL:
             return
-        # One that is at work, if there is one: it holds a lease.
-        holders = self._fleet.find_holders()
-        at_work = [berth for berth in well if berth.child.pid in holders]
+        at_work = self._await_work(well)
         is_done = self._on_workers[kind][1](self._rng.choice(at_work or well), pause_s)
         self.faults[kind if at_work else f"idle {kind}"] += is_done
+
+    def _await_work(self, berths: list[Berth]) -> list[Berth]:
+        """Return the workers that are at work, as soon as there is one: they hold a lease."""
+        deadline = time.monotonic() + _WORK_S
+        at_work: list[Berth] = []
+        while not at_work and time.monotonic() < deadline and not self._is_over.wait(_BLINK_S):
+            holders = self._fleet.find_holders()
+            at_work = [berth for berth in berths if berth.child.pid in holders]
+        return at_work
 
     def _mend_later(self, pause_s: float, mend: Callable[[], object], berth: Berth | None = None) -> bool:
         def wait_and_mend() -> None:
