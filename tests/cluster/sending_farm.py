@@ -126,7 +126,7 @@ class Sending:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end of a command; return its exit code, its output and its messages."""
-    out, err = process.communicate(timeout=2 * PATIENCE_S)
+    out, err = process.communicate(timeout=5 * PATIENCE_S)
     return process.returncode, out, err
 
 
