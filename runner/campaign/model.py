@@ -18,6 +18,7 @@ Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "V
 Variables: TypeAlias = Mapping[str, Variable]
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
+FileFormat = Literal["csv", "parquet"]
 LockfileKind = Literal["full", "summary"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """Whom of an earlier message's recipients a follow-up is for: `to`."""
@@ -158,12 +159,15 @@ class InlineRecipient(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CsvRecipients:
+class FileRecipients:
     """An audience file: every column is a variable, one column is the phone.
 
     Attributes:
+        path: where it is; of a URL, what stands for it in messages.
         timezone_column: holds IANA names; None to go by the numbers.
         consent: the columns that hold it; None if the file has none.
+        format: what it is written in.
+        url: where it is, if that is no path.
     """
 
     path: Path
@@ -172,9 +176,21 @@ class CsvRecipients:
     position: Position
     timezone_column: str | None = None
     consent: ConsentColumns | None = None
+    format: FileFormat = "csv"
+    url: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """What its lines are called."""
+        return "line" if self.format == "csv" else "row"
+
+    @property
+    def location(self) -> str:
+        """Where it is: a path, or a URL."""
+        return self.url or str(self.path)
 
 
-RecipientSource = InlineRecipient | CsvRecipients
+RecipientSource = InlineRecipient | FileRecipients
 
 
 @dataclass(frozen=True, slots=True)

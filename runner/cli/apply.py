@@ -13,13 +13,12 @@ from runner.cli.approval import approve_sending
 from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.clustering import choose_cluster
 from runner.cli.console import print_json, warn
-from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
+from runner.cli.planning import PlannedHead, count_to_send, summary_line
 from runner.cli.provenance import trace_run
+from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
 from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.signals import interrupt_run
@@ -35,9 +34,7 @@ from runner.plan.model import PlanOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.clustering import ClusterSettings
     from runner.deliver.summary import DeliverySummary
-    from runner.ledger.database import Ledger
     from runner.ledger.model import Run
 
 PARTLY_DONE = 3
@@ -116,29 +113,29 @@ def command(
     """
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
+    refuse_state_remote(scope)
     saved = _read_saved(plan_file, scope, only, limit)
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
     workspace = _open(scope, saved)
-    cluster = None if test_to is not None else _choose_cluster(scope, workspace, saved)
+    cluster = None if test_to is not None else choose_run_cluster(scope, workspace, saved)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
     settings = RunOptions(concurrency, settle_window, lock_timeout, scope.quiet, scope.verbose)
     with (
         workspace.open_ledger() as opened,
-        _start(workspace, opened, settings, cluster, lease_s, saved) as run,
+        start_run(workspace, opened, settings, cluster, lease_s, saved) as run,
     ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
-        planned = plan_campaigns(workspace, scope, options, run.enter, reader)
-        planned = run.check(planned, options)
+        planned = run.plan(scope, options, reader)
         if settle_only:
             runs = run.conclude(planned)
         else:
             if saved:
                 saved.require_unchanged(planned)
-                planned = run.bring_forward(planned, options) if cluster is None else planned
+                planned = run.bring_forward(planned, options)
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
@@ -148,36 +145,7 @@ def command(
     return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
 
 
-def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None) -> ClusterSettings | None:
-    cluster = choose_cluster(scope, workspace)
-    if cluster is None and saved is not None and saved.plan_set is not None:
-        raise UsageError(f"{saved.file} is a plan set: it is sent with --cluster")
-    if cluster is not None and workspace.state is not None:
-        raise UsageError(
-            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
-            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
-        )
-    return cluster
-
-
-def _start(
-    workspace: Workspace,
-    ledger: Ledger,
-    options: RunOptions,
-    cluster: ClusterSettings | None,
-    lease_s: float,
-    saved: SavedPlan | None,
-) -> DeliveryRun:
-    if cluster is None:
-        return DeliveryRun(workspace, ledger, options)
-    # Imported here: only those who use a cluster have, and pay for, what it takes.
-    from runner.cli.cluster_delivery import ClusterDelivery, ClusterOptions
-
-    own = ClusterOptions(cluster, lease_s, saved.plan_set if saved else None)
-    return ClusterDelivery(workspace, ledger, options, own)
-
-
-def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
+def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:
     for line in describe_unread(planned):
         warn(line)
     _refuse_beyond_limits(planned)
@@ -193,7 +161,7 @@ def _read_saved(plan_file: str | None, scope: Scope, only: str | None, limit: in
     return read_saved_plan(plan_file)
 
 
-def _trace(planned: Sequence[Planned], saved: SavedPlan | None, started_at: str) -> Run | None:
+def _trace(planned: Sequence[PlannedHead], saved: SavedPlan | None, started_at: str) -> Run | None:
     """Return what the launches are recorded with; None if there are none: then nobody is asked."""
     if not count_to_send(planned):
         return None
@@ -208,7 +176,7 @@ def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
     return workspace
 
 
-def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:
+def _refuse_beyond_limits(planned: Sequence[PlannedHead]) -> None:
     refusals = [f"{item.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError(

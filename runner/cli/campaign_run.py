@@ -10,7 +10,7 @@ from runner.deliver.summary import DeliverySummary
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.deliver.diagnosis import Diagnosis
 
 
@@ -46,7 +46,7 @@ class CampaignRun:
         ended_at: when it was done; any aware time.
     """
 
-    planned: Planned
+    planned: PlannedHead
     summary: DeliverySummary = field(default_factory=DeliverySummary)
     adopted: int = 0
     unresolved: int = 0

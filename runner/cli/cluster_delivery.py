@@ -6,32 +6,40 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.cli.cluster_planning import ClusterPlanning
+from runner.cli.clustering import open_chosen_cluster
 from runner.cli.console import note, show_progress
 from runner.cli.delivery import ROUNDS, DeliveryRun
-from runner.cli.plan_parts import write_plan_parts
 from runner.cluster.coordinator import Coordinator
-from runner.cluster.engine import open_cluster
-from runner.cluster.folder import SharedFolder
+from runner.cluster.plan_set import PlanSet
 from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
-from runner.cluster.worker_access import LEDGER, WorkerTarget
+from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
+from runner.ledger.lockfile_writer import require_writable
 from runner.ledger.unsettled import count_unsettled
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
 from runner.service.target import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from runner.campaign.model import Campaign
     from runner.cli.campaign_run import CampaignRun, RunOptions
+    from runner.cli.circumstances import CircumstanceReader
     from runner.cli.clustering import ClusterSettings
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
+    from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
     from runner.cluster.engine import Cluster
-    from runner.cluster.plan_set import PlanSet
+    from runner.cluster.folder import SharedFolder
     from runner.cluster.sending import PartitionReport
     from runner.errors import RunnerError
     from runner.ledger.database import Ledger
     from runner.ledger.lease_wait import LiveLeases
+    from runner.ledger.recorded import SummedRecord
+    from runner.plan.model import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +76,97 @@ class ClusterDelivery(DeliveryRun):
     ) -> None:
         super().__init__(workspace, ledger, options)
         self._cluster_options = cluster_options
-        self._cluster: Cluster | None = None
+        self._plan_set: PlanSet | None = None
+        self._opened: tuple[Cluster, SharedFolder] | None = None
 
-    def open_cluster(self) -> Cluster:
-        """Return the cluster, connected; it is started first if it is one of this machine's processes.
+    def open_cluster(self) -> tuple[Cluster, SharedFolder]:
+        """Return the cluster, connected, and a folder for this run's intermediate files.
 
         Raises:
-            RunnerError: it cannot be reached, or started.
+            RunnerError: it cannot be reached, or started, or its workers are not as they have to be.
         """
-        if self._cluster is None:
-            address = self._cluster_options.settings.address
-            opened = open_cluster(address, self._list_variables())
-            self._cluster = self._stack.enter_context(opened)
-        return self._cluster
+        if self._opened is None:
+            settings = self._cluster_options.settings
+            opened = open_chosen_cluster(settings, self._workspace, self._list_secrets())
+            self._opened = self._stack.enter_context(opened)
+        return self._opened
 
-    def _list_variables(self) -> dict[str, str]:
-        """Return the variables that workers of this machine need beside those of this process."""
-        # The sandbox is opened first: its credentials are made when it starts.
+    def _list_secrets(self) -> dict[str, str]:
+        """Return the credentials of the embedded sandbox, by variable: they are made when it starts."""
+        if self._workspace.target.base_url is not None:
+            return {}
         _, target = self._open_service()
-        credentials = target.credentials
-        names = list_variables(target.name, self._workspace.targets)
-        username, api_key = (credentials.username, credentials.api_key) if credentials else (None, None)
-        values = (username, api_key, target.state_key)
-        told = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        return {**told, LEDGER: self._workspace.ledger_url}
+        if target.credentials is None:
+            return {}
+        username, api_key, _ = list_variables(target.name, self._workspace.targets)
+        return {username: target.credentials.username, api_key: target.credentials.api_key}
+
+    def plan(self, scope: Scope, options: PlanOptions, reader: CircumstanceReader) -> Sequence[PlannedHead]:
+        """Lock and settle campaigns, plan them on the cluster, and look for launches that are not on record.
+
+        Raises:
+            RunnerError: they are wrong, another run holds the lock, or the service or the cluster fails.
+        """
+        planned = self._plan(scope, options, reader, self._enter_new)
+        while any(self._find_lost(item) for item in planned if item.plan.recipients_to_send):
+            planned = self._plan(scope, options, reader, self._enter_summed)
+        return planned
+
+    def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
+        """Return saved plans as they are: each launch says until when it may be sent."""
+        del options
+        return planned
+
+    def _enter_new(self, campaign: Campaign) -> SummedRecord:
+        return self._enter_settled(campaign, self._enter_summed)
+
+    def _enter_summed(self, campaign: Campaign) -> SummedRecord:
+        record = self._workspace.enter_summed_record(self._ledger, campaign)
+        self._records[campaign.name] = record
+        return record
+
+    def _plan(
+        self,
+        scope: Scope,
+        options: PlanOptions,
+        reader: CircumstanceReader,
+        find_record: Callable[[Campaign], SummedRecord],
+    ) -> Sequence[PlannedHead]:
+        cluster, folder = self.open_cluster()
+        moment = reader.now
+        planning = ClusterPlanning(
+            self._workspace, self._ledger, reader, moment, cluster, folder, find_record
+        )
+        is_saved = self._cluster_options.saved is not None
+        url = f"{folder.url}/plan-{secrets.token_hex(4)}"
+        plans = planning.plan(scope, options, None if is_saved else url)
+        self._plan_set = PlanSet(url, (), options.only, options.limit, moment, "", plans.parts)
+        return plans.planned
+
+    def _find_lost(self, item: PlannedHead) -> bool:
+        """Adopt launches that the service knows and the record doesn't; return whether there were any."""
+        campaign = item.campaign
+        require_writable(self._workspace.identify(campaign).lockfile)
+        has_adopted = has_waited = False
+        while True:
+            found = self._inquiry.find_lost(item, _LatePlanner(self._workspace, self._ledger, campaign))
+            if found.adopted:
+                has_adopted = True
+                self._adopted[campaign.name] += found.adopted
+                self.rewrite_lockfile(campaign)
+            elif has_waited or not found.blank:
+                return has_adopted
+            if not self._inquiry.wait_for_more(campaign, found):
+                return has_adopted
+            has_waited = True
 
     def _send_and_settle(self, run: CampaignRun) -> None:
         item = run.planned
         summary = run.summary = RunSummary()
-        cluster = self.open_cluster()
-        plan_set = self._cluster_options.saved or self._write_plan_set(item)
+        cluster, _ = self.open_cluster()
+        plan_set = self._cluster_options.saved or self._plan_set
+        if plan_set is None:
+            raise ValueError(item.campaign.name)
         run_id = secrets.token_hex(8)
         lock = self._locks[item.campaign.name]
         coordinator = Coordinator(
@@ -109,18 +178,13 @@ class ClusterDelivery(DeliveryRun):
         if summary.final_reply is None and rounds.failure is not None:
             raise rounds.failure
 
-    def _write_plan_set(self, item: Planned) -> PlanSet:
-        scratch = self._cluster_options.settings.scratch
-        plan_set = write_plan_parts(item, scratch, self.open_cluster().count_slots())
-        self._stack.callback(SharedFolder(plan_set.url).remove)
-        return plan_set
-
-    def _make_order(self, item: Planned, plan_set: PlanSet, run_id: str) -> SendingOrder:
+    def _make_order(self, item: PlannedHead, plan_set: PlanSet, run_id: str) -> SendingOrder:
         if self._provenance is None:
             raise ValueError(item.campaign.name)
         _, target = self._open_service()
         campaign_id, _ = item.record.require_entered()
-        tasks = min(self.open_cluster().count_slots(), plan_set.partitions(item.campaign.name))
+        cluster, _ = self.open_cluster()
+        tasks = min(cluster.slots, plan_set.partitions(item.campaign.name))
         concurrency = max(1, target.concurrency // max(1, tasks))
         names = list_variables(target.name, self._workspace.targets)
         return SendingOrder(
@@ -169,7 +233,7 @@ class ClusterDelivery(DeliveryRun):
                 f"{live.left_s:.0f} s at most."
             )
 
-    def settle_round(self, item: Planned) -> frozenset[str]:
+    def settle_round(self, item: PlannedHead) -> frozenset[str]:
         """Settle what is unclear, if anything is; return the keys of launches that are free again."""
         campaign_id, _ = item.record.require_entered()
         with self._ledger.reading() as connection:
@@ -179,6 +243,28 @@ class ClusterDelivery(DeliveryRun):
     def has_ended(self, run: CampaignRun) -> bool:
         """Return whether nothing more is to be sent."""
         return self._has_ended([run])
+
+
+@dataclass(frozen=True, slots=True)
+class _LatePlanner:
+    """Says what recipients would get, in this process: asked only of launches that no record tells of.
+
+    Attributes:
+        workspace: names the target.
+        ledger: is read.
+        campaign: the campaign.
+    """
+
+    workspace: Workspace
+    ledger: Ledger
+    campaign: Campaign
+
+    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
+        """Return what some recipients lack, by phone, whether it would be sent now or not."""
+        record = self.workspace.read_record(self.ledger, self.campaign)
+        name = self.workspace.target.name
+        planner = Planner(self.campaign, name, record.known, record.key, PlanOptions())
+        return planner.find_payloads(phones)
 
 
 class _Rounds:

@@ -20,7 +20,7 @@ from runner.source.schema import load_validator
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.cluster.plan_set import PlanSet
     from runner.plan.model import PlanOptions
 
@@ -78,7 +78,7 @@ class SavedPlan:
                 hint=f"nothing was sent; name the target: --target {others[0]}",
             )
 
-    def require_unchanged(self, planned: Sequence[Planned]) -> None:
+    def require_unchanged(self, planned: Sequence[PlannedHead]) -> None:
         """Refuse the plan if anything that it describes has changed.
 
         Raises:
@@ -102,7 +102,7 @@ class SavedPlan:
             )
 
 
-def _find_change(entry: Mapping[str, Any], item: Planned, now: Mapping[str, Any]) -> str | None:
+def _find_change(entry: Mapping[str, Any], item: PlannedHead, now: Mapping[str, Any]) -> str | None:
     """Return what has changed; what follows from another change isn't said on its own."""
     then, current = entry["digests"], now["digests"]
     if entry.get("key_fingerprint") != name_key(item) and then["record"] == current["record"]:
@@ -173,7 +173,8 @@ def _read_set(url: str) -> SavedPlan:
             f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
             hint="pip install 'sms-campaign-runner[cluster]'",
         ) from None
-    found = read_plan_set(url)
+    # Workers may stand in another folder than this process.
+    found = read_plan_set(url if "://" in url else str(Path(url).absolute()))
     return SavedPlan(url, found.campaigns, found.only, found.limit, found.now, found.digest, found)
 
 

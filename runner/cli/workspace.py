@@ -7,21 +7,23 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
 from runner.cli.holder import describe_this_run
+from runner.cli.lockfile_advice import advise_summary
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
-from runner.ledger.deliveries import count_accepted
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
 from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
+from runner.ledger.summed_record import enter_summed_record, read_summed_record
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -37,11 +39,9 @@ if TYPE_CHECKING:
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
-    from runner.ledger.recorded import Record, RecordHead
+    from runner.ledger.recorded import Record, SummedRecord
 
-
-MANY_LAUNCHES = 100_000
-"""Beyond this, a lockfile with all launches is a burden on the repository that it is kept in."""
+_Head = TypeVar("_Head", bound=RecordHead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,15 @@ class Workspace:
         """Return what is on record of a campaign, writing nothing."""
         return self._checked(read_record(ledger, self.identify(campaign)), campaign)
 
+    def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
+        """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
+        return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
+
+    def enter_summed_record(self, ledger: Ledger, campaign: Campaign) -> SummedRecord:
+        """Return counts and digests of what is on record, after filling the ledger from the lockfile."""
+        identity = self.identify(campaign)
+        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)), campaign)
+
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
@@ -191,7 +200,7 @@ class Workspace:
             tell=lambda leases: note(_say_waiting(campaign.name, leases)),
         )
 
-    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: Record) -> None:
+    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:
         """Write a campaign's lockfile from the ledger. To be called by who holds its lock.
 
         Args:
@@ -207,18 +216,9 @@ class Workspace:
             # What git has brought meanwhile must be in the ledger before the file is written anew.
             record = self._enter_again(ledger, campaign)
         if rewrite_lockfile(ledger, identity, record) and not identity.keeps_summary:
-            self._advise_summary(ledger, campaign, record)
-
-    def _advise_summary(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:
-        campaign_id, _ = record.require_entered()
-        with ledger.reading() as connection:
-            launches = count_accepted(connection, campaign_id)
-        if launches > MANY_LAUNCHES:
-            self._say_once(
-                note,
-                f"{campaign.name}: its lockfile holds {launches:,} launches. With `lockfile: summary` in the "
-                "campaign it holds counts and digests, and the ledger the rest.",
-            )
+            advice = advise_summary(ledger, campaign.name, record)
+            if advice is not None:
+                self._say_once(note, advice)
 
     def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
         try:
@@ -228,7 +228,7 @@ class Workspace:
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"
             ) from None
 
-    def _checked(self, record: Record, campaign: Campaign) -> Record:
+    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
         if record.uses_salt_despite_key:
             self._warn_once(
                 f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "

@@ -126,12 +126,30 @@ class Cluster:
             arguments: what it is called with; goes through the scheduler, so nothing secret.
 
         Raises:
-            RunnerError: what a call has raised, or a worker does not have this program.
+            RunnerError: what a call has raised, a worker does not have this program, or is lost each time.
         """
-        self._require_workers()
         packed = pack_call(task, arguments)
-        said: dict[str, _Result] = {}
-        for worker, outcome in self._client.run(make_call, packed, on_error="return").items():
+        deadline = time.monotonic() + self._patience_s
+        while (said := self._try_asking(packed)) is None:
+            if time.monotonic() > deadline:
+                raise RunnerError(
+                    f"the workers of the cluster at {self._where} could not all be asked within "
+                    f"{self._patience_s:g} s",
+                    hint="look at their logs: some come and go, or cannot be reached",
+                )
+            time.sleep(_LOOK_S / 10)
+        return said
+
+    def _try_asking(self, packed: bytes) -> dict[str, Any] | None:
+        """Return what the workers say; None if one of them, or the scheduler, was lost meanwhile."""
+        self._require_workers()
+        try:
+            answers = self._client.run(make_call, packed, on_error="return")
+        except (*_LOST, CancelledError):
+            return None
+        if any(isinstance(outcome, _LOST) for outcome in answers.values()):
+            return None
+        for worker, outcome in answers.items():
             if not isinstance(outcome, Outcome):
                 raise RunnerError(
                     f"the worker {worker} cannot run this program",
@@ -139,8 +157,7 @@ class Cluster:
                 )
             if outcome.error is not None:
                 raise outcome.error
-            said[worker] = outcome.value
-        return said
+        return {worker: outcome.value for worker, outcome in answers.items()}
 
     def _submit(self, call: _Call, calls: dict[Future, _Call], ended: SimpleQueue[Future]) -> None:
         self._await_scheduler()

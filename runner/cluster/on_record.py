@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from runner.deliver.summary import TOO_LATE
 from runner.ledger.deliveries import find_recorded
+from runner.ledger.unsettled import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchState
     from runner.plan.model import PlannedLaunch
 
 _PORTION = 500
@@ -30,7 +32,8 @@ class OnRecord:
         campaign: its name.
         key: the key of its fingerprints.
         run: the id of this run: what the service has refused it, it doesn't try again.
-        skipped: recipients that were left out.
+        unclear: recipients that were left out because of launches of unknown outcome: once those are settled
+            they may be free again.
     """
 
     ledger: Ledger
@@ -38,7 +41,7 @@ class OnRecord:
     campaign: str
     key: FingerprintKey
     run: str | None
-    skipped: int = field(default=0, init=False)
+    unclear: int = field(default=0, init=False)
 
     def leave_out(self, launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
         """Yield launches, less those who are on record as sent, or as perhaps sent.
@@ -50,15 +53,16 @@ class OnRecord:
         while portion := list(islice(waiting, _PORTION)):
             recorded = self._find(portion)
             for launch in portion:
-                known = recorded.get(launch.message.id, set())
-                kept = tuple([phone for phone in launch.phones if self._name(phone) not in known])
-                self.skipped += len(launch.phones) - len(kept)
+                known = recorded[launch.message.id]
+                states = [known.get(self._name(phone)) for phone in launch.phones]
+                kept = tuple([p for p, state in zip(launch.phones, states, strict=True) if state is None])
+                self.unclear += sum(state in OPEN for state in states)
                 if len(kept) == len(launch.phones):
                     yield launch
                 elif kept:
                     yield replace(launch, phones=kept)
 
-    def _find(self, portion: list[PlannedLaunch]) -> dict[str, set[str]]:
+    def _find(self, portion: list[PlannedLaunch]) -> dict[str, dict[str, LaunchState]]:
         wanted: dict[str, list[str]] = {}
         for launch in portion:
             wanted.setdefault(launch.message.id, []).extend(map(self._name, launch.phones))

@@ -90,7 +90,7 @@ class PartitionReport:
     Attributes:
         partition: its number.
         is_complete: whether it came to the end of the partition.
-        unclear: launches of unknown outcome.
+        unclear: launches, or recipients, of unknown outcome: some may be free again once that is settled.
         deferred: recipients whose hours were over before their turn.
         opted_out: recipients who had opted out, or may have, since the plan was made.
         capped: recipients who had reached the frequency cap since.
@@ -188,7 +188,7 @@ class _Sending:
                     raise
             finally:
                 summary = delivery.summary
-                report.unclear = len(delivery.unclear)
+                report.unclear = len(delivery.unclear) + on_record.unclear
                 report.deferred, report.capped = summary.deferred, summary.capped
                 report.opted_out = summary.opted_out
             is_ended = self._stop.is_set() or summary.final_reply is not None
@@ -220,5 +220,5 @@ class _Sending:
 def _find_claims(ledger: Ledger, target: str, run: str, guids: Collection[str]) -> Claims:
     with ledger.reading() as connection:
         found = find_claimed(connection, target, guids)
-    own = {guid for guid, by in found.items() if by == run}
-    return Claims(found.keys() - own, own)
+    own = {guid: launch_id for guid, (launch_id, by) in found.items() if by == run}
+    return Claims(found.keys() - own.keys(), own)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.ledger.unsettled import list_claimed
@@ -21,11 +22,12 @@ class Claims(NamedTuple):
 
     Attributes:
         earlier: of launches of other runs.
-        own: of launches of the same run, which another process may have sent.
+        own: of launches of the same run, which another process may have sent, or adopted: by the guid, the
+            ledger's number of the launch.
     """
 
     earlier: Collection[str] = frozenset()
-    own: Collection[str] = frozenset()
+    own: Mapping[str, int] = MappingProxyType({})
 
 
 FindClaims = Callable[[Collection[str]], Claims]
@@ -64,21 +66,25 @@ class Guids:
         self._named: set[str] = set()
         self.disputed: set[str] = set()
 
-    def judge(self, replies: Sequence[SendReply]) -> list[SendReply]:
+    def judge(self, replies: Sequence[tuple[int, SendReply]]) -> list[SendReply]:
         """Return what replies are worth, in their order: themselves, or that the outcome is unknown.
+
+        Args:
+            replies: each with the ledger's number of its launch.
 
         Raises:
             LedgerError: the record cannot be read.
         """
-        named = {reply.project_launch_guid for reply in replies if reply.project_launch_guid is not None}
+        named = {reply.project_launch_guid for _, reply in replies if reply.project_launch_guid is not None}
         claims = self._find_claims(named) if named else Claims()
-        return [self._judge(reply, claims) for reply in replies]
+        return [self._judge(launch_id, reply, claims) for launch_id, reply in replies]
 
-    def _judge(self, reply: SendReply, claims: Claims) -> SendReply:
+    def _judge(self, launch_id: int, reply: SendReply, claims: Claims) -> SendReply:
         guid = reply.project_launch_guid
         if guid is None:
             return reply
-        if guid in self._named or guid in claims.own:
+        # Of who comes late the launch may have been settled meanwhile: its own guid is on record then.
+        if guid in self._named or claims.own.get(guid, launch_id) != launch_id:
             self.disputed.add(guid)
         elif guid not in claims.earlier:
             self._named.add(guid)

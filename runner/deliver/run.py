@@ -277,7 +277,7 @@ class Delivery:
 
     def _judge(self, taken: list[tuple[Flight, SendReply]]) -> list[SendReply]:
         try:
-            return self._guids.judge([reply for _, reply in taken])
+            return self._guids.judge([(flight.launch_id, reply) for flight, reply in taken])
         except RunnerError as error:
             # The ledger cannot be read. What the service named stays to be settled.
             self._failure = error

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
+from runner.ledger.deliveries import find_campaign
 from runner.ledger.marks import last_tallies, read_marks, tally_marked
 from runner.ledger.summary import summarize_deliveries
 from runner.ledger.tally import PeopleTally
@@ -66,6 +67,20 @@ def require_contained(
                     f"{held.describe(line.message)}",
                     hint=_HINT,
                 )
+
+
+def is_told(connection: Connection, lockfile: Lockfile) -> bool:
+    """Return whether the ledger once told a lockfile what it sums up.
+
+    Enough to count by, and cheap; whether it still has everybody is what `require_contained` finds out.
+
+    Args:
+        connection: reads the ledger.
+        lockfile: one of any campaign.
+    """
+    row = find_campaign(connection, lockfile.target, lockfile.campaign)
+    tallies = [] if row is None else [mark.tally for mark in read_marks(connection, row.id)]
+    return all(PeopleTally.read(line.recipients, line.digest) in tallies for line in lockfile.lines)
 
 
 class _Held:

@@ -31,7 +31,7 @@ TABLES_SINCE = {
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
     5: (runs, reservations, reserved_launches, result_revisions),
-    6: (cluster_runs, cluster_terms, partition_leases, lockfile_marks),
+    6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
 }
 """The tables that a version of the schema has added."""
 

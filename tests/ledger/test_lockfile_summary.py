@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import delete
 
 from runner.errors import LockfileError
+from runner.ledger.containment import is_told
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import record_outcomes
 from runner.ledger.forgotten import mark_forgotten
@@ -21,6 +23,7 @@ from runner.ledger.record import enter_record, read_record
 from runner.ledger.removal import remove_person
 from runner.ledger.rewriting import rewrite_lockfile
 from runner.ledger.shared import SharedRecord
+from runner.ledger.siblings import read_siblings
 from runner.ledger.summed_record import enter_summed_record, read_summed_record
 from runner.ledger.tables import deliveries
 from runner.ledger.tally import PeopleTally
@@ -389,3 +392,35 @@ def test_older_program(
     assert (
         caught.value.message == f"the lockfile {identity.lockfile} was written by a newer version of runner"
     )
+
+
+def test_frequency_cap(
+    ledger: Ledger,
+    identity: Identity,
+    make_record: Callable[..., LaunchRecord],
+    deliver: Callable[..., list[int]],
+    new_url: Callable[[], str],
+) -> None:
+    """Another campaign's summary counts for a cap if the ledger tells of it, or if it is long past."""
+    deliver(make_record("a", 1))
+    write(ledger, identity)
+    file = identity.lockfile
+    message = (
+        f"the frequency cap cannot be counted: the lockfile {file} holds counts only, and the ledger lacks "
+        "what it counts"
+    )
+    with Ledger(new_url()) as other:
+        other.prepare()
+        for opened, is_enough in ((ledger, True), (other, False)):
+            with opened.reading() as connection:
+                found = read_siblings([file], "live", (), AT, is_told=partial(is_told, connection))
+                if is_enough:
+                    assert list(found) == []
+                    continue
+                with pytest.raises(LockfileError) as caught:
+                    list(found)
+                assert (caught.value.message, caught.value.hint) == (
+                    message,
+                    "use the ledger that it was written with (RUNNER_LEDGER), or restore that one",
+                )
+    assert list(read_siblings([file], "live", (), "2027")) == []
