@@ -19,7 +19,7 @@ from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.lockfile import Lockfile
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import RecordHead
 
 
 class CircumstanceReader:
@@ -46,10 +46,10 @@ class CircumstanceReader:
         self._ledger = ledger
         self._now = now
         self._suppressions: Suppressions | None = None
-        self._records: list[tuple[Campaign, Record]] = []
+        self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
 
-    def note_records(self, records: list[tuple[Campaign, Record]]) -> None:
+    def note_records(self, records: Sequence[tuple[Campaign, RecordHead]]) -> None:
         """Take note of the campaigns of this command: their lockfiles count for frequency caps.
 
         So do the other lockfiles of the target that stand beside theirs, or below `campaigns`.
@@ -57,7 +57,7 @@ class CircumstanceReader:
         Args:
             records: campaigns, each with what is on record of it.
         """
-        self._records = records
+        self._records = list(records)
         self._siblings = None
 
     def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
@@ -103,6 +103,25 @@ class CircumstanceReader:
             entered = read_recent(connection, target.name, target.state_key, since)
             guids = read_recent_guids(connection, target.name, since)
         return RecentDeliveries((*entered.shelves, *self._list_unentered(since, guids)))
+
+    def list_told_elsewhere(self, campaign: Campaign) -> list[tuple[str, FingerprintKey, FingerprintSet]]:
+        """Return what lockfiles alone tell and a campaign's cap counts: shelves of `RecentDeliveries`.
+
+        Args:
+            campaign: one with a cap.
+
+        Raises:
+            LedgerError: a key that a lockfile was written with is not at hand.
+            LockfileError: a lockfile cannot be read.
+        """
+        cap = campaign.policy.frequency_cap
+        if cap is None:
+            return []
+        since, guids = format_moment(self._now - cap.within), set[str]()
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                guids = read_recent_guids(connection, self._workspace.target.name, since)
+        return list(self._list_unentered(since, guids))
 
     def _list_unentered(
         self, since: str, counted: set[str]

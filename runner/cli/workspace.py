@@ -7,7 +7,7 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
@@ -21,7 +21,9 @@ from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
 from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
+from runner.ledger.summed_record import read_summed_record
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lock import CampaignLock
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import Record, SummedRecord
+
+_Head = TypeVar("_Head", bound=RecordHead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,10 @@ class Workspace:
         """Return what is on record of a campaign, writing nothing."""
         return self._checked(read_record(ledger, self.identify(campaign)), campaign)
 
+    def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
+        """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
+        return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
+
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
@@ -199,7 +207,7 @@ class Workspace:
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"
             ) from None
 
-    def _checked(self, record: Record, campaign: Campaign) -> Record:
+    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
         if record.uses_salt_despite_key:
             self._warn_once(
                 f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.ledger.tally import digest_tallies, tally_texted
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -53,6 +55,27 @@ class Record(RecordHead):
 
     known: Known
 
+    @property
+    def digest(self) -> str:
+        """Tells whom the campaign has texted, or may have; the same on every machine.
+
+        One that has settled what another one still holds for unresolved has texted the same people, and one
+        that was told of forgotten people may still have launches to them.
+        """
+        return digest_tallies(tally_texted(self.known))
+
+    def is_empty(self) -> bool:
+        """Return whether nobody has been texted, or was forgotten, as far as is known."""
+        return self.known.is_empty()
+
+    def count_texted(self) -> dict[str, tuple[int, int]]:
+        """Return how many got each message, and how many may have, by message id."""
+        known = self.known
+        return {
+            name: (len(known.sent.get(name, ())), len(known.unresolved.get(name, ())))
+            for name in known.messages
+        }
+
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
         return any(self.known.unresolved.values())
@@ -69,6 +92,22 @@ class SummedRecord(RecordHead):
 
     summary: RecordSummary
     forgotten: frozenset[str] = frozenset()
+
+    @property
+    def digest(self) -> str:
+        """As that of a `Record`."""
+        return self.summary.digest
+
+    def is_empty(self) -> bool:
+        """Return whether nobody has been texted, or was forgotten, as far as is known."""
+        return self.summary.is_empty() and not self.forgotten
+
+    def count_texted(self) -> dict[str, tuple[int, int]]:
+        """Return how many got each message, and how many may have, by message id."""
+        return {
+            name: (one.sent.recipients, one.unresolved.recipients)
+            for name, one in self.summary.messages.items()
+        }
 
     def is_unclear(self) -> bool:
         """Return whether there are deliveries that may or may not have been made."""
