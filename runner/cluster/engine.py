@@ -137,6 +137,9 @@ class Cluster:
             raise self._gone() from None
         said: dict[str, _Result] = {}
         for worker, outcome in outcomes.items():
+            if isinstance(outcome, _LOST):
+                # It has died meanwhile, and makes no calls.
+                continue
             if not isinstance(outcome, Outcome):
                 raise RunnerError(
                     f"the worker {worker} cannot run this program",
