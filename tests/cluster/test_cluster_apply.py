@@ -193,12 +193,26 @@ def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     assert len(sending.service.requests) < 40
 
 
-def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path) -> None:
-    """What `plan --out` put into a folder is sent as it is; a changed campaign refuses it."""
+def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `plan --out` put into a folder is sent as it is; nothing of it, if it or the record has changed."""
     phones = sending.write_campaign(8)
     folder = str(tmp_path / "set")
     code, _, err = sending.run("plan", "--out", folder)
     assert code == 0, err
+    part = next((tmp_path / "set" / "pulse").iterdir())
+    content = part.read_bytes()
+    part.write_bytes(content[:-1])
+    said = (
+        f"Error: the plan set {folder} has changed: pulse/{part.name} was edited: it doesn't fit its digest\n"
+        "  nothing was sent; make a new plan with `runner plan --cluster … --out DIR`, and review that\n"
+    )
+    assert sending.apply("--plan", folder) == (1, "", said)
+    part.write_bytes(content)
+    assert sending.service.requests == []
+    with monkeypatch.context() as patch:
+        patch.delenv("RUNNER_CLUSTER")
+        alone = sending.apply("--plan", folder)
+    assert alone == (64, "", f"Error: {folder} is a plan set: it is sent with --cluster\n")
     code, out, err = sending.apply("--plan", folder)
     assert (code, out) == (0, "pulse: 8 recipients texted in 8 launches.\n"), err
     sending.require_everyone_once(phones)
