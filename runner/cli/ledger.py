@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from runner.cli.console import count_words, print_json
-from runner.cli.scope import Scope, format_option, ledger_scope, path_scope
+from runner.cli.scope import Scope, format_option, ledger_scope, recorded_scope
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError
 from runner.ledger.export import export_ledger
@@ -38,7 +38,7 @@ def command() -> None:
     "  runner ledger export pulse campaigns/customer-pulse.yaml --target live --format json",
 )
 @click.argument("folder", type=_NEW, metavar="DIR")
-@path_scope
+@recorded_scope
 @format_option("human", "json")
 def export(scope: Scope, folder: Path, format_: str) -> int:
     """Write the ledger as of one moment to DIR, a new folder: all of it, or the campaigns at PATH.

@@ -44,7 +44,8 @@ def test_a_lost_ledger_comes_back(folder: Path, run: Run) -> None:
     assert (document["command"], document["rows"]["deliveries"]) == ("import", 4)
     applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
     assert (applied.returncode, json.loads(applied.stdout)["campaigns"][0]["sent"]) == (0, 0)
-    chosen = run("ledger", "export", "chosen", "campaigns/pulse.yaml", "--format", "json", cwd=folder)
+    options = ("--target", "sandbox", "--ledger", "sqlite:///.runner/ledger.sqlite", "--format", "json")
+    chosen = run("ledger", "export", "chosen", "campaigns/pulse.yaml", *options, cwd=folder)
     Draft202012Validator(json.loads(schema_text("ledger"))).validate(json.loads(chosen.stdout))
     again = run("ledger", "export", "chosen", cwd=folder)
     assert again.returncode == 1
