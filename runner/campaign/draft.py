@@ -16,6 +16,8 @@ Definition = dict[str, Any]
 """A send body less `phone`. Definitions share their equal parts: none is ever changed."""
 
 _DIGEST_BYTES = 16
+_SLOT = "$slot"
+"""No field of a send body is called so."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -42,12 +44,32 @@ class Draft:
         parts = list(_write_canonical(shape))
         order = [part.index for part in parts if isinstance(part, Slot)]
         self._order = order if order != sorted(order) else None
+        self._paths = dict(_find_slots(shape, ()))
         self._pattern = "".join("%s" if isinstance(part, Slot) else part.replace("%", "%%") for part in parts)
 
     def fill(self, texts: Sequence[str]) -> Definition:
         """Return the definition with texts in its slots."""
         filled: Definition = self._shape if self._fill is None else self._fill(texts)
         return filled
+
+    def read_texts(self, definition: Definition) -> list[str]:
+        """Return the texts that `fill` made a definition with."""
+        texts = []
+        for index in range(len(self._paths)):
+            found: Any = definition
+            for key in self._paths[index]:
+                found = found[key]
+            texts.append(found)
+        return texts
+
+    def dump(self) -> Any:
+        """Return the shape as JSON, for `load`: a slot is a mapping of its index alone."""
+        return _mark_slots(self._shape)
+
+    @classmethod
+    def load(cls, dumped: Any) -> Draft:
+        """Return the draft that `dump` has written; what it fills is the same to the order of its keys."""
+        return cls(_restore_slots(dumped))
 
     def digest(self, texts: Sequence[str]) -> str:
         """Return the digest of what `fill` returns, by which equal definitions are known.
@@ -74,6 +96,30 @@ def _write_canonical(value: Any) -> Iterator[str | Slot]:
         yield "]" if value else "[]"
     else:
         yield value if isinstance(value, Slot) else _CANONICAL.encode(value)
+
+
+def _find_slots(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[int, tuple[str | int, ...]]]:
+    if isinstance(value, Slot):
+        yield value.index, path
+    elif isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _find_slots(item, (*path, key))
+
+
+def _mark_slots(value: Any) -> Any:
+    if isinstance(value, Slot):
+        return {_SLOT: value.index}
+    if isinstance(value, dict):
+        return {key: _mark_slots(item) for key, item in value.items()}
+    return [_mark_slots(item) for item in value] if isinstance(value, list) else value
+
+
+def _restore_slots(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {_SLOT}:
+            return Slot(value[_SLOT])
+        return {key: _restore_slots(item) for key, item in value.items()}
+    return [_restore_slots(item) for item in value] if isinstance(value, list) else value
 
 
 def _make_filler(shape: Any) -> Callable[[Sequence[str]], Any] | None:

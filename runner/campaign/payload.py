@@ -119,6 +119,16 @@ class MessageRenderer:
         """Renders that a recipient costs who answers every question validly at once."""
         return len(self._texts) + len(self._questions)
 
+    @property
+    def draft(self) -> Draft:
+        """What is the same for everyone, with slots for the personal texts.
+
+        Raises:
+            MissingVariablesError: never of texts that could be rendered for somebody.
+            TemplateProblemError: a text that is the same for everyone cannot be rendered.
+        """
+        return (self._prepared or self._prepare({})).draft
+
     def render(self, variables: Variables) -> Payload:
         """Return what a recipient gets.
 

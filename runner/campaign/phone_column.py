@@ -11,6 +11,7 @@ from runner.campaign.spreadsheet import DAMAGE_WORDS, Damage, mend
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
@@ -28,11 +29,42 @@ class _Repairs:
         if self.count <= SHOWN_OF_A_KIND:
             self.lines.append(line)
 
+    def merge(self, later: _Repairs) -> None:
+        self.count += later.count
+        self.lines.extend(later.lines[: SHOWN_OF_A_KIND - len(self.lines)])
+
     def describe(self, damage: Damage) -> str:
         if self.count == 1:
             return f"a phone has {DAMAGE_WORDS[damage].format('it')}: it is repaired"
         words = DAMAGE_WORDS[damage].format("them")
         return f"{self.count:,} phones have {words}: repaired in {_list_lines(self)}"
+
+
+@dataclass(slots=True)
+class Repairs:
+    """What phones of one source were mended of."""
+
+    _found: dict[Damage, _Repairs] = field(default_factory=dict)
+
+    def add(self, damage: Damage, line: int) -> None:
+        """Count a phone in a line that had a damage."""
+        self._found.setdefault(damage, _Repairs()).add(line)
+
+    def merge(self, later: Repairs) -> None:
+        """Add the repairs of later lines of the same source."""
+        for damage, repairs in later._found.items():
+            self._found.setdefault(damage, _Repairs()).merge(repairs)
+
+    def iterate_notes(self, file: Path, column: int) -> Iterator[Diagnostic]:
+        """Yield a note of each kind of damage, at its first line.
+
+        Args:
+            file: where the phones stand.
+            column: at which column, from 1.
+        """
+        for damage, repairs in self._found.items():
+            code, message, line = f"phone-{damage}", repairs.describe(damage), repairs.lines[0]
+            yield Diagnostic("note", code, message, file, line, column, _REPAIR_HINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +77,7 @@ class PhoneColumn:
         region: ISO 3166-1 alpha-2 code of the country of numbers in national form.
         code: of the problems that are found.
         problems: receives them.
+        repairs: counts what was mended.
     """
 
     file: Path
@@ -52,7 +85,7 @@ class PhoneColumn:
     region: str | None
     code: str
     problems: Problems
-    _repairs: dict[Damage, _Repairs] = field(default_factory=dict)
+    repairs: Repairs = field(default_factory=Repairs)
 
     def read(self, written: str, line: int) -> str | None:
         """Return a phone in E.164 form; None if it is refused, which is reported."""
@@ -66,7 +99,7 @@ class PhoneColumn:
             self.problems.add(self._refuse(written, line, phone))
             return None
         for damage in mended.damage:
-            self._repairs.setdefault(damage, _Repairs()).add(line)
+            self.repairs.add(damage, line)
         return phone
 
     def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
@@ -78,9 +111,7 @@ class PhoneColumn:
 
     def note_repairs(self) -> None:
         """Note what was repaired, each kind of damage once, at its first line; for the source's end."""
-        for damage, repairs in self._repairs.items():
-            code, message, line = f"phone-{damage}", repairs.describe(damage), repairs.lines[0]
-            self.problems.add(Diagnostic("note", code, message, self.file, line, self.column, _REPAIR_HINT))
+        self.problems.extend(self.repairs.iterate_notes(self.file, self.column))
 
 
 def _list_lines(repairs: _Repairs) -> str:

@@ -10,15 +10,15 @@ machine, when nothing was ever sent, must have the same digest.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.digest import plan_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.cli.planning import Planned
     from runner.ledger.model import Known
@@ -109,30 +109,6 @@ def describe_campaign(item: Planned) -> dict[str, Any]:
     }
 
 
-def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
-    """Return the digest of a whole plan: plans that send the same, of the same files and record, share it.
-
-    When it was made is not in it, nor in which order, nor what is only said of it.
-
-    Args:
-        campaigns: as `describe_campaign` gives them, or as a saved plan has them.
-    """
-    said = sorted(
-        (
-            [one["name"], one["target"], one["digests"], [[m["id"], m["to_send"]] for m in one["messages"]]]
-            for one in campaigns
-        ),
-        key=lambda each: str(each[0]),
-    )
-    return digest_json(said)
-
-
 def digest_plans(planned: Sequence[Planned]) -> str:
     """Return the digest of plans."""
     return plan_digest(map(describe_campaign, planned))
-
-
-def digest_json(value: Any) -> str:
-    """Return a digest of a JSON value, however it is laid out: 128 bits."""
-    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()

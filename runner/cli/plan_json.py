@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import find_substitute
 from runner.cli.campaigns import show_path
-from runner.cli.plan_digest import describe_campaign, name_key, plan_digest
+from runner.cli.plan_digest import describe_campaign, name_key
 from runner.ledger.moment import format_moment
+from runner.plan.digest import plan_digest
 from runner.plan.model import MessagePlan
 from runner.timing.histogram import count_due
 

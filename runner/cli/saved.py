@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
-from runner.cli.plan_digest import describe_campaign, digest_json, name_key, plan_digest
+from runner.cli.plan_digest import describe_campaign, name_key
 from runner.errors import PlanChangedError, RunnerError
+from runner.plan.digest import digest_json, plan_digest
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:

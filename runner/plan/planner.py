@@ -8,37 +8,33 @@ its recipients are there: personal texts never wait for the end of the file.
 
 from __future__ import annotations
 
-import hashlib
-from datetime import timedelta, timezone
 from typing import TYPE_CHECKING
 
-from runner.campaign.audience import AudienceTally, Recipient, iterate_audience, read_excluded
+from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.include import include_folder
-from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, Campaign, CsvRecipients
+from runner.campaign.model import Campaign, CsvRecipients
 from runner.campaign.row_problems import RowReporter
 from runner.campaign.template import TextCompiler
 from runner.errors import PlanChangedError
 from runner.plan.assigner import Assigner
-from runner.plan.assignment import Assignment, count_planned
+from runner.plan.counting import add_up_plan, count_assignments, describe_empty
 from runner.plan.grouping import LaunchSizes, group_of
-from runner.plan.limits import find_refusals
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
-from runner.plan.tally import MessageTally
+from runner.plan.passage import find_last_day, find_per_send, iterate_assignments
 from runner.plan.track import Track, compile_tracks
-from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import date
     from pathlib import Path
 
+    from runner.campaign.draft import Draft
     from runner.campaign.payload import Payload
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
+    from runner.plan.assignment import Assignment
     from runner.plan.circumstances import Circumstances
-
-_EASTMOST = timezone(timedelta(hours=14))
-"""Where a day begins first: Pacific/Kiritimati, in the IANA time zone database."""
+    from runner.plan.passage import Assigned
 
 
 class Planner:
@@ -75,8 +71,7 @@ class Planner:
         self._tracks: list[Track] = []
         self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
-        limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
-        self._per_send = min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
+        self._per_send = find_per_send(campaign, options)
         self.planned: dict[int, int] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
@@ -93,33 +88,15 @@ class Planner:
         self._tracks = self._compile(problems)
         self._sizes = [LaunchSizes() for _ in self._tracks]
         self.planned = {}
-        assigner = self._make_assigner(problems)
-        tallies = [MessageTally(track) for track in self._tracks]
-        digest = hashlib.blake2b(digest_size=16)
         audience = AudienceTally()
-        people = 0
-        for recipient, assignments in self._iterate_assignments(assigner, problems, audience):
-            gets_something = False
-            for assignment in assignments:
-                index, payload = assignment.message, assignment.payload
-                tallies[index].add(assignment)
-                if payload is not None:
-                    gets_something = True
-                    digest.update(f"{index} {payload.digest} {recipient.phone}\n".encode())
-                    self._sizes[index].add(group_of(payload, assignment.arm, assignment.until))
-            people += gets_something
-            if gets_something and self._options.counts_people:
-                count_planned(self.planned, recipient, assignments)
+        assigned = self._pass_over(self._make_assigner(problems), problems, audience)
+        planned = self.planned if self._options.counts_people else None
+        counts = count_assignments(assigned, self._sizes, self._per_send, planned)
         if problems.error_count > before:
             return None
         if not audience.rows:
-            problems.add(_empty_audience(self._campaign))
-        plans = tuple(
-            tally.add_up(audience, sizes.count_launches(self._per_send))
-            for tally, sizes in zip(tallies, self._sizes, strict=True)
-        )
-        refusals = tuple(find_refusals(self._campaign.limits, plans, people))
-        return CampaignPlan(self._campaign, self._target, plans, people, digest.hexdigest(), refusals)
+            problems.add(describe_empty(self._campaign))
+        return add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
@@ -139,7 +116,7 @@ class Planner:
         remaining = [sizes.start_taking() for sizes in self._sizes]
         problems = Problems()
         assigner = self._make_assigner(Problems())
-        for recipient, assignments in self._iterate_assignments(assigner, problems, AudienceTally()):
+        for recipient, assignments in self._pass_over(assigner, problems, AudienceTally()):
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None:
@@ -156,6 +133,14 @@ class Planner:
                     yield self._launch(assignment, payload, phones)
         if problems.error_count or not all(tally.is_empty() for tally in remaining):
             raise self._changed_under_way()
+
+    def list_drafts(self) -> dict[tuple[str, str | None], Draft]:
+        """Return what the texts of the plan that `make_plan` made belong into, by message and arm."""
+        return {
+            (track.message.id, arm): renderer.draft
+            for track in self._tracks
+            for arm, renderer in track.renderers.items()
+        }
 
     def _changed_under_way(self) -> PlanChangedError:
         return PlanChangedError(
@@ -207,53 +192,14 @@ class Planner:
     def _names(self) -> frozenset[str]:
         return frozenset[str]().union(*(track.names for track in self._tracks))
 
-    def _find_last_day(self) -> date | None:
-        """Return the last day on which somebody can have agreed; None where nobody is asked for it.
-
-        It is today wherever today is latest. The files alone know no day: to validate them takes none.
-        """
-        if self._circumstances is None or self._campaign.policy.consent != "required":
-            return None
-        try:
-            return self._circumstances.now.astimezone(_EASTMOST).date()
-        except OverflowError:  # in the last hours of the year 9999: no day is after that
-            return None
-
-    def _iterate_assignments(
-        self, assigner: Assigner, problems: Problems, tally: AudienceTally
-    ) -> Iterator[tuple[Recipient, list[Assignment]]]:
-        reporter = RowReporter(self._campaign, problems)
-        people = 0
-        last_day = self._find_last_day()
-        for recipient in iterate_audience(self._campaign, self._names(), problems, tally):
-            if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
-                assignments = assigner.assign(recipient, reporter)
-            else:
-                found = assigner.assign(recipient._replace(has_consent=False), reporter)
-                assignments = [_say_why(assignment, last_day) for assignment in found]
-            if self._options.limit is not None and any(a.counts for a in assignments):
-                if people == self._options.limit:
-                    assignments = [_hold_back(assignment) for assignment in assignments]
-                else:
-                    people += 1
-            yield recipient, assignments
-
-
-def _empty_audience(campaign: Campaign) -> Diagnostic:
-    place = campaign.recipients[0].position
-    words = "this campaign has no recipients: no row holds a phone"
-    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
-
-
-def _say_why(assignment: Assignment, last_day: date) -> Assignment:
-    """Say of who has agreed on a day to come why that is no consent."""
-    if assignment.disposition != "no_consent":
-        return assignment
-    return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
-
-
-def _hold_back(assignment: Assignment) -> Assignment:
-    return Assignment(assignment.message, "over_limit") if assignment.counts else assignment
+    def _pass_over(self, assigner: Assigner, problems: Problems, tally: AudienceTally) -> Iterator[Assigned]:
+        return iterate_assignments(
+            iterate_audience(self._campaign, self._names(), problems, tally),
+            assigner,
+            RowReporter(self._campaign, problems),
+            limit=self._options.limit,
+            last_day=find_last_day(self._campaign, self._circumstances),
+        )
 
 
 def _stamp_files(campaign: Campaign) -> tuple[tuple[int, int] | None, ...]:

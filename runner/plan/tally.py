@@ -19,14 +19,9 @@ _MINUTE = timedelta(seconds=59, microseconds=999_999)
 
 
 class MessageTally:
-    """The counts of one message while the audience is passed over.
+    """The counts of one message while the audience, or a part of it, is passed over."""
 
-    Args:
-        track: the message.
-    """
-
-    def __init__(self, track: Track) -> None:
-        self._track = track
+    def __init__(self) -> None:
         self._dispositions: Counter[str] = Counter()
         self._arms: Counter[str | None] = Counter()
         self._costly: dict[str, list[int]] = {}
@@ -57,14 +52,27 @@ class MessageTally:
         for reason in assignment.reasons:
             self._reasons[reason] += 1
 
-    def add_up(self, audience: AudienceTally, launches: int) -> MessagePlan:
+    def merge(self, other: MessageTally) -> None:
+        """Add the counts of other recipients of the same message."""
+        self._dispositions.update(other._dispositions)
+        self._arms.update(other._arms)
+        self._largest.update(other._largest)
+        self._due.update(other._due)
+        self._reasons.update(other._reasons)
+        self._segments += other._segments
+        for character, costs in other._costly.items():
+            own = self._costly.get(character, (0, 0, 0))
+            self._costly[character] = [one + more for one, more in zip(own, costs, strict=True)]
+
+    def add_up(self, track: Track, audience: AudienceTally, launches: int) -> MessagePlan:
         """Return the counts.
 
         Args:
+            track: the message.
             audience: of the whole pass.
             launches: sends that the recipients to send to take.
         """
-        message = self._track.message
+        message = track.message
         return MessagePlan(
             message.id,
             message.tag,
@@ -74,8 +82,8 @@ class MessageTally:
             **self._dispositions,
             launches=launches,
             segments=self._segments,
-            renders_min=sum(n * self._track.renderers[arm].renders_min for arm, n in self._arms.items()),
-            renders_max=sum(n * self._track.renderers[arm].renders_max for arm, n in self._arms.items()),
+            renders_min=sum(n * track.renderers[arm].renders_min for arm, n in self._arms.items()),
+            renders_max=sum(n * track.renderers[arm].renders_max for arm, n in self._arms.items()),
             costly_characters={character: CostlyCharacter(*cost) for character, cost in self._costly.items()},
             largest=dict(self._largest),
             arms={arm: count for arm, count in sorted(self._arms.items(), key=str) if arm is not None},

@@ -73,6 +73,20 @@ class Problems:
         for diagnostic in diagnostics:
             self.add(diagnostic)
 
+    def merge(self, later: Problems) -> None:
+        """Add the problems of later lines of the same files, as one pass over all of them would have."""
+        self.error_count += later.error_count
+        self.warning_count += later.warning_count
+        self.note_count += later.note_count
+        room = {kind: self.shown_of_a_kind - count for kind, count in self._counts.items()}
+        for diagnostic in later._kept:
+            kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
+            room[kind] = room.get(kind, self.shown_of_a_kind) - 1
+            if room[kind] >= 0:
+                self._kept.append(diagnostic)
+        for kind, count in later._counts.items():
+            self._counts[kind] = self._counts.get(kind, 0) + count
+
     def __iter__(self) -> Iterator[Diagnostic]:
         """Yield the kept problems in the order of the files' lines."""
         return iter(sorted(self._kept, key=lambda d: (str(d.file), d.line, d.column, d.code)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.plan_digest import digest_json, plan_digest
+from runner.plan.digest import digest_json, plan_digest
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,7 +12,7 @@ import pytest
 from freezegun import freeze_time
 
 from runner.cli.main import run as run_command
-from runner.cli.plan_digest import digest_json
+from runner.plan.digest import digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,119 @@
+"""Counts what a pass over an audience, or over a part of it, gives; parts add up to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.plan.assignment import count_planned
+from runner.plan.grouping import LaunchSizes, group_of
+from runner.plan.limits import find_refusals
+from runner.plan.model import CampaignPlan
+from runner.plan.shard import DeliveryDigest, join_digests
+from runner.plan.tally import MessageTally
+from runner.source.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.campaign.audience import AudienceTally
+    from runner.campaign.model import Campaign
+    from runner.plan.passage import Assigned
+    from runner.plan.track import Track
+
+
+@dataclass(slots=True)
+class PlanCounts:
+    """What was counted. It can be pickled, and names nobody.
+
+    Attributes:
+        messages: of each message, in the order of the tracks.
+        launches: sends that each message takes.
+        people: who get at least one message now.
+        digests: of who gets what, by shard.
+    """
+
+    messages: list[MessageTally]
+    launches: list[int]
+    people: int = 0
+    digests: dict[int, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, messages: int) -> PlanCounts:
+        """Return the counts of nobody."""
+        return cls([MessageTally() for _ in range(messages)], [0] * messages)
+
+    def merge(self, other: PlanCounts) -> None:
+        """Add the counts of other people, of other shards."""
+        for own, one in zip(self.messages, other.messages, strict=True):
+            own.merge(one)
+        self.launches = [own + one for own, one in zip(self.launches, other.launches, strict=True)]
+        self.people += other.people
+        self.digests |= other.digests
+
+
+def count_assignments(
+    assigned: Iterable[Assigned],
+    sizes: Sequence[LaunchSizes],
+    per_send: int,
+    planned: dict[int, int] | None = None,
+) -> PlanCounts:
+    """Return what a pass gives.
+
+    Args:
+        assigned: the pass.
+        sizes: of each message; receive how many share its launches.
+        per_send: the most recipients of a launch.
+        planned: receives how many messages everyone gets, by phone as a number; None to keep no count.
+    """
+    counts = PlanCounts.start(len(sizes))
+    digest = DeliveryDigest()
+    add_line = digest.add
+    adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
+    people = 0
+    for recipient, assignments in assigned:
+        gets_something = False
+        for assignment in assignments:
+            index, payload = assignment.message, assignment.payload
+            add, add_group = adders[index]
+            add(assignment)
+            if payload is not None:
+                gets_something = True
+                phone = recipient.phone
+                add_line(phone, f"{index} {payload.digest} {phone}\n")
+                add_group(group_of(payload, assignment.arm, assignment.until))
+        if gets_something:
+            people += 1
+            if planned is not None:
+                count_planned(planned, recipient, assignments)
+    counts.people = people
+    counts.digests = digest.finish()
+    counts.launches = [size.count_launches(per_send) for size in sizes]
+    return counts
+
+
+def add_up_plan(
+    campaign: Campaign, target: str, tracks: Sequence[Track], counts: PlanCounts, audience: AudienceTally
+) -> CampaignPlan:
+    """Return the plan that counts of everybody make.
+
+    Args:
+        campaign: the campaign.
+        target: the target's name.
+        tracks: its messages.
+        counts: of everybody.
+        audience: the rows.
+    """
+    plans = tuple(
+        tally.add_up(track, audience, launches)
+        for track, tally, launches in zip(tracks, counts.messages, counts.launches, strict=True)
+    )
+    refusals = tuple(find_refusals(campaign.limits, plans, counts.people))
+    return CampaignPlan(campaign, target, plans, counts.people, join_digests([counts.digests]), refusals)
+
+
+def describe_empty(campaign: Campaign) -> Diagnostic:
+    """Return the warning of an audience without a row."""
+    place = campaign.recipients[0].position
+    words = "this campaign has no recipients: no row holds a phone"
+    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)

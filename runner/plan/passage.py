@@ -1,0 +1,88 @@
+"""A pass over an audience, or over a part of it: everyone with what they get of every message."""
+
+from __future__ import annotations
+
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING
+
+from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND
+from runner.plan.assignment import Assignment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import date
+
+    from runner.campaign.audience import Recipient
+    from runner.campaign.model import Campaign
+    from runner.campaign.row_problems import RowReporter
+    from runner.plan.assigner import Assigner
+    from runner.plan.circumstances import Circumstances
+    from runner.plan.model import PlanOptions
+
+_EASTMOST = timezone(timedelta(hours=14))
+"""Where a day begins first: Pacific/Kiritimati, in the IANA time zone database."""
+
+Assigned = tuple["Recipient", list[Assignment]]
+"""A person with what they get, in the order of the messages."""
+
+
+def iterate_assignments(
+    people: Iterable[Recipient],
+    assigner: Assigner,
+    reporter: RowReporter,
+    *,
+    limit: int | None,
+    last_day: date | None,
+) -> Iterator[Assigned]:
+    """Yield everyone with what they get.
+
+    Args:
+        people: in the order of the audience, each once.
+        assigner: says what they get.
+        reporter: receives what is wrong with their rows.
+        limit: the most who get something now; None for all.
+        last_day: as `find_last_day` returns it.
+    """
+    served = 0
+    for recipient in people:
+        if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
+            assignments = assigner.assign(recipient, reporter)
+        else:
+            found = assigner.assign(recipient._replace(has_consent=False), reporter)
+            assignments = [_say_why(assignment, last_day) for assignment in found]
+        if limit is not None and any(a.counts for a in assignments):
+            if served == limit:
+                assignments = [_hold_back(assignment) for assignment in assignments]
+            else:
+                served += 1
+        yield recipient, assignments
+
+
+def find_last_day(campaign: Campaign, circumstances: Circumstances | None) -> date | None:
+    """Return the last day on which somebody can have agreed; None where nobody is asked for it.
+
+    It is today wherever today is latest. The files alone know no day: to validate them takes none.
+    """
+    if circumstances is None or campaign.policy.consent != "required":
+        return None
+    try:
+        return circumstances.now.astimezone(_EASTMOST).date()
+    except OverflowError:  # in the last hours of the year 9999: no day is after that
+        return None
+
+
+def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
+    """Return the most recipients of one launch: what campaign and target allow."""
+    limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
+    return min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
+
+
+def _say_why(assignment: Assignment, last_day: date) -> Assignment:
+    """Say of who has agreed on a day to come why that is no consent."""
+    if assignment.disposition != "no_consent":
+        return assignment
+    return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
+
+
+def _hold_back(assignment: Assignment) -> Assignment:
+    return Assignment(assignment.message, "over_limit") if assignment.counts else assignment

@@ -1,0 +1,220 @@
+"""Plan sets: what is written comes back as it was planned, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from runner.cluster.plan_set import (
+    MANIFEST,
+    PartFile,
+    PlanSet,
+    read_launches,
+    read_plan_set,
+    write_manifest,
+    write_partition,
+)
+from runner.errors import PlanChangedError, RunnerError
+from runner.ledger.moment import format_moment
+from runner.plan.digest import digest_json, plan_digest
+from runner.plan.model import PlanOptions
+from runner.source.diagnostic import Problems
+from tests.plan.worlds import NOON, WORLDS, Person, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.campaign.model import Campaign
+    from runner.plan.model import PlannedLaunch
+
+SET = World(people=(Person(name="Ada"), Person(name="“Bo”\\ {}"), Person(asked=None)))
+HINT = "nothing was sent; make a new plan with `runner plan --cluster … --out DIR`, and review that"
+
+
+def describe(campaign: str) -> dict[str, Any]:
+    digests = dict.fromkeys(("campaign", "deliveries", "record"), "0" * 32)
+    counts = json.loads(Path("schemas/plan-set.schema.json").read_text(encoding="utf-8"))
+    names = counts["$defs"]["message"]["required"]
+    message = {**dict.fromkeys(names, 0), "id": "ask", "tag": "ask"}
+    entry = {"name": campaign, "file": "c.yaml", "target": "sandbox", "digests": digests, "refusals": []}
+    campaigns = [{**entry, "messages": [message]}]
+    return {"now": format_moment(NOON), "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
+
+
+def write_set(
+    folder: Path, world: World, load: Callable[..., Campaign]
+) -> tuple[Campaign, list[PlannedLaunch]]:
+    """Write the plan of a world in one partition, and return its campaign and launches."""
+    planner = world.plan(load)
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    launches = list(planner.iterate_launches())
+    part = write_partition(str(folder), plan.campaign.name, 0, launches, planner.list_drafts())
+    write_manifest(str(folder), describe("pulse"), PlanOptions(limit=7), {"pulse": [part]})
+    return plan.campaign, launches
+
+
+def summarize(launch: PlannedLaunch) -> tuple[Any, ...]:
+    """Return all that is sent and recorded of a launch; the order of a definition's keys counts."""
+    definition = json.dumps(launch.payload.definition)
+    return launch.message, launch.arm, launch.until, definition, launch.payload.digest, launch.phones
+
+
+@given(world=WORLDS)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_launches_come_back_as_planned(
+    world: World, tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """Message, arm, time, definition, digest and phones of each launch come back, in order."""
+    planned, launches = write_set(tmp_path / "set", world, campaign)
+    found = read_plan_set(str(tmp_path / "set"))
+    assert list(map(summarize, read_launches(found, planned, 0))) == list(map(summarize, launches))
+
+
+def test_the_manifest_says_what_the_saved_plan_would(
+    tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """Options, moment, digest and the files come back from the manifest."""
+    write_set(tmp_path, SET, campaign)
+    found = read_plan_set(str(tmp_path))
+    assert (found.only, found.limit, found.now) == (None, 7, NOON)
+    assert found.digest == describe("pulse")["plan_digest"]
+    assert found.partitions("pulse") == 1
+    assert "partitions" not in found.campaigns[0]
+
+
+def test_files_are_their_owners_alone(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """Nobody else can read the phones, and nothing is left of the writing."""
+    write_set(tmp_path / "set", SET, campaign)
+    files = [file for file in (tmp_path / "set").rglob("*") if file.is_file()]
+    assert sorted(file.name for file in files) == [MANIFEST, "part-00000.parquet"]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def read_all(found: PlanSet, campaign: Campaign) -> None:
+    for _ in read_launches(found, campaign, 0):
+        pass
+
+
+def test_an_edited_partition_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """One bit of a partition that is not as it was written stops before its first launch."""
+    planned, _ = write_set(tmp_path, SET, campaign)
+    file = tmp_path / "pulse" / "part-00000.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(PlanChangedError) as error:
+        read_all(read_plan_set(str(tmp_path)), planned)
+    assert error.value.message == (
+        f"the plan set {tmp_path} has changed: pulse/part-00000.parquet was edited: it doesn't fit its digest"
+    )
+    assert error.value.hint == HINT
+
+
+def test_a_missing_partition_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A partition that is gone is said by name."""
+    planned, _ = write_set(tmp_path, SET, campaign)
+    (tmp_path / "pulse" / "part-00000.parquet").unlink()
+    with pytest.raises(PlanChangedError) as error:
+        read_all(read_plan_set(str(tmp_path)), planned)
+    assert error.value.message == (
+        f"the plan set {tmp_path} has changed: pulse/part-00000.parquet is missing"
+    )
+
+
+def test_a_message_that_the_campaign_has_not_is_refused(
+    tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """A launch of a message that is gone is not sent."""
+    write_set(tmp_path / "set", SET, campaign)
+    other = campaign(
+        "version: 1\nname: pulse\nrecipients: [{phone: '+14155550100'}]\nmessages: [{id: a, text: b}]\n"
+    )
+    with pytest.raises(PlanChangedError) as error:
+        read_all(read_plan_set(str(tmp_path / "set")), other)
+    assert error.value.message == (
+        f"the plan set {tmp_path / 'set'} has changed: "
+        "pulse/part-00000.parquet sends 'ask', which the campaign has not"
+    )
+
+
+def test_what_is_no_parquet_file_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A file whose digest fits and that holds something else is refused in words."""
+    planned, _ = write_set(tmp_path, SET, campaign)
+    found = read_plan_set(str(tmp_path))
+    file = tmp_path / "pulse" / "part-00000.parquet"
+    file.write_bytes(b"")
+    empty = PartFile("pulse/part-00000.parquet", 0, 0, "cae66941d9efbd404e4d88758ea67670")
+    one = PlanSet(found.url, found.campaigns, None, None, found.now, found.digest, {"pulse": (empty,)})
+    with pytest.raises(PlanChangedError) as error:
+        read_all(one, planned)
+    assert error.value.message == (
+        f"the plan set {tmp_path} has changed: pulse/part-00000.parquet is no file of launches"
+    )
+
+
+def edit(file: Path, **changed: Any) -> None:
+    data = {**json.loads(file.read_text(encoding="utf-8")), **changed}
+    del data["checksum"]
+    file.write_text(json.dumps({**data, "checksum": digest_json(data)}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"plan_digest": "0" * 32}, "the plan set {} was edited: it doesn't fit its plan digest"),
+        (
+            {"format_version": "9.9"},
+            "the plan set {} was written by another version of runner: its format is 9.9, and this one reads 1.0",
+        ),
+        ({"campaigns": []}, "{} is no plan set"),
+        ({"now": "2026-13-01T00:00:00Z"}, "{} is no plan set"),
+    ],
+)
+def test_a_manifest_of_something_else_is_refused(
+    changed: dict[str, Any], message: str, tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """Another format, another digest and what is no plan are refused, whatever the checksum says."""
+    write_set(tmp_path, SET, campaign)
+    edit(tmp_path / MANIFEST, **changed)
+    with pytest.raises(RunnerError) as error:
+        read_plan_set(str(tmp_path))
+    assert error.value.message == message.format(tmp_path)
+
+
+def test_a_damaged_manifest_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A manifest that was cut off, edited, or is not there is each told apart."""
+    write_set(tmp_path, SET, campaign)
+    file = tmp_path / MANIFEST
+    text = file.read_text(encoding="utf-8")
+    words = []
+    for damaged in (text[:100], text.replace('"limit": 7', '"limit": 8'), None, "[]"):
+        file.unlink(missing_ok=True)
+        if damaged is not None:
+            file.write_text(damaged, encoding="utf-8")
+        with pytest.raises(RunnerError) as error:
+            read_plan_set(str(tmp_path))
+        words.append(error.value.message)
+    assert words == [
+        f"the plan set {tmp_path} is damaged or cut off",
+        f"the plan set {tmp_path} was edited: it doesn't fit its checksum",
+        f"{tmp_path} is no plan set",
+        f"{tmp_path} is no plan set",
+    ]
+
+
+def test_an_object_store_serves_as_well(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A set at a URL is written and read as one at a path."""
+    planner = SET.plan(campaign)
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    launches = list(planner.iterate_launches())
+    url = f"memory://{tmp_path.name}"
+    part = write_partition(url, "pulse", 0, launches, planner.list_drafts())
+    write_manifest(url, describe("pulse"), PlanOptions(), {"pulse": [part]})
+    found = list(read_launches(read_plan_set(url), plan.campaign, 0))
+    assert list(map(summarize, found)) == list(map(summarize, launches))

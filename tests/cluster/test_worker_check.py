@@ -1,0 +1,98 @@
+"""Workers that would not do as the command does are found out before they do anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cluster.address import Address
+from runner.cluster.connection import open_cluster
+from runner.cluster.folder import SharedFolder
+from runner.cluster.worker_check import Likeness, check_workers, refuse_difference
+from runner.errors import ConfigurationError, RunnerError
+from tests.cluster import tasks
+from tests.cluster.schedulers import DaskScheduler, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.cluster.engine import Cluster
+
+OWN = Likeness("1.0", "3.11", {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": None})
+
+
+def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path: Path) -> None:
+    """A worker of the same version that has the same secrets, and reaches the folder, is one of us."""
+    local_cluster.ask_workers(tasks.set_variables, {"CHECKED": "s3cret", "EMPTY": ""})
+    folder = SharedFolder(str(tmp_path))
+    check_workers(local_cluster, folder, ("CHECKED", "EMPTY"), {"CHECKED": "s3cret"})
+    with pytest.raises(ConfigurationError) as caught:
+        check_workers(local_cluster, folder, ("CHECKED",), {"CHECKED": "another"})
+    assert caught.value.message.startswith("the worker tls://127.0.0.1:")
+    assert caught.value.message.endswith(" has another CHECKED than this process")
+    assert caught.value.hint == "start it with the CHECKED of this process"
+
+
+@pytest.mark.parametrize(
+    ("found", "message", "hint"),
+    [
+        (
+            None,
+            "does not see what is put into s3://bucket/scratch",
+            "name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
+        ),
+        (
+            Likeness("0.9", "3.11", OWN.digests),
+            "has sms-campaign-runner 0.9, and this is 1.0",
+            "workers need the same versions as who calls them",
+        ),
+        (
+            Likeness("1.0", "3.12", OWN.digests),
+            "has Python 3.12, and this is 3.11",
+            "workers need the same versions as who calls them",
+        ),
+        (
+            Likeness("1.0", "3.11", {"RUNNER_LEDGER": None, "RUNNER_API_KEY": None}),
+            "has no RUNNER_LEDGER",
+            "start it with the RUNNER_LEDGER of this process",
+        ),
+        (
+            Likeness("1.0", "3.11", {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": "bb"}),
+            "has another RUNNER_API_KEY than this process",
+            "start it without RUNNER_API_KEY",
+        ),
+    ],
+)
+def test_a_worker_that_differs_is_named_with_what_differs(
+    found: Likeness | None, message: str, hint: str
+) -> None:
+    """It is said which worker, what of it, and what to do; never a value."""
+    with pytest.raises(ConfigurationError) as caught:
+        refuse_difference("tcp://10.0.0.7:4711", found, OWN, SharedFolder("s3://bucket/scratch"))
+    assert caught.value.message == f"the worker tcp://10.0.0.7:4711 {message}"
+    assert caught.value.hint == hint
+
+
+def test_nothing_about_a_value_goes_through_the_scheduler(local_cluster: Cluster, tmp_path: Path) -> None:
+    """The key of the digests is in the folder alone, new each time: nobody else can try values against them."""
+    folder = SharedFolder(str(tmp_path))
+    check_workers(local_cluster, folder, (), {})
+    first = folder.read("workers.key")
+    check_workers(local_cluster, folder, (), {})
+    assert len(first) == 32
+    assert folder.read("workers.key") != first
+    assert (tmp_path / "workers.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_worker_without_the_program_is_named(tmp_path: Path) -> None:
+    """A worker that lacks the program is named, with what to install there."""
+    (tmp_path / "runner").mkdir()
+    (tmp_path / "runner/__init__.py").write_text("")
+    with DaskScheduler(free_port()) as scheduler:
+        scheduler.add_worker({"PYTHONPATH": str(tmp_path)})
+        with open_cluster(Address(scheduler.address), {}) as cluster, pytest.raises(RunnerError) as caught:
+            check_workers(cluster, SharedFolder(str(tmp_path)), (), {})
+    assert caught.value.message.startswith("the worker tcp://127.0.0.1:")
+    assert caught.value.message.endswith(" cannot be asked: ModuleNotFoundError")
+    assert caught.value.hint == "install sms-campaign-runner[cluster] there, in the same version as here"
