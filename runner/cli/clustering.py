@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from runner.cli.folders import state_folder
+from runner.cli.folders import make_state_folder, state_folder
 from runner.cluster.address import Address, parse_address
 from runner.errors import ConfigurationError, LedgerError
 from runner.ledger.database import show_url
 from runner.ledger.engine import find_sqlite_file
+from runner.service.target import list_variables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
+    from runner.cluster.engine import Cluster
+    from runner.cluster.folder import SharedFolder
 
+LEDGER = "RUNNER_LEDGER"
+"""The environment variable in which workers find the ledger's URL, which may hold a password."""
 _LIBRARIES = ("distributed", "fsspec", "pyarrow")
 
 
@@ -25,11 +34,11 @@ class ClusterSettings:
 
     Attributes:
         address: where it is.
-        scratch: the folder for intermediate files, a path or an fsspec URL: all workers reach it.
+        scratch: `--scratch` or RUNNER_SCRATCH, if given: a folder for intermediate files.
     """
 
     address: Address
-    scratch: str
+    scratch: str | None
 
 
 def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings | None:
@@ -57,7 +66,47 @@ def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings
         )
     if workspace is not None:
         _require_shared(workspace.ledger_url)
-    return ClusterSettings(address, scope.scratch or str(state_folder() / "cluster"))
+    return ClusterSettings(address, scope.scratch)
+
+
+@contextmanager
+def open_chosen_cluster(
+    settings: ClusterSettings, workspace: Workspace | None
+) -> Iterator[tuple[Cluster, SharedFolder]]:
+    """Connect to a cluster while the block lasts, with a new folder for intermediate files.
+
+    Its workers have been seen to be of this version, to have the target's secrets and the ledger's URL in
+    their environment, and to reach the folder. It is removed at the end; so are those that killed runs have
+    left, where they can be told.
+
+    Args:
+        settings: by `choose_cluster`.
+        workspace: names target and ledger; None for a command that uses neither.
+
+    Raises:
+        RunnerError: there is no such cluster, or one of its workers would not do as this process does.
+    """
+    # Imported here: only those who have a cluster pay for it, and have it installed.
+    from runner.cluster.connection import open_cluster
+    from runner.cluster.scratch import open_scratch
+    from runner.cluster.worker_check import check_workers
+
+    if settings.scratch is None:
+        make_state_folder()
+    scratch = settings.scratch or str(state_folder() / "cluster")
+    environment = _list_needed(workspace)
+    given = {name: value for name, value in environment.items() if value is not None}
+    with open_scratch(scratch) as folder, open_cluster(settings.address, given) as cluster:
+        check_workers(cluster, folder, tuple(environment), given)
+        yield cluster, folder
+
+
+def _list_needed(workspace: Workspace | None) -> dict[str, str | None]:
+    """Return what workers read from their environment, by variable; None for what is not set here."""
+    if workspace is None:
+        return {}
+    names = list_variables(workspace.target.name, workspace.targets)
+    return {LEDGER: workspace.ledger_url, **{name: os.environ.get(name) or None for name in names}}
 
 
 def _require_shared(ledger_url: str) -> None:

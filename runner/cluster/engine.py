@@ -134,7 +134,7 @@ class Cluster:
         for worker, outcome in self._client.run(make_call, packed, on_error="return").items():
             if not isinstance(outcome, Outcome):
                 raise RunnerError(
-                    f"the worker {worker} cannot be asked: {type(outcome).__name__}",
+                    f"the worker {worker} cannot run this program",
                     hint="install sms-campaign-runner[cluster] there, in the same version as here",
                 )
             if outcome.error is not None:
@@ -198,6 +198,6 @@ class Cluster:
 
 def _describe_loss(error: BaseException) -> RunnerError:
     return RunnerError(
-        f"a task could not be run on the cluster: {type(error).__name__}",
+        f"a task cannot be run on the cluster: {type(error).__name__}",
         hint="its workers need sms-campaign-runner[cluster] in the same version as here",
     )
