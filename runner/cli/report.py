@@ -130,7 +130,7 @@ def command(
         from runner.cli.reconcile import reconcile_campaigns
 
         with workspace.open_ledger() as opened:
-            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
+            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, settings=settings)
     files = {campaign.name: list(_list_files(campaign, answers, out)) for campaign in campaigns}
     with _choosing_place(settings if not answers else None, workspace) as place:
         reports = _make_reports(workspace, campaigns, options, files, place)

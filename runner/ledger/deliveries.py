@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from runner.ledger.fingerprint import FingerprintKey
 
+_LOOKED_UP = 5_000
+"""People that are looked up with one statement."""
 _REACHED_NOBODY = ("not_sent", "rejected")
 
 _RECORD_OUTCOMES = BulkStatement(
@@ -52,6 +54,13 @@ def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow
     )
     row = connection.execute(query).first()
     return None if row is None else CampaignRow(*row)
+
+
+def read_campaign_key(connection: Connection, campaign_id: int) -> tuple[str | None, str]:
+    """Return a campaign's salt, None if its key is the user's secret, and the name of the key."""
+    query = select(campaigns.c.salt, campaigns.c.key_fingerprint).where(campaigns.c.id == campaign_id)
+    salt, name = connection.execute(query).one()
+    return salt, name
 
 
 def enter_campaign(connection: Connection, target: str, name: str, key: FingerprintKey) -> int:
@@ -90,6 +99,43 @@ def read_known(
     for message in known.unresolved:
         known.unresolved[message] -= known.sent.get(message, set())
     return known
+
+
+def find_recorded(
+    connection: Connection,
+    campaign_id: int,
+    message: str,
+    fingerprints: Sequence[str],
+    *,
+    run: str | None,
+    too_late: str,
+) -> set[str]:
+    """Return those of some people to whom a message is not to be sent, as far as is on record.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message: the message's id.
+        fingerprints: the people; at most some ten thousands.
+        run: the id of the run that asks: whom the service has refused it, or whose hours were over, it
+            doesn't try again.
+        too_late: the detail of launches whose hours were over.
+    """
+    was_tried = (launches.c.run == run) & ((launches.c.state == "rejected") | (launches.c.detail == too_late))
+    found: set[str] = set()
+    for first in range(0, len(fingerprints), _LOOKED_UP):
+        query = (
+            select(deliveries.c.fingerprint)
+            .join(launches, launches.c.id == deliveries.c.launch_id)
+            .where(
+                deliveries.c.campaign_id == campaign_id,
+                deliveries.c.message == message,
+                deliveries.c.fingerprint.in_(fingerprints[first : first + _LOOKED_UP]),
+                deliveries.c.released.is_(False) | was_tried,
+            )
+        )
+        found.update(connection.execute(query).scalars())
+    return found
 
 
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
