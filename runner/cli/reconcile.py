@@ -52,6 +52,9 @@ def command(scope: Scope, format_: str, full: bool) -> int:
 
     Only what is new is read. What was stored is checked against the service's own counts.
 
+    With --cluster, workers read several lists at a time, with no more requests in flight together than the
+    target's `limits.concurrency`.
+
     Replies that opt out are kept: their authors are not texted again by any campaign on the target. A reply
     that only sounds like it waits for your decision, and its author with it: see `runner optouts`.
     """

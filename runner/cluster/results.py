@@ -168,7 +168,8 @@ def split_people(desk: Desk, engine: Engine, table: str, parts: int) -> dict[int
 def _working(folder: SharedFolder, name: str) -> Iterator[tuple[Desk, Path, Engine]]:
     with open_desk(folder) as desk:
         own = _make(desk.root / f"{name}-{secrets.token_hex(8)}")
-        with Engine(own, _MEMORY_LIMIT) as engine:
+        # The machine's other cores are for other tasks.
+        with Engine(own, _MEMORY_LIMIT, threads=1) as engine:
             yield desk, own, engine
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, String, func, select
 
 from runner.ledger.result_feed import select_feed
 from runner.ledger.sendings import select_reached
-from runner.ledger.tables import launch_stats, launches
+from runner.ledger.tables import launch_stats, launches, results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Select
 
 _GROUP = 5000
+_OF_THE_SERVICE = {column.name for column in results.c if isinstance(column.type, String)}
 
 
 class Span(NamedTuple):
@@ -45,13 +46,13 @@ def share_snapshot(connection: Connection) -> str:
     return name
 
 
-def iterate_spans(connection: Connection, campaign_id: int, results: int) -> Iterator[tuple[Span, int]]:
+def iterate_spans(connection: Connection, campaign_id: int, most: int) -> Iterator[tuple[Span, int]]:
     """Yield a campaign's launches in spans, each with about how many results it has.
 
     Args:
         connection: reads the ledger.
         campaign_id: the ledger's number of the campaign.
-        results: about how many a span is to have; a launch is never parted.
+        most: about how many a span is to have; a launch is never parted.
     """
     # As many as the service counts; of launches that were never reconciled, one a recipient.
     expected = func.coalesce(launch_stats.c.num_results, launches.c.recipients)
@@ -65,7 +66,7 @@ def iterate_spans(connection: Connection, campaign_id: int, results: int) -> Ite
     first = last = None
     count = 0
     for number, more in connection.execute(query):
-        if first is not None and last is not None and count + more > results:
+        if first is not None and last is not None and count + more > most:
             yield Span(first, last), count
             first, count = None, 0
         first, last = number if first is None else first, number
@@ -85,7 +86,11 @@ def copy_feed(connection: Connection, campaign_id: int, span: Span, longest: int
         stream: takes UTF-8.
     """
     query = select_feed(campaign_id).where(launches.c.id.between(*span))
-    _copy(connection, query, longest, stream)
+    # What the service says can be of any length.
+    cells = [
+        func.left(one, longest) if one.name in _OF_THE_SERVICE else one for one in query.selected_columns
+    ]
+    _copy(connection, query.with_only_columns(*cells, maintain_column_froms=True), stream)
 
 
 def copy_reached(connection: Connection, campaign_id: int, span: Span, stream: BinaryIO) -> None:
@@ -97,19 +102,15 @@ def copy_reached(connection: Connection, campaign_id: int, span: Span, stream: B
         span: the launches.
         stream: takes UTF-8.
     """
-    _copy(connection, select_reached(campaign_id).where(launches.c.id.between(*span)), 1 << 30, stream)
+    _copy(connection, select_reached(campaign_id).where(launches.c.id.between(*span)), stream)
 
 
-def _copy(connection: Connection, query: Select[Any], longest: int, stream: BinaryIO) -> None:
+def _copy(connection: Connection, query: Select[Any], stream: BinaryIO) -> None:
     # Numbers alone are written into the statement: COPY takes no values.
     written = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-    named = query.subquery().c.keys()
-    cells = ", ".join(f"left(({name})::text, {longest})" for name in [f'"{one}"' for one in named])
-    columns = ", ".join(f'"{one}"' for one in named)
-    statement = f"SELECT {cells} FROM ({written}) AS rows ({columns})"  # noqa: S608  see above
     driver: Any = connection.connection.driver_connection
     with (
         driver.cursor() as cursor,
-        cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as rows,
+        cursor.copy(f"COPY ({written}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as rows,
     ):
         stream.writelines(rows)

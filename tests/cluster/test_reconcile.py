@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,9 +87,13 @@ class Twins:
 
     def reconcile(self, *, full: bool = False) -> ReconcileSummary:
         """Reconcile on the cluster."""
+        return self.reconcile_by(self.order(full=full))
+
+    def reconcile_by(self, order: ReadingOrder) -> ReconcileSummary:
+        """Reconcile on the cluster, by another order."""
         return ClusterReconciliation(
             self.cluster,
-            self.order(full=full),
+            order,
             self.clustered.ledger,
             self.clustered.client,
             KEY,
@@ -180,6 +184,13 @@ def test_the_ledgers_are_the_same(twins: Twins) -> None:
     assert summary == twins.alone.reconcile(full=True)
     assert summary.unlisted_results == 1
     twins.compare()
+
+
+def test_nothing_was_sent_yet(twins: Twins) -> None:
+    """A campaign without launches has nothing to read, and that is no error."""
+    never = Campaign(twins.clustered.ledger, twins.clustered.client, twins.service, "never")
+    summary = twins.reconcile_by(replace(twins.order(), campaign_id=never.id, campaign="never"))
+    assert (summary.launches, summary.is_complete) == (0, True)
 
 
 def test_pages_shift_while_they_are_read(twins: Twins) -> None:
