@@ -113,6 +113,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "subprocess": ("runner.repository.git", "runner.cli.demo"),
     "duckdb": ("runner.report.columns.engine",),
     "pygal": ("runner.report.charts",),
+    "fsspec": ("runner.source.storage", "runner.cluster.folder"),
+    "pyarrow": ("runner.campaign.parquet_table", "runner.cluster.columns"),
     "dask": ("runner.cluster.connection",),
     "distributed": ("runner.cluster.connection", "runner.cluster.engine"),
     "sqlite3": ("runner.sandbox",),

@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.audience_columns import FoundColumns, find_columns
-from runner.campaign.consent_record import NO_CONSENT, Consent, ConsentRecord, read_consent
-from runner.campaign.model import Campaign, CsvRecipients, InlineRecipient, RecipientSource, Variables
+from runner.campaign.audience_columns import find_columns
+from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
+from runner.campaign.model import Campaign, FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.phone_column import PhoneColumn
-from runner.campaign.table import Table, TableProblemError, open_table
-from runner.campaign.zone_column import ZoneColumn
+from runner.campaign.source_table import open_source
+from runner.campaign.table import TableProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
     from pathlib import Path
 
+    from runner.campaign.audience_rows import Entry
     from runner.source.diagnostic import Problems
+
+
+RECIPIENT_PHONE = "recipient-phone-invalid"
+EXCLUDED_PHONE = "exclude-phone-invalid"
 
 
 class Recipient(NamedTuple):
@@ -52,10 +57,6 @@ class AudienceTally:
     duplicates: int = 0
 
 
-_Entry = tuple[str, int, Variables, str | None, Consent]
-"""A phone as written, its line, and what goes with it: variables, time zone, the consent on record."""
-
-
 def iterate_audience(
     campaign: Campaign, names: frozenset[str], problems: Problems, tally: AudienceTally
 ) -> Iterator[Recipient]:
@@ -72,9 +73,9 @@ def iterate_audience(
         tally: counts along.
     """
     seen: set[int] = set()
-    shared = _leave_out_blank(campaign.vars)
+    shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
-        phones = _phones_of(source, "recipient-phone-invalid", problems)
+        phones = open_phone_column(source, RECIPIENT_PHONE, problems)
         read_phone, file = phones.read, phones.file
         for written, line, given, timezone, consent in _iterate_entries(
             source, names, problems, reads_consent=campaign.policy.consent == "required"
@@ -87,7 +88,7 @@ def iterate_audience(
             if number not in seen:
                 seen.add(number)
                 variables = {**shared, **given} if shared else given
-                yield Recipient(phone, variables, index, file, line, timezone, *consent)
+                yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
             else:
                 tally.duplicates += 1
         phones.note_repairs()
@@ -102,7 +103,7 @@ def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
     """
     excluded = set()
     for source in campaign.exclude:
-        phones = _phones_of(source, "exclude-phone-invalid", problems)
+        phones = open_phone_column(source, EXCLUDED_PHONE, problems)
         for written, line, *_ in _iterate_entries(source, frozenset(), problems, reads_consent=False):
             phone = phones.read(written, line)
             if phone is not None:
@@ -118,74 +119,43 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     if isinstance(entry, InlineRecipient):
         return names + list(entry.vars)
     try:
-        with open_table(entry.path) as table:
+        with open_source(entry, ()) as table:
             return names + [column for column in table.header if column]
     except TableProblemError:
         return names
 
 
-def _phones_of(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:
-    if isinstance(source, CsvRecipients):
-        return PhoneColumn(source.path, 1, source.region, code, problems)
+def open_phone_column(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:
+    """Return what reads the phones of one source.
+
+    Args:
+        source: where they stand.
+        code: of the problems that are found.
+        problems: receives them.
+    """
+    if isinstance(source, FileRecipients):
+        return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
     place = source.position
     return PhoneColumn(place.file, place.column, source.region, code, problems)
 
 
 def _iterate_entries(
     source: RecipientSource, names: frozenset[str], problems: Problems, *, reads_consent: bool
-) -> Iterator[_Entry]:
-    if isinstance(source, CsvRecipients):
+) -> Iterator[Entry]:
+    if isinstance(source, FileRecipients):
         return _iterate_rows(source, names, problems, reads_consent=reads_consent)
-    return iter([_read_inline(source, problems, reads_consent=reads_consent)])
-
-
-def _read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> _Entry:
-    place = source.position
-    zones = ZoneColumn(place.file, place.column, problems)
-    timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
-    given = source.consent if reads_consent else None
-    consent = NO_CONSENT if given is None else read_consent(given.source, given.date)
-    return source.phone, place.line, _leave_out_blank(source.vars), timezone, consent
+    return iter([read_inline(source, problems, reads_consent=reads_consent)])
 
 
 def _iterate_rows(
-    source: CsvRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
-) -> Iterator[_Entry]:
+    source: FileRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
+) -> Iterator[Entry]:
     try:
-        with open_table(source.path) as table:
+        with open_source(source, names) as table:
             if table.guess is not None:
                 problems.add(table.guess)
             columns = find_columns(source, table, problems)
             if columns is not None:
-                yield from _read_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
     except TableProblemError as error:
         problems.add(error.diagnostic)
-
-
-def _read_rows(
-    table: Table, columns: FoundColumns, names: frozenset[str], problems: Problems, *, reads_consent: bool
-) -> Iterator[_Entry]:
-    found = ((name, table.find_column(name)) for name in sorted(names))
-    variables = [(name, index) for name, index in found if index is not None]
-    zones = ZoneColumn(table.file, 1, problems)
-    phone, zone = columns.phone, columns.timezone
-    record = None
-    if reads_consent and columns.consent_source is not None:
-        record = ConsentRecord(table.file, columns.consent_source, columns.consent_date, problems)
-    width = len(table.header)
-    for line, cells in table.rows:
-        if len(cells) != width:
-            problems.add(table.width_problem(line, cells))
-            continue
-        given = {name: text for name, index in variables if (text := cells[index].strip())}
-        timezone = None if zone is None else zones.read(cells[zone], line)
-        consent = NO_CONSENT if record is None else record.read(cells, line)
-        yield cells[phone], line, given, timezone, consent
-
-
-def _leave_out_blank(variables: Variables) -> Variables:
-    return {
-        name: value
-        for name, value in variables.items()
-        if value is not None and not (isinstance(value, str) and not value.strip())
-    }

@@ -11,7 +11,7 @@ from runner.source.diagnostic import Diagnostic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.model import CsvRecipients
+    from runner.campaign.model import FileRecipients
     from runner.campaign.table import Table
     from runner.source.diagnostic import Problems
 
@@ -26,7 +26,7 @@ class FoundColumns:
     consent_date: int | None
 
 
-def find_columns(source: CsvRecipients, table: Table, problems: Problems) -> FoundColumns | None:
+def find_columns(source: FileRecipients, table: Table, problems: Problems) -> FoundColumns | None:
     """Find the columns of an audience file; None if one is not there.
 
     Args:
@@ -49,7 +49,7 @@ def find_columns(source: CsvRecipients, table: Table, problems: Problems) -> Fou
     )
 
 
-def _list_wanted(source: CsvRecipients) -> Iterator[tuple[str, str, str, str]]:
+def _list_wanted(source: FileRecipients) -> Iterator[tuple[str, str, str, str]]:
     """Yield field, name, and for its absence the code and what to do, of every column that is named."""
     hint = "name the column that holds the phone with `phone_column`"
     yield "phone", source.phone_column, "csv-phone-column", hint

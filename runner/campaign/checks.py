@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Literal
 
 import phonenumbers
 
+from runner.campaign.audience_files import check_file
 from runner.campaign.consent_record import find_date_problem
 from runner.campaign.flow import check_flow
 from runner.campaign.model import (
     Campaign,
-    CsvRecipients,
+    FileRecipients,
     Message,
     Position,
     Question,
     RecipientSource,
     TemplateText,
 )
-from runner.source.confine import is_readable_below
 from runner.source.diagnostic import Diagnostic
 from runner.source.folding import fold_to_word
 from runner.source.schema import schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from runner.source.document import Key, YamlDocument
@@ -55,7 +55,7 @@ _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern
 
 
 def check_campaign(
-    campaign: Campaign, document: YamlDocument, roots: tuple[Path, ...]
+    campaign: Campaign, document: YamlDocument, roots: tuple[Path, ...], urls: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong with a campaign whose document fits the schema.
 
@@ -63,6 +63,7 @@ def check_campaign(
         campaign: the campaign.
         document: gives the places.
         roots: the folders below which it may read files.
+        urls: those below which it may read URLs.
     """
     if not _NAME.fullmatch(campaign.name):
         yield Diagnostic(
@@ -79,8 +80,8 @@ def check_campaign(
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])
-            if isinstance(source, CsvRecipients):
-                yield from _check_path(source, roots)
+            if isinstance(source, FileRecipients):
+                yield from check_file(source, roots, urls)
             elif source.consent is not None and source.consent.date is not None:
                 yield from _check_consent_date(source.consent.date, document, [key, index, "consent", "date"])
 
@@ -213,31 +214,3 @@ def _check_consent_date(written: str, document: YamlDocument, path: list[Key]) -
     problem = find_date_problem(written, Position(document.file, *document.locate(path)))
     if problem is not None:
         yield problem
-
-
-def _is_there(check: Callable[[], bool]) -> bool:
-    try:
-        return check()
-    except OSError:  # a name too long, a folder that may not be entered
-        return False
-
-
-def _check_path(source: CsvRecipients, roots: tuple[Path, ...]) -> Iterator[Diagnostic]:
-    place, path = source.position, source.path
-    folder = place.file.parent
-    written = path.relative_to(folder) if path.is_relative_to(folder) else path
-    if not is_readable_below(path, roots):
-        code, text = "path-outside", f"{written} is outside the repository"
-        hint = "campaigns read below the repository's root alone; --allow-path DIR widens it"
-    elif _is_there(path.is_dir):
-        code, text, hint = "csv-not-found", f"{written} is a folder", "name a file in it"
-    elif not _is_there(path.is_file):
-        close = difflib.get_close_matches(path.name, [other.name for other in path.parent.glob("*.csv")], n=1)
-        code = "csv-not-found"
-        text = f"there is no file {written}" + (
-            f": did you mean {written.with_name(close[0])}?" if close else ""
-        )
-        hint = "the path is relative to the campaign file"
-    else:
-        return
-    yield Diagnostic("error", code, text, place.file, place.line, place.column, hint)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.source.storage import open_binary
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 GUESSED = "cp1252"
 """What a file is read as when it is not valid UTF-8: Windows-1252, the Western European Excel's CSV."""
 _BLOCK = 1 << 20
 _SAMPLE = 4
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"))
-_BOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """How .xlsx and .ods (ZIP, APPNOTE 4.3.7) and .xls files (MS-CFB 2.2) begin."""
 
 
@@ -48,48 +50,48 @@ class FoundEncoding:
     is_workbook: bool = False
 
 
-def find_encoding(file: Path) -> FoundEncoding:
+def find_encoding(location: str) -> FoundEncoding:
     """Find a file's encoding in one pass over its bytes, a block of them in memory.
 
     UTF-16 without a byte order mark is told by the first two characters, which in a header are ASCII
     nearly always: each has one zero byte.
 
     Args:
-        file: a text.
+        location: of a text, a path or a URL.
 
     Raises:
         OSError: it cannot be read.
     """
-    with file.open("rb") as stream:
+    with open_binary(location) as stream:
         start = stream.read(_SAMPLE)
-    if start.startswith(_BOOKS):
+    if start.startswith(WORKBOOKS):
         return FoundEncoding("utf-8-sig", is_workbook=True)
     marked = next((name for mark, name in _MARKS if start.startswith(mark)), None)
     name = marked or _unmarked_utf16(start) or "utf-8-sig"
     if name.startswith("utf-16"):
         return FoundEncoding(name)
-    not_utf8 = _first_not_utf8(file)
-    nul = next((offset + block.index(0) for offset, block in _iterate_blocks(file) if 0 in block), None)
-    nul_place = None if nul is None else place_of(file, nul)
+    not_utf8 = _first_not_utf8(location)
+    nul = next((offset + block.index(0) for offset, block in _iterate_blocks(location) if 0 in block), None)
+    nul_place = None if nul is None else place_of(location, nul)
     if not_utf8 is None:
         return FoundEncoding("utf-8-sig", nul=nul_place)
-    return FoundEncoding(GUESSED, place_of(file, not_utf8), _first_utf8_line(file), nul_place)
+    return FoundEncoding(GUESSED, place_of(location, not_utf8), _first_utf8_line(location), nul_place)
 
 
-def first_undefined(file: Path) -> BytePlace | None:
+def first_undefined(location: str) -> BytePlace | None:
     """Return the first byte that Windows-1252 leaves undefined, if the file has one."""
-    for offset, block in _iterate_blocks(file):
+    for offset, block in _iterate_blocks(location):
         try:
             block.decode(GUESSED)
         except UnicodeDecodeError as error:
-            return place_of(file, offset + error.start)
+            return place_of(location, offset + error.start)
     return None
 
 
-def place_of(file: Path, offset: int) -> BytePlace:
+def place_of(location: str, offset: int) -> BytePlace:
     """Return the place of a byte; a line ends as Python's universal newlines say."""
     line, line_start, before = 1, 0, b""
-    for start, block in _iterate_blocks(file):
+    for start, block in _iterate_blocks(location):
         text = block[: max(offset - start, 0)]
         for end in ("\r", "\n"):
             line += text.count(end.encode())
@@ -111,10 +113,10 @@ def _unmarked_utf16(start: bytes) -> str | None:
     return "utf-16-be" if zeros == [True, False, True, False] else None
 
 
-def _first_not_utf8(file: Path) -> int | None:
+def _first_not_utf8(location: str) -> int | None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     end = 0
-    for offset, block in _iterate_blocks(file):
+    for offset, block in _iterate_blocks(location):
         # What the decoder still holds of the block before belongs to where an error is.
         held = len(decoder.getstate()[0])
         end = offset + len(block)
@@ -129,26 +131,28 @@ def _first_not_utf8(file: Path) -> int | None:
     return None
 
 
-def _first_utf8_line(file: Path) -> int | None:
+def _first_utf8_line(location: str) -> int | None:
     # Whole lines: within one, Windows-1252 happens to be UTF-8 now and then, as in the German Spaß“.
-    with file.open(encoding="latin-1") as stream:  # one character a byte, and universal newlines
+    # One character a byte, and universal newlines.
+    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:
         for number, line in enumerate(stream, start=1):
-            if not line.isascii() and _is_utf8(line.encode("latin-1")):
+            if not line.isascii() and is_utf8(line.encode("latin-1")):
                 return number
     return None
 
 
-def _is_utf8(line: bytes) -> bool:
+def is_utf8(text: bytes) -> bool:
+    """Return whether bytes are UTF-8, from the first to the last."""
     try:
-        line.decode()
+        text.decode()
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _iterate_blocks(file: Path) -> Iterator[tuple[int, bytes]]:
+def _iterate_blocks(location: str) -> Iterator[tuple[int, bytes]]:
     offset = 0
-    with file.open("rb") as stream:
+    with open_binary(location) as stream:
         while block := stream.read(_BLOCK):
             yield offset, block
             offset += len(block)

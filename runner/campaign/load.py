@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from runner.campaign.audience_files import expand_files
 from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
 from runner.campaign.remainder import keep_sound
@@ -16,7 +19,6 @@ from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
 
@@ -26,19 +28,20 @@ _PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
 
 @pause_collector()
 def load_campaign(
-    file: Path, *, current: Path, allowed: tuple[Path, ...] = ()
+    file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()
 ) -> tuple[Campaign | None, list[Diagnostic]]:
     """Read one campaign file.
 
     Args:
         file: the campaign file.
         current: the current folder, which bounds reading outside a git repository.
-        allowed: further folders that the campaign may read from.
+        allowed: further folders, and URLs, that the campaign may read from.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
     """
-    roots = (reading_root(file, current=current), *allowed)
+    roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
+    urls = tuple(each for each in allowed if isinstance(each, str))
     text, problem = _read_text(file, roots)
     if text is None:
         return None, [problem] if problem else []
@@ -52,9 +55,11 @@ def load_campaign(
     if problems:
         keep_sound(document.data, _list_violations(document.data))
     campaign = read_campaign(document, roots[0])
-    problems.extend(check_campaign(campaign, document, roots))
-    failed = any(problem.severity == "error" for problem in problems)
-    return (None if failed else campaign), problems
+    problems.extend(check_campaign(campaign, document, roots, urls))
+    if any(problem.severity == "error" for problem in problems):
+        return None, problems
+    recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
+    return replace(campaign, recipients=recipients, exclude=exclude), problems
 
 
 def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:

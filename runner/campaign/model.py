@@ -18,6 +18,8 @@ Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "V
 Variables: TypeAlias = Mapping[str, Variable]
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
+FileFormat = Literal["csv", "parquet"]
+LockfileKind = Literal["full", "summary"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """Whom of an earlier message's recipients a follow-up is for: `to`."""
 
@@ -157,12 +159,15 @@ class InlineRecipient(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CsvRecipients:
+class FileRecipients:
     """An audience file: every column is a variable, one column is the phone.
 
     Attributes:
+        path: where it is; of a URL, what stands for it in messages.
         timezone_column: holds IANA names; None to go by the numbers.
         consent: the columns that hold it; None if the file has none.
+        format: what it is written in.
+        location: where it is, for every process: an absolute path, or a URL.
     """
 
     path: Path
@@ -171,9 +176,21 @@ class CsvRecipients:
     position: Position
     timezone_column: str | None = None
     consent: ConsentColumns | None = None
+    format: FileFormat = "csv"
+    location: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What its lines are called."""
+        return "line" if self.format == "csv" else "row"
+
+    @property
+    def url(self) -> str | None:
+        """Where it is, if that is no path."""
+        return self.location if "://" in self.location else None
 
 
-RecipientSource = InlineRecipient | CsvRecipients
+RecipientSource = InlineRecipient | FileRecipients
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +267,7 @@ class Campaign:
         variants: the experiment, if there is one.
         schedule: when it may send.
         policy: the rules that it keeps.
+        lockfile: whether its lockfile holds every launch, or sums them up.
     """
 
     name: str
@@ -265,6 +283,7 @@ class Campaign:
     variants: Variants | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
+    lockfile: LockfileKind = "full"
 
     @property
     def message_ids(self) -> dict[str, str]:

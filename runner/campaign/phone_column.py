@@ -33,11 +33,11 @@ class _Repairs:
         self.count += later.count
         self.lines.extend(later.lines[: SHOWN_OF_A_KIND - len(self.lines)])
 
-    def describe(self, damage: Damage) -> str:
+    def describe(self, damage: Damage, unit: str) -> str:
         if self.count == 1:
             return f"a phone has {DAMAGE_WORDS[damage].format('it')}: it is repaired"
         words = DAMAGE_WORDS[damage].format("them")
-        return f"{self.count:,} phones have {words}: repaired in {_list_lines(self)}"
+        return f"{self.count:,} phones have {words}: repaired in {unit}s {_list_lines(self)}"
 
 
 @dataclass(slots=True)
@@ -55,15 +55,16 @@ class Repairs:
         for damage, repairs in later._found.items():
             self._found.setdefault(damage, _Repairs()).merge(repairs)
 
-    def iterate_notes(self, file: Path, column: int) -> Iterator[Diagnostic]:
+    def iterate_notes(self, file: Path, column: int, unit: str = "line") -> Iterator[Diagnostic]:
         """Yield a note of each kind of damage, at its first line.
 
         Args:
             file: where the phones stand.
             column: at which column, from 1.
+            unit: what the lines are called.
         """
         for damage, repairs in self._found.items():
-            code, message, line = f"phone-{damage}", repairs.describe(damage), repairs.lines[0]
+            code, message, line = f"phone-{damage}", repairs.describe(damage, unit), repairs.lines[0]
             yield Diagnostic("note", code, message, file, line, column, _REPAIR_HINT)
 
 
@@ -78,6 +79,7 @@ class PhoneColumn:
         code: of the problems that are found.
         problems: receives them.
         repairs: counts what was mended.
+        unit: what the file's lines are called.
     """
 
     file: Path
@@ -86,6 +88,7 @@ class PhoneColumn:
     code: str
     problems: Problems
     repairs: Repairs = field(default_factory=Repairs)
+    unit: str = "line"
 
     def read(self, written: str, line: int) -> str | None:
         """Return a phone in E.164 form; None if it is refused, which is reported."""
@@ -111,7 +114,7 @@ class PhoneColumn:
 
     def note_repairs(self) -> None:
         """Note what was repaired, each kind of damage once, at its first line; for the source's end."""
-        self.problems.extend(self.repairs.iterate_notes(self.file, self.column))
+        self.problems.extend(self.repairs.iterate_notes(self.file, self.column, self.unit))
 
 
 def _list_lines(repairs: _Repairs) -> str:
@@ -119,4 +122,4 @@ def _list_lines(repairs: _Repairs) -> str:
     more = repairs.count - len(lines)
     if more:
         lines.append(f"{more:,} more")
-    return f"lines {', '.join(lines[:-1])} and {lines[-1]}"
+    return f"{', '.join(lines[:-1])} and {lines[-1]}"

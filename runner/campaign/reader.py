@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 from runner.campaign.model import (
     After,
@@ -10,7 +11,8 @@ from runner.campaign.model import (
     Campaign,
     Consent,
     ConsentColumns,
-    CsvRecipients,
+    FileFormat,
+    FileRecipients,
     InlineRecipient,
     Message,
     Position,
@@ -22,12 +24,14 @@ from runner.campaign.model import (
 from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.source.duration import parse_duration
 from runner.source.rate import parse_rate
+from runner.source.storage import is_url
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.source.document import Key, YamlDocument
+
+_FILE_URL = "file://"
+"""A path in the words of a URL: it is read as a path is."""
 
 
 def read_campaign(document: YamlDocument, root: Path) -> Campaign:
@@ -63,6 +67,7 @@ class _Reader:
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
+            lockfile=data.get("lockfile", "full"),
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
@@ -70,15 +75,9 @@ class _Reader:
         return Position(self._document.file, line + 1, column + 1)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
-        if "csv" in row:
-            return CsvRecipients(
-                self._document.file.parent / row["csv"],
-                row.get("phone_column", "phone"),
-                row.get("region"),
-                self._position(row, "csv"),
-                row.get("timezone_column"),
-                ConsentColumns(**row["consent"]) if "consent" in row else None,
-            )
+        for key in get_args(FileFormat):
+            if key in row:
+                return self._file(row, key)
         return InlineRecipient(
             row["phone"],
             row.get("region"),
@@ -86,6 +85,21 @@ class _Reader:
             self._position(row, "phone"),
             row.get("timezone"),
             Consent(**row["consent"]) if "consent" in row else None,
+        )
+
+    def _file(self, row: dict[str, Any], key: FileFormat) -> FileRecipients:
+        written: str = row[key]
+        has_path = written.startswith(_FILE_URL) or not is_url(written)
+        path = self._document.file.parent / written.removeprefix(_FILE_URL) if has_path else Path(written)
+        return FileRecipients(
+            path,
+            row.get("phone_column", "phone"),
+            row.get("region"),
+            self._position(row, key),
+            row.get("timezone_column"),
+            ConsentColumns(**row["consent"]) if "consent" in row else None,
+            key,
+            str(path.absolute()) if has_path else written,
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:

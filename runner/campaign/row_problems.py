@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import known_names
-from runner.campaign.model import CsvRecipients
+from runner.campaign.model import FileRecipients
 from runner.campaign.table import fold_name
 from runner.campaign.text_place import variable_diagnostic
 from runner.source.diagnostic import Diagnostic
@@ -25,12 +25,18 @@ class RowReporter:
     Args:
         campaign: whose texts.
         problems: receives what is wrong.
+        said_once: receives what is said once; None for the same as the rest.
+
+    Attributes:
+        said: what was said once: the place in the audience of the first whom it is about, source and line,
+            and the words. The keys tell what is the same elsewhere.
     """
 
-    def __init__(self, campaign: Campaign, problems: Problems) -> None:
+    def __init__(self, campaign: Campaign, problems: Problems, said_once: Problems | None = None) -> None:
         self._campaign = campaign
         self._problems = problems
-        self._said: set[object] = set()
+        self._said_once = problems if said_once is None else said_once
+        self.said: dict[Diagnostic, tuple[tuple[int, int], Diagnostic]] = {}
         self._names: dict[int, list[str]] = {}
         self._folded: dict[int, frozenset[str]] = {}
 
@@ -42,12 +48,12 @@ class RowReporter:
             recipient: the first one for whom it fails; None if it is the same for everyone.
         """
         for diagnostic in error.diagnostics:
-            if diagnostic not in self._said:
-                self._said.add(diagnostic)
-                hint = diagnostic.hint
-                if recipient is not None:
-                    hint = f"first for the recipient in line {recipient.line} of {recipient.file.name}"
-                self._problems.add(replace(diagnostic, hint=hint))
+            hint = diagnostic.hint
+            if recipient is not None:
+                source = self._campaign.recipients[recipient.source]
+                unit = source.unit if isinstance(source, FileRecipients) else "line"
+                hint = f"first for the recipient in {unit} {recipient.line} of {recipient.file.name}"
+            self._say_once(diagnostic, recipient, replace(diagnostic, hint=hint))
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
         """Report a recipient's missing variables; one that no row of its source can have is said once."""
@@ -67,13 +73,14 @@ class RowReporter:
                     )
                 )
             else:
-                self._add_once(self._unknown(recipient, name, names, needed_by))
+                diagnostic = self._unknown(recipient, name, names, needed_by)
+                self._say_once(diagnostic, recipient, diagnostic)
 
     def _unknown(self, recipient: Recipient, name: str, names: list[str], text: TemplateText) -> Diagnostic:
         source = self._campaign.recipients[recipient.source]
         where = (
             f"in {source.path.name}"
-            if isinstance(source, CsvRecipients)
+            if isinstance(source, FileRecipients)
             else f"for the recipient in line {recipient.line}"
         )
         close = difflib.get_close_matches(name, names, n=1)
@@ -81,7 +88,8 @@ class RowReporter:
         hint = f"known here: {', '.join(names)}" if names else "give it in `vars`"
         return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)
 
-    def _add_once(self, diagnostic: Diagnostic) -> None:
-        if diagnostic not in self._said:
-            self._said.add(diagnostic)
-            self._problems.add(diagnostic)
+    def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
+        if key not in self.said:
+            place = (0, 0) if recipient is None else (recipient.source, recipient.line)
+            self.said[key] = place, words
+            self._said_once.add(words)

@@ -8,51 +8,25 @@ slice instead. So slices are never wrong. A file that is not plain UTF-8 is one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import io
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from runner.campaign.block_survey import Block, BlockSurvey, Role
+from runner.campaign.encoding import is_utf8
+from runner.campaign.model import FileRecipients
+from runner.campaign.table import TableProblemError, read_table
+from runner.source.storage import measure_file, open_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.campaign.audience import AudienceTally
-    from runner.campaign.consent_record import Consent
-    from runner.campaign.model import Campaign, Variables
-    from runner.campaign.phone_column import Repairs
-    from runner.source.diagnostic import Problems
-
-Role = Literal["recipients", "exclude"]
-"""Which list of the campaign a source stands in."""
+    from runner.campaign.model import Campaign, RecipientSource
 
 BLOCK_BYTES = 64 << 20
 """How much of a file one survey reads, and about how much a slice has."""
-
-
-class BrokenSliceError(Exception):
-    """A slice cannot be read by itself: its file has to be read in one, by `join_slices`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A part of a file to survey. It can be pickled, and names nobody.
-
-    Attributes:
-        role: the list that the file stands in.
-        source: its place in that list, from 0.
-        location: the file's absolute path, or its URL.
-        start: its first byte.
-        stop: the byte after its last one.
-    """
-
-    role: Role
-    source: int
-    location: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSurvey:
-    """What was counted in a block."""
+SLICE_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +41,8 @@ class Slice:
         start: the first byte or row group; of inline recipients, the place of the first one's source.
         stop: the one after the last.
         line: the line, or row, that it begins with, from 1.
-        header: the names of the columns of a CSV slice that does not begin with the header.
-        delimiter: of such a slice.
+        header: the names of the columns of a CSV file that has several slices.
+        delimiter: of such a file.
     """
 
     role: Role
@@ -82,26 +56,6 @@ class Slice:
     delimiter: str = ","
 
 
-class AudienceRow(NamedTuple):
-    """A row whose phone could be read.
-
-    Attributes:
-        source: the place of its source in the campaign's list.
-        line: from 1: the line in the source's file; the row of a Parquet file.
-        phone: E.164.
-        vars: the variables of this row alone, blank ones left out: the campaign's own are not among them.
-        timezone: an IANA name; None to go by the number.
-        consent: what is on record, where the campaign's policy asks for it.
-    """
-
-    source: int
-    line: int
-    phone: str
-    vars: Variables
-    timezone: str | None
-    consent: Consent
-
-
 def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) -> list[Block]:
     """Return the blocks of CSV files that have to be surveyed: of files that are longer than one block.
 
@@ -110,67 +64,134 @@ def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) 
         role: which of its lists.
         block_bytes: how long a block is.
     """
-    raise NotImplementedError
+    blocks = []
+    for index, source in enumerate(list_sources(campaign, role)):
+        if isinstance(source, FileRecipients) and source.format == "csv":
+            location = source.location
+            size = _measure(location)
+            starts = range(0, size, block_bytes) if size > block_bytes else ()
+            blocks += [
+                Block(role, index, location, start, min(start + block_bytes, size)) for start in starts
+            ]
+    return blocks
 
 
-def survey_block(block: Block) -> BlockSurvey:
-    """Count what decides where a file can be cut; to be called anywhere."""
-    raise NotImplementedError
-
-
-def plan_slices(campaign: Campaign, role: Role, surveys: Mapping[Block, BlockSurvey]) -> list[Slice]:
+def plan_slices(
+    campaign: Campaign, role: Role, surveys: Mapping[Block, BlockSurvey], slice_rows: int = SLICE_ROWS
+) -> list[Slice]:
     """Return the slices of a list of sources, in the order of the audience.
 
     Args:
         campaign: whose audience.
         role: which of its lists.
         surveys: of every block that `list_blocks` names.
+        slice_rows: how many rows a slice of a Parquet file has at least, if its row groups are smaller.
     """
-    raise NotImplementedError
+    blocks: dict[int, list[tuple[Block, BlockSurvey]]] = {}
+    for block, survey in surveys.items():
+        if block.role == role:
+            blocks.setdefault(block.source, []).append((block, survey))
+    slices: list[Slice] = []
+    for index, source in enumerate(list_sources(campaign, role)):
+        if isinstance(source, FileRecipients):
+            surveyed = sorted(blocks.get(index, ()), key=lambda pair: pair[0].start)
+            if source.format == "parquet":
+                slices += _divide_groups(role, index, source, slice_rows)
+            else:
+                slices += _cut_file(role, index, source, surveyed)
+        elif slices and slices[-1].kind == "inline":
+            slices[-1] = replace(slices[-1], stop=index + 1)
+        else:
+            slices.append(Slice(role, index, "inline", start=index, stop=index + 1))
+    return slices
 
 
 def join_slices(slices: Sequence[Slice], broken: Slice) -> list[Slice]:
     """Return slices with those of a broken one's source replaced by one that is the whole file."""
-    raise NotImplementedError
+    joined: list[Slice] = []
+    for each in slices:
+        if (each.role, each.source) != (broken.role, broken.source):
+            joined.append(each)
+        elif each.start == 0:
+            joined.append(Slice(each.role, each.source, "whole", each.location))
+    return joined
 
 
-def iterate_slice(
-    campaign: Campaign,
-    part: Slice,
-    names: frozenset[str],
-    problems: Problems,
-    tally: AudienceTally,
-    repairs: Repairs,
-) -> Iterator[AudienceRow]:
-    """Yield the rows of a slice whose phones can be read, in their order; nothing is left out as a duplicate.
-
-    The slices of a list give, one after the other, what `iterate_audience` (`read_excluded`) sees, with the
-    same lines and problems, when `Problems.merge` joins their problems in that order.
-
-    Args:
-        campaign: whose audience.
-        part: one of its slices.
-        names: the variables that texts refer to; ignored for `exclude`.
-        problems: receives what is wrong with the slice's rows, and of a file's first slice with the file.
-        tally: counts `rows`.
-        repairs: counts what phones were mended of. `Repairs.merge` joins those of the slices of one source,
-            in their order; `note_repairs` then says it.
-
-    Raises:
-        BrokenSliceError: the slice cannot be read by itself; what the arguments have received is to be
-            thrown away, for all slices of its source.
-    """
-    raise NotImplementedError
+def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
+    """Return one of a campaign's lists of sources."""
+    return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def note_repairs(campaign: Campaign, role: Role, source: int, repairs: Repairs, problems: Problems) -> None:
-    """Note what the phones of a source were mended of, once for all of its slices.
+def _measure(location: str) -> int:
+    try:
+        return measure_file(location)
+    except OSError:
+        # Who reads the file says what is wrong with it.
+        return 0
 
-    Args:
-        campaign: whose audience.
-        role: which of its lists.
-        source: the source's place in that list, from 0.
-        repairs: of all of its slices.
-        problems: receives the notes.
-    """
-    raise NotImplementedError
+
+def _cut_file(
+    role: Role, index: int, source: FileRecipients, surveyed: Sequence[tuple[Block, BlockSurvey]]
+) -> list[Slice]:
+    whole = [Slice(role, index, "whole", source.location)]
+    if not surveyed or not _is_plain_text(survey for _, survey in surveyed):
+        return whole
+    try:
+        with open_binary(source.location) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as stream:
+            table = read_table(source.path, stream, str(source.path))
+    except (OSError, TableProblemError):
+        return whole
+    places = [(0, 1), *_list_cuts(surveyed), (surveyed[-1][0].stop, 0)]
+    header = tuple(table.header)
+    return [
+        Slice(role, index, "csv", source.location, start, stop, line, header, table.delimiter)
+        for (start, line), (stop, _) in pairwise(places)
+        if start < stop
+    ]
+
+
+def _divide_groups(role: Role, index: int, source: FileRecipients, slice_rows: int) -> Iterator[Slice]:
+    """Yield the row groups of a Parquet file, neighbours together until they have enough rows."""
+    # Imported here: an extra, and most audiences are CSV.
+    from runner.campaign.parquet_table import count_rows  # noqa: PLC0415
+
+    location = source.location
+    try:
+        counts = count_rows(location)
+    except (OSError, ValueError):
+        counts = []
+    if not counts:
+        # Who reads it says what is wrong with it.
+        yield Slice(role, index, "whole", location)
+    first, row, rows = 0, 1, 0
+    for number, count in enumerate(counts, start=1):
+        rows += count
+        if rows >= slice_rows or number == len(counts):
+            yield Slice(role, index, "parquet", location, first, number, row)
+            first, row, rows = number, row + rows, 0
+
+
+def _list_cuts(surveyed: Sequence[tuple[Block, BlockSurvey]]) -> Iterator[tuple[int, int]]:
+    """Yield the places at which a file is cut: the offset, and the line that begins there, from 1."""
+    quotes = breaks = 0
+    is_half = False
+    for block, survey in surveyed:
+        # The halves of a CRLF that two blocks share are one line end.
+        breaks -= is_half and survey.begins_with_lf
+        cut = survey.cut_inside if quotes % 2 else survey.cut_outside
+        if block.start and cut is not None:
+            yield block.start + cut.offset, breaks + cut.breaks + 1
+        quotes += survey.quotes
+        breaks += survey.breaks
+        is_half = survey.ends_with_cr
+
+
+def _is_plain_text(surveys: Iterable[BlockSurvey]) -> bool:
+    """Return whether a file is UTF-8 without NUL, as far as its blocks and the seams between them tell."""
+    seam = b""
+    for survey in surveys:
+        seam += survey.head
+        if not survey.is_text or (not survey.is_seam_alone and not is_utf8(seam)):
+            return False
+        seam = seam if survey.is_seam_alone else survey.tail
+    return not seam

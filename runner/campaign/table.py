@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from runner.campaign.dialect import Dialect, find_dialect
 from runner.campaign.encoding import GUESSED, FoundEncoding, find_encoding, first_undefined
 from runner.source.diagnostic import Diagnostic
+from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,6 +50,7 @@ class Table:
         rows: the records after the header, each with the line in which it starts, from 1; blank ones
             are left out. A record has as many cells as the header, unless it is wrong. Raises
             `TableProblemError` at a line that cannot be read.
+        delimiter: one character.
     """
 
     file: Path
@@ -55,6 +58,7 @@ class Table:
     line: int
     guess: Diagnostic | None
     rows: Iterator[tuple[int, list[str]]]
+    delimiter: str = ","
 
     def find_column(self, name: str) -> int | None:
         """Return the index of the column `name`, without regard to case, blanks, `_` and `-`."""
@@ -80,31 +84,63 @@ def fold_name(name: str) -> str:
 
 
 @contextmanager
-def open_table(file: Path) -> Iterator[Table]:
+def open_table(file: Path, location: str | None = None) -> Iterator[Table]:
     """Open a CSV file and read its header.
 
     Args:
         file: UTF-8 or UTF-16, with or without a byte order mark, or else Windows-1252; fields
             separated by comma, semicolon, tab or pipe, whichever the header has most of, or by what
             a first line `sep=…` names; RFC 4180 quotes; lines end in CRLF, LF or CR.
+        location: where it is read, a path or a URL, if messages name it otherwise.
 
     Raises:
         TableProblemError: it cannot be opened, is no text, mixes encodings, has no header, or names a column
             twice.
     """
     try:
-        found = find_encoding(file)
+        where = location or str(file)
+        found = find_encoding(where)
         _refuse_binary(file, found)
         _refuse_mixed(file, found)
-        stream = file.open(encoding=found.name, newline="")
+        stream = io.TextIOWrapper(open_binary(where), encoding=found.name, newline="")
     except OSError as error:
         raise _problem(file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}") from None
     with stream:
-        records = _read_records(file, stream, _find_dialect(file, stream))
-        line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
-        header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
-        _check_header(file, line, header)
-        yield Table(file, header, line, _warn_of_guess(file, found), _fit_rows(records, header))
+        yield read_table(file, stream, where, _warn_of_guess(file, found))
+
+
+def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | None = None) -> Table:
+    """Return the table in a text that begins with its header.
+
+    Args:
+        file: for messages.
+        stream: at its start; read on as the table's rows are.
+        location: where it is read.
+        guess: a warning that goes with the table.
+
+    Raises:
+        TableProblemError: it has no header, or names a column twice.
+    """
+    dialect = _find_dialect(file, stream, location)
+    records = _read_records(file, stream, location, dialect.delimiter, dialect.skipped + 1)
+    line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
+    header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
+    check_header(file, line, header)
+    return Table(file, header, line, guess, _fit_rows(records, header), dialect.delimiter)
+
+
+def continue_table(file: Path, stream: TextIO, header: list[str], delimiter: str, line: int) -> Table:
+    """Return the table in a text that begins with a later row.
+
+    Args:
+        file: for messages.
+        stream: at the start of the row.
+        header: of the whole table.
+        delimiter: of the whole table.
+        line: in which the row stands, from 1.
+    """
+    records = _read_records(file, stream, str(file), delimiter, line)
+    return Table(file, header, line, None, _fit_rows(records, header), delimiter)
 
 
 def _refuse_binary(file: Path, found: FoundEncoding) -> None:
@@ -124,22 +160,25 @@ def _refuse_mixed(file: Path, found: FoundEncoding) -> None:
         )
 
 
-def _find_dialect(file: Path, stream: TextIO) -> Dialect:
+def _find_dialect(file: Path, stream: TextIO, location: str) -> Dialect:
     try:
         dialect = find_dialect(stream)
         stream.seek(0)
         for _ in range(dialect.skipped):
             stream.readline()
     except UnicodeError:
-        raise _not_readable(file, stream.encoding, 1) from None
+        raise _not_readable(file, location, stream.encoding, 1) from None
     return dialect
 
 
-def _read_records(file: Path, stream: TextIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def _read_records(
+    file: Path, stream: TextIO, location: str, delimiter: str, first: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a text, the first line of which is the file's line `first`."""
     is_utf16 = stream.encoding.startswith("utf-16")
-    lines = _refuse_nul(file, stream, dialect.skipped) if is_utf16 else stream
-    reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
-    line = first = dialect.skipped + 1
+    lines = _refuse_nul(file, stream, first) if is_utf16 else stream
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    line = first
     try:
         for cells in reader:
             yield line, cells
@@ -148,11 +187,11 @@ def _read_records(file: Path, stream: TextIO, dialect: Dialect) -> Iterator[tupl
         message, hint = _explain_syntax(str(error))
         raise _problem(file, line, "csv-syntax", message, hint) from None
     except UnicodeError:
-        raise _not_readable(file, stream.encoding, line) from None
+        raise _not_readable(file, location, stream.encoding, line) from None
 
 
-def _refuse_nul(file: Path, stream: TextIO, skipped: int) -> Iterator[str]:
-    for number, line in enumerate(stream, start=skipped + 1):
+def _refuse_nul(file: Path, stream: TextIO, first: int) -> Iterator[str]:
+    for number, line in enumerate(stream, start=first):
         if "\0" in line:
             raise _nul_problem(file, number, line.index("\0") + 1)
         yield line
@@ -185,7 +224,17 @@ def _explain_syntax(error: str) -> tuple[str, str]:
     return f"this row is not CSV: {error}", _QUOTE_HINT
 
 
-def _check_header(file: Path, line: int, header: list[str]) -> None:
+def check_header(file: Path, line: int, header: list[str]) -> None:
+    """Refuse a header that names no columns, or one twice.
+
+    Args:
+        file: for messages.
+        line: where it stands, from 1.
+        header: the names.
+
+    Raises:
+        TableProblemError: it is no header.
+    """
     if not header:
         raise _problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
     if any(_PHONE_LIKE.fullmatch(name) for name in header):
@@ -210,8 +259,8 @@ def _nul_problem(file: Path, line: int, column: int) -> TableProblemError:
     )
 
 
-def _not_readable(file: Path, encoding: str, line: int) -> TableProblemError:
-    place = first_undefined(file) if encoding == GUESSED else None
+def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
+    place = first_undefined(location) if encoding == GUESSED else None
     if place is None:
         message = "this row is not UTF-16, which the file begins in"
         return _problem(file, line, "csv-encoding", message, _ENCODING_HINT)

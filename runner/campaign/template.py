@@ -123,10 +123,16 @@ class TextCompiler:
 
     Args:
         include_folder: `{% include %}` reads below it alone.
+        shipped: the included files by name, where the folder itself is out of reach; None to read it.
+
+    Attributes:
+        included: what was read of the folder, by name; None for what is not there.
     """
 
-    def __init__(self, include_folder: Path) -> None:
+    def __init__(self, include_folder: Path, shipped: Mapping[str, str | None] | None = None) -> None:
         self._folder = include_folder
+        self._shipped = shipped
+        self.included: dict[str, str | None] = {}
         self._environment = CampaignEnvironment(loader=jinja2.FunctionLoader(self._load))
         # A class of its own, so that what it notes is this compiler's alone.
         noting = type("_NotingHere", (Noting,), {"noted": [], "__slots__": ()})
@@ -202,7 +208,10 @@ class TextCompiler:
         return frozenset(found)
 
     def _load(self, name: str) -> str | None:
-        return read_included(self._folder, name)
+        if self._shipped is not None:
+            return self._shipped.get(name)
+        found = self.included[name] = read_included(self._folder, name)
+        return found
 
     def _problem(
         self,

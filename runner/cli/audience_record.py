@@ -11,12 +11,12 @@ from runner.plan.model import Disposition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.ledger.database import Ledger
     from runner.plan.model import MessagePlan
 
 
-def keep_audiences(ledger: Ledger, planned: Sequence[Planned], at: str) -> None:
+def keep_audiences(ledger: Ledger, planned: Sequence[PlannedHead], at: str) -> None:
     """Keep the counts of plans that are about to be sent, in the place of those of the run before.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("campaigns")
 TARGETS_FILE = "targets.yaml"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+"""How a path begins that was made of a URL: without one of its slashes."""
 _ENDINGS = {".yaml", ".yml"}
 
 
@@ -61,12 +64,12 @@ def _is_campaign(file: Path, folder: Path) -> bool:
     return file.suffix in _ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 
 
-def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path], problems: Problems) -> Loaded:
+def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problems: Problems) -> Loaded:
     """Load campaign files.
 
     Args:
         paths: files and folders; empty for the default folder.
-        allowed: further folders that campaigns may read from.
+        allowed: further folders, and URLs, that campaigns may read from.
         problems: receives what is wrong.
 
     Raises:
@@ -121,7 +124,9 @@ def _repeated_name(campaign: Campaign, first: Path) -> Diagnostic:
 
 
 def show_path(file: Path) -> str:
-    """Return a path as people write it: relative to the current folder if it is below it."""
+    """Return a path as people write it: relative to the current folder if it is below it. A URL is one."""
+    if (url := _URL.match(str(file))) is not None:
+        return f"{url[1]}://{str(file)[url.end() :]}"
     absolute = Path(os.path.normpath(file.absolute()))
     current = Path.cwd()
     return str(absolute.relative_to(current)) if absolute.is_relative_to(current) else str(absolute)

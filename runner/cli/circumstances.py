@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
 from runner.cli.campaigns import DEFAULT_FOLDER
+from runner.ledger.containment import is_told
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
@@ -18,7 +19,7 @@ from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from runner.cli.workspace import Workspace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.lockfile import Lockfile
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import RecordHead
 
 
 class CircumstanceReader:
@@ -44,10 +46,10 @@ class CircumstanceReader:
         self._ledger = ledger
         self._now = now
         self._suppressions: Suppressions | None = None
-        self._records: list[tuple[Campaign, Record]] = []
+        self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
 
-    def note_records(self, records: list[tuple[Campaign, Record]]) -> None:
+    def note_records(self, records: Sequence[tuple[Campaign, RecordHead]]) -> None:
         """Take note of the campaigns of this command: their lockfiles count for frequency caps.
 
         So do the other lockfiles of the target that stand beside theirs, or below `campaigns`.
@@ -55,7 +57,7 @@ class CircumstanceReader:
         Args:
             records: campaigns, each with what is on record of it.
         """
-        self._records = records
+        self._records = list(records)
         self._siblings = None
 
     def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
@@ -102,6 +104,25 @@ class CircumstanceReader:
             guids = read_recent_guids(connection, target.name, since)
         return RecentDeliveries((*entered.shelves, *self._list_unentered(since, guids)))
 
+    def list_told_elsewhere(self, campaign: Campaign) -> list[tuple[str, FingerprintKey, FingerprintSet]]:
+        """Return what lockfiles alone tell and a campaign's cap counts: shelves of `RecentDeliveries`.
+
+        Args:
+            campaign: one with a cap.
+
+        Raises:
+            LedgerError: a key that a lockfile was written with is not at hand.
+            LockfileError: a lockfile cannot be read.
+        """
+        cap = campaign.policy.frequency_cap
+        if cap is None:
+            return []
+        since, guids = format_moment(self._now - cap.within), set[str]()
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                guids = read_recent_guids(connection, self._workspace.target.name, since)
+        return list(self._list_unentered(since, guids))
+
     def _list_unentered(
         self, since: str, counted: set[str]
     ) -> Iterator[tuple[str, FingerprintKey, FingerprintSet]]:
@@ -135,8 +156,14 @@ class CircumstanceReader:
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
             target = self._workspace.target.name
-            self._siblings = list(read_siblings(others, target, names, since, shared))
+            self._siblings = list(read_siblings(others, target, names, since, shared, self._is_told))
         return self._siblings
+
+    def _is_told(self, lockfile: Lockfile) -> bool:
+        if self._ledger is None:
+            return False
+        with self._ledger.reading() as connection:
+            return is_told(connection, lockfile)
 
 
 def _list_people(launches: Iterable[LaunchRecord], since: str, counted: set[str]) -> list[str]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.lock import CampaignLock
     from runner.ledger.model import LaunchState, Run
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runner.cli.planning import Planned
     from runner.cli.workspace import Workspace
     from runner.ledger.database import Ledger
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.plan.difference import ChangeGroup, MessageDifference, ReadDefinitions
     from runner.plan.wording import Wording
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.cli.workspace import Workspace
     from runner.deliver.match import Verdict
     from runner.ledger.database import Ledger
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.service.client import ServiceClient
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,23 +10,25 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.clustering import choose_cluster
+from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, warn
 from runner.cli.difference import add_differences, find_differences, write_differences
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
-from runner.cli.planning import Planned, count_to_send, plan_campaigns
+from runner.cli.planning import PlannedHead, count_to_send, plan_campaigns
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
-from runner.errors import LimitError, ServiceError
+from runner.errors import LimitError, ServiceError, UsageError
 from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import count_claimed
 from runner.plan.model import PlanOptions
+from runner.source.storage import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from runner.cli.clustering import ClusterSettings
     from runner.ledger.database import Ledger
 
 SOMETHING_TO_SEND = 2
@@ -45,9 +48,8 @@ SOMETHING_TO_SEND = 2
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Save the plan for `runner apply --plan FILE`.",
+    help="Save the plan for `runner apply --plan FILE`; with --cluster a folder, by its path or URL.",
 )
 @click.option(
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
@@ -60,7 +62,7 @@ def command(
     limit: int | None,
     with_diff: bool,
     with_launches: bool,
-    out: Path | None,
+    out: str | None,
     detailed_exitcode: bool,
     now: str | None,
 ) -> int:
@@ -70,39 +72,118 @@ def command(
     """
     at = parse_moment(now) if now else None
     workspace = Workspace.open(scope)
-    choose_cluster(scope, workspace)
+    settings = choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
-    with workspace.open_ledger_if_present() as opened:
-        reader = CircumstanceReader(workspace, opened, moment)
-        planned = plan_campaigns(
-            workspace, scope, options, lambda c: workspace.read_record(opened, c), reader
-        )
-        differences = find_differences(workspace, opened, planned, only) if with_diff else {}
-        warn_of_known_tags(workspace, opened, planned)
-    # On a screen alone nobody needs the digests, which take their time.
-    is_kept = out is not None or format_ != "human"
-    document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
-    if out is not None:
-        save_plan(document, out, options, quiet=scope.quiet)
-    if format_ == "json":
-        launches = planned if with_launches else ()
-        print_json(add_differences(add_launches(document, launches), differences))
+    if settings is not None:
+        _refuse_on_cluster({"--diff": with_diff, "--launches": with_launches})
+        planned = _plan_on_cluster(settings, workspace, scope, options, moment, format_, out)
     else:
-        WRITERS[format_](planned, document.get("plan_digest", ""))
-        write_differences(differences, format_)
+        wanted = _Wanted(format_, _check_file(out), with_diff, with_launches)
+        planned = _plan_here(workspace, scope, options, moment, wanted)
     refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
     return SOMETHING_TO_SEND if detailed_exitcode and count_to_send(planned) else 0
 
 
-def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[Planned]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be done with plans that are made here."""
+
+    format: str
+    out: Path | None
+    with_diff: bool
+    with_launches: bool
+
+
+def _plan_here(
+    workspace: Workspace, scope: Scope, options: PlanOptions, moment: datetime, wanted: _Wanted
+) -> Sequence[PlannedHead]:
+    with workspace.open_ledger_if_present() as opened:
+        reader = CircumstanceReader(workspace, opened, moment)
+        planned = plan_campaigns(
+            workspace, scope, options, lambda c: workspace.read_record(opened, c), reader
+        )
+        only = options.only
+        differences = find_differences(workspace, opened, planned, only) if wanted.with_diff else {}
+        warn_of_known_tags(workspace, opened, planned)
+    # On a screen alone nobody needs the digests, which take their time.
+    is_kept = wanted.out is not None or wanted.format != "human"
+    document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
+    if wanted.out is not None:
+        save_plan(document, wanted.out, options, quiet=scope.quiet)
+    if wanted.format == "json":
+        launches = planned if wanted.with_launches else ()
+        print_json(add_differences(add_launches(document, launches), differences))
+    else:
+        WRITERS[wanted.format](planned, document.get("plan_digest", ""))
+        write_differences(differences, wanted.format)
+    return planned
+
+
+def _plan_on_cluster(
+    settings: ClusterSettings,
+    workspace: Workspace,
+    scope: Scope,
+    options: PlanOptions,
+    moment: datetime,
+    format_: str,
+    out: str | None,
+) -> Sequence[PlannedHead]:
+    # Imported here: only those who have a cluster pay for it, and have it installed.
+    from runner.cli.cluster_planning import ClusterPlanning
+    from runner.cluster.plan_set import write_manifest
+
+    folder_url = None if out is None else make_absolute(out)
+    with (
+        workspace.open_ledger_if_present() as opened,
+        open_chosen_cluster(settings, workspace) as (cluster, folder),
+    ):
+        reader = CircumstanceReader(workspace, opened, moment)
+        plans = ClusterPlanning(workspace, opened, reader, moment, cluster, folder).plan(
+            scope, options, folder_url
+        )
+        warn_of_known_tags(workspace, opened, plans.planned)
+    document = plan_json(plans.planned, now=format_moment(moment))
+    if folder_url is not None:
+        write_manifest(folder_url, document, options, plans.parts)
+        if not scope.quiet:
+            note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
+            note(f"Plan digest: {document['plan_digest']}")
+    if format_ == "json":
+        print_json(document)
+    else:
+        WRITERS[format_](plans.planned, document["plan_digest"])
+    return plans.planned
+
+
+def make_absolute(location: str) -> str:
+    """Return a location as workers understand it, whatever folder they were started in."""
+    return location if is_url(location) else str(Path(location).absolute())
+
+
+def _refuse_on_cluster(given: Mapping[str, bool]) -> None:
+    for option in (name for name, is_given in given.items() if is_given):
+        raise UsageError(
+            f"{option} shows every person's text, and is not made on a cluster",
+            hint=f"leave out {option}, or plan in one process, without --cluster",
+        )
+
+
+def _check_file(out: str | None) -> Path | None:
+    if out is None:
+        return None
+    file: Path = click.Path(dir_okay=False, path_type=Path).convert(out, None, None)
+    return file
+
+
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlannedHead]) -> None:
     """Warn of campaigns that look new although the service knows launches under their tags.
 
     One cheap request a tag, and only for campaigns with an empty record.
     """
-    new = [item for item in planned if item.record.known.is_empty() and item.plan.recipients_to_send]
+    new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
     if not new or not workspace.may_know_launches():
         return
     try:

@@ -20,8 +20,7 @@ from runner.plan.digest import plan_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.cli.planning import Planned
-    from runner.ledger.model import Known
+    from runner.cli.planning import PlannedHead
 
 _SIZE = 16
 _COST = {"n": 2**13, "r": 8, "p": 1, "dklen": _SIZE}
@@ -41,11 +40,11 @@ class _Seal:
     salt: str
 
     @classmethod
-    def of(cls, item: Planned) -> _Seal:
+    def of(cls, item: PlannedHead) -> _Seal:
         if item.state_key:
             return cls(FingerprintKey.from_secret(item.state_key), "")
         # A salt that nothing was recorded with yet is this machine's alone.
-        key = None if item.record.known.is_empty() else item.record.key
+        key = None if item.record.is_empty() else item.record.key
         return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
 
     def digest(self, text: bytes) -> str:
@@ -55,13 +54,13 @@ class _Seal:
         return hashlib.scrypt(brief, salt=self.salt.encode(), **_COST).hex()
 
 
-def name_key(item: Planned) -> str | None:
+def name_key(item: PlannedHead) -> str | None:
     """Return the fingerprint of the secret that a plan's digests are made with; None without one."""
     secret = _Seal.of(item).secret
     return None if secret is None else secret.name
 
 
-def digests(item: Planned) -> dict[str, str]:
+def digests(item: PlannedHead) -> dict[str, str]:
     """Return what a plan goes by: digests of the campaign file, of who gets what, and of the record.
 
     Raises:
@@ -71,11 +70,11 @@ def digests(item: Planned) -> dict[str, str]:
     return {
         "campaign": seal.digest(_read_file(item)),
         "deliveries": seal.digest(item.plan.digest.encode()),
-        "record": _digest_record(item.record.known),
+        "record": item.record.digest,
     }
 
 
-def _read_file(item: Planned) -> bytes:
+def _read_file(item: PlannedHead) -> bytes:
     try:
         return item.campaign.file.read_bytes()
     except OSError:
@@ -85,21 +84,7 @@ def _read_file(item: Planned) -> bytes:
         ) from None
 
 
-def _digest_record(known: Known) -> str:
-    """Return a digest of whom the campaign has texted, or may have.
-
-    The same on every machine: one that has settled what another one still holds for unresolved has texted
-    the same people, and one that was told of forgotten people may still have launches to them.
-    """
-    digest = hashlib.blake2b(digest_size=_SIZE)
-    for message in sorted(known.messages):
-        texted = known.sent.get(message, set()) | known.unresolved.get(message, set())
-        if people := sorted(texted - known.forgotten):
-            digest.update("\0".join((message, *people, "\n")).encode())
-    return digest.hexdigest()
-
-
-def describe_campaign(item: Planned) -> dict[str, Any]:
+def describe_campaign(item: PlannedHead) -> dict[str, Any]:
     """Return what of a campaign's plan its digest is of, by the names of the JSON."""
     return {
         "name": item.plan.campaign.name,
@@ -109,6 +94,6 @@ def describe_campaign(item: Planned) -> dict[str, Any]:
     }
 
 
-def digest_plans(planned: Sequence[Planned]) -> str:
+def digest_plans(planned: Sequence[PlannedHead]) -> str:
     """Return the digest of plans."""
     return plan_digest(map(describe_campaign, planned))

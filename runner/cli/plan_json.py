@@ -17,18 +17,18 @@ from runner.timing.histogram import count_due
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import Planned, PlannedHead
 
 _COUNTS = [field.name for field in fields(MessagePlan) if field.type == "int"]
 
 
-def plan_json(planned: Iterable[Planned], *, now: str) -> dict[str, Any]:
+def plan_json(planned: Iterable[PlannedHead], *, now: str) -> dict[str, Any]:
     """Return plans as the contract's JSON, with the digests that `apply --plan` holds them to."""
     campaigns = [_campaign_json(item) for item in planned]
     return {"now": now, "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
 
 
-def _campaign_json(item: Planned) -> dict[str, Any]:
+def _campaign_json(item: PlannedHead) -> dict[str, Any]:
     return {
         "name": item.plan.campaign.name,
         "file": show_path(item.plan.campaign.file),

@@ -11,7 +11,7 @@ from runner.campaign.substitute import advise
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, markdown_table, print_table
 from runner.cli.job_summary import append_summary
-from runner.cli.planning import Planned, summary_line
+from runner.cli.planning import PlannedHead, summary_line
 from runner.plan.model import Disposition
 from runner.timing.histogram import count_due
 
@@ -29,7 +29,7 @@ _SHOWN_HOURS = 12
 _BAR = 24
 
 
-def plan_markdown(planned: Sequence[Planned], digest: str) -> str:
+def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
     """Return plans as Markdown for a pull request or a job's summary.
 
     Args:
@@ -49,7 +49,7 @@ def plan_markdown(planned: Sequence[Planned], digest: str) -> str:
     return f"{text}\nPlan digest: `{digest}`\n"
 
 
-def _write_human(planned: Sequence[Planned], _: str) -> None:
+def _write_human(planned: Sequence[PlannedHead], _: str) -> None:
     columns = choose_columns(planned)
     for item in planned:
         plan = item.plan
@@ -66,7 +66,7 @@ def _write_human(planned: Sequence[Planned], _: str) -> None:
     click.echo(summary_line(planned))
 
 
-def choose_columns(planned: Sequence[Planned]) -> tuple[str, ...]:
+def choose_columns(planned: Sequence[PlannedHead]) -> tuple[str, ...]:
     """Return the counts that a table of these plans has: the usual ones, and those that are not all zero."""
     messages = [message for item in planned for message in item.plan.messages]
     shown = [column for column in _SOMETIMES if any(getattr(message, column) for message in messages)]
@@ -149,16 +149,16 @@ def _span(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _write_markdown(planned: Sequence[Planned], digest: str) -> None:
+def _write_markdown(planned: Sequence[PlannedHead], digest: str) -> None:
     click.echo(plan_markdown(planned, digest), nl=False)
 
 
-def _write_github(planned: Sequence[Planned], digest: str) -> None:
+def _write_github(planned: Sequence[PlannedHead], digest: str) -> None:
     _write_human(planned, digest)
     append_summary(plan_markdown(planned, digest))
 
 
-WRITERS: dict[str, Callable[[Sequence[Planned], str], None]] = {
+WRITERS: dict[str, Callable[[Sequence[PlannedHead], str], None]] = {
     "human": _write_human,
     "markdown": _write_markdown,
     "github": _write_github,

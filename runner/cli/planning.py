@@ -19,30 +19,41 @@ if TYPE_CHECKING:
     from runner.cli.circumstances import CircumstanceReader
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record, SummedRecord
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import CampaignPlan, PlanOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A campaign with its record, its circumstances and its plan.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedHead:
+    """A campaign with its record and its plan, whoever has made it.
 
     Attributes:
         campaign: the campaign.
         record: what is on record of it.
-        circumstances: what else was known.
-        planner: that has made the plan, and gives its launches.
         plan: what is to be sent.
         state_key: the user's secret; None if there is none.
     """
 
     campaign: Campaign
+    record: Record | SummedRecord
+    plan: CampaignPlan
+    state_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(PlannedHead):
+    """A campaign with its record, its circumstances and its plan, made in this process.
+
+    Attributes:
+        record: what is on record of it, every delivery.
+        circumstances: what else was known.
+        planner: that has made the plan, and gives its launches.
+    """
+
     record: Record
     circumstances: Circumstances
     planner: Planner
-    plan: CampaignPlan
-    state_key: str | None = field(default=None, repr=False)
 
 
 def plan_campaigns(
@@ -70,13 +81,13 @@ def plan_campaigns(
     problems = Problems() if problems is None else problems
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     if problems.error_count:
-        _check_audiences(loaded.campaigns, problems)
+        check_audiences(loaded.campaigns, problems)
         refuse_errors(problems, quiet=scope.quiet)
-    _require_message(loaded.campaigns, options.only)
+    require_message(loaded.campaigns, options.only)
     found = _plan_in_turn(workspace, loaded.campaigns, options, find_record, reader, problems)
     refuse_errors(problems, quiet=scope.quiet)
     for item in found:
-        _warn_of_lost_ids(item)
+        warn_of_lost_ids(item)
     return found
 
 
@@ -122,11 +133,11 @@ def add_planned(texted: dict[int, int], item: Planned) -> dict[int, int]:
     return added
 
 
-def _warn_of_lost_ids(item: Planned) -> None:
+def warn_of_lost_ids(item: PlannedHead) -> None:
     """Warn of people that are on record for messages that the campaign no longer has."""
-    known = item.record.known
-    for message in sorted(known.messages - {message.id for message in item.campaign.messages}):
-        sent, unresolved = len(known.sent.get(message, ())), len(known.unresolved.get(message, ()))
+    texted = item.record.count_texted()
+    for message in sorted(texted.keys() - {message.id for message in item.campaign.messages}):
+        sent, unresolved = texted[message]
         people = count_words(sent + unresolved, "recipient is", "recipients are")
         how = " or ".join(["texted"] * bool(sent) + ["perhaps texted"] * bool(unresolved))
         warn(
@@ -158,10 +169,18 @@ def plan_campaign(
     plan = planner.make_plan(problems)
     if plan is None:
         return None
-    return Planned(campaign, record, circumstances, planner, plan, workspace.target.state_key)
+    return Planned(
+        campaign=campaign,
+        record=record,
+        plan=plan,
+        state_key=workspace.target.state_key,
+        circumstances=circumstances,
+        planner=planner,
+    )
 
 
-def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
+def check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
+    """Find what is wrong with the audiences of the campaigns that can be loaded, where others cannot."""
     # Some campaigns cannot be loaded: the others are checked all the same, so that all is said at once.
     from runner.cli.validate import find_audience_problems
 
@@ -169,18 +188,23 @@ def _check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
         find_audience_problems(campaign, problems)
 
 
-def _require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
+def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
+    """Refuse to plan a message alone that no campaign has.
+
+    Raises:
+        UsageError: says which there are.
+    """
     known = sorted({message.id for campaign in campaigns for message in campaign.messages})
     if only is not None and only not in known:
         raise UsageError(f"no campaign has a message {only!r}", hint=f"known: {', '.join(known)}")
 
 
-def count_to_send(planned: Iterable[Planned]) -> int:
+def count_to_send(planned: Iterable[PlannedHead]) -> int:
     """Return the deliveries that plans would make now."""
     return sum(message.to_send for item in planned for message in item.plan.messages)
 
 
-def summary_line(planned: Sequence[Planned]) -> str:
+def summary_line(planned: Sequence[PlannedHead]) -> str:
     """Return in one sentence what plans would do."""
     messages = [message for item in planned for message in item.plan.messages]
     people = sum(item.plan.recipients_to_send for item in planned)

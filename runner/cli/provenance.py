@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
-from runner.campaign.model import CsvRecipients
+from runner.campaign.model import FileRecipients
 from runner.cli.campaigns import TARGETS_FILE
 from runner.ledger.lock import find_run_url
 from runner.ledger.provenance import make_run
@@ -102,7 +102,7 @@ def _list_own_files(campaigns: Iterable[Campaign]) -> Iterator[Path]:
     for campaign in campaigns:
         yield campaign.file.resolve()
         for source in (*campaign.recipients, *campaign.exclude):
-            if isinstance(source, CsvRecipients):
+            if isinstance(source, FileRecipients) and source.url is None:
                 yield source.path.resolve()
 
 

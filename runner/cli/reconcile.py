@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.cli.clustering import ClusterSettings
     from runner.cluster.engine import Cluster
     from runner.ledger.database import Ledger
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.service.target import Target

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, known_names
-from runner.campaign.model import CsvRecipients
+from runner.campaign.model import FileRecipients
 from runner.campaign.table import fold_name
 from runner.cli.folders import make_state_folder
 from runner.cli.outlines import outline_messages
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runner.cli.workspace import Workspace
     from runner.cluster.report import CountingPlace
     from runner.ledger.database import Ledger
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape
@@ -218,7 +218,7 @@ def _gather_facts(
 def _find_column(campaign: Campaign, name: str) -> str:
     """Return a column of the audience as its files call it."""
     names = {one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)}
-    phones = {fold_name(one.phone_column) for one in campaign.recipients if isinstance(one, CsvRecipients)}
+    phones = {fold_name(one.phone_column) for one in campaign.recipients if isinstance(one, FileRecipients)}
     if fold_name(name) in phones:
         raise UsageError(
             f"--by {name}: that column has phone numbers, which no report shows",

@@ -13,8 +13,8 @@ from runner.deliver.journal import make_intent
 from runner.deliver.match import digest_definition
 from runner.errors import RunnerError
 from runner.ledger.lock import hold_campaign_lock
-from runner.ledger.record import compose_lockfile
 from runner.ledger.reserved import is_own, list_open, note_own
+from runner.ledger.rewriting import compose_lockfile
 from runner.ledger.run_lock import JointLock, RunLock
 from runner.ledger.runs import find_runs
 from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.ledger.identity import Identity
     from runner.ledger.lock import CampaignLock
     from runner.ledger.model import Run
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.plan.model import PlannedLaunch
 
 GROUP_LAUNCHES = 2_000

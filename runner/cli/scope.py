@@ -13,6 +13,7 @@ from runner.cli.campaigns import load_campaigns
 from runner.cli.diagnostics import refuse_errors
 from runner.repository.lease import LEASE_S
 from runner.source.diagnostic import Problems
+from runner.source.storage import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ class Scope:
 
     Attributes:
         paths: campaign files and folders of them; empty for `campaigns/`.
-        allowed: further folders that campaigns may read from.
+        allowed: further folders, and URLs, that campaigns may read from.
         target: `--target`, if given.
         ledger: `--ledger` or RUNNER_LEDGER, if given.
         state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
@@ -38,7 +39,7 @@ class Scope:
     """
 
     paths: tuple[Path, ...] = ()
-    allowed: tuple[Path, ...] = ()
+    allowed: tuple[Path | str, ...] = ()
     target: str | None = None
     ledger: str | None = None
     state_remote: str | None = None
@@ -61,14 +62,21 @@ class Scope:
         return loaded.campaigns
 
 
+class _AllowedPlace(click.Path):
+    """A folder that is there, or a URL, which is taken as it is written."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
+
+
 _PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
 _ALLOWED = click.option(
     "--allow-path",
     "allowed",
     multiple=True,
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A further folder that campaigns may read from; may be repeated.",
+    metavar="DIR|URL",
+    type=_AllowedPlace(exists=True, file_okay=False, path_type=Path),
+    help="A further folder, or the beginning of URLs, that campaigns may read from; may be repeated.",
 )
 _TARGET = click.option(
     "--target",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.identity import Identity
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
 
 _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unresolved", "rejected")
 

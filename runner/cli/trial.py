@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runner.cli.planning import Planned
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
-    from runner.ledger.record import Record
+    from runner.ledger.recorded import Record
     from runner.plan.model import PlannedLaunch, PlanOptions
 
 TRIALS = 3

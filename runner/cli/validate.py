@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.campaigns import load_campaigns, show_path
-from runner.cli.clustering import choose_cluster
+from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
 from runner.cli.scope import Scope, clustered_file_scope, format_option
@@ -35,10 +35,16 @@ def command(scope: Scope, format_: str) -> int:
     `github` annotates lines of a pull request, and writes the rest to the log and the job's summary;
     `sarif` is for code scanning.
     """
-    choose_cluster(scope, None)
+    settings = choose_cluster(scope, None)
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
-    for campaign in loaded.campaigns:
+    if settings is not None:
+        # Imported here: only those who have a cluster pay for it, and have it installed.
+        from runner.cli.cluster_checking import find_problems_on_cluster
+
+        with open_chosen_cluster(settings, None) as (cluster, folder):
+            find_problems_on_cluster(cluster, folder, loaded.campaigns, problems, quiet=scope.quiet)
+    for campaign in loaded.campaigns if settings is None else ():
         if scope.verbose and not scope.quiet:
             note(f"Checking {show_path(campaign.file)}")
         find_audience_problems(campaign, problems)

@@ -7,26 +7,30 @@ import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
 from runner.cli.holder import describe_this_run
+from runner.cli.lockfile_advice import advise_summary
 from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
-from runner.ledger.record import Record, enter_record, is_overtaken, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.recorded import RecordHead
+from runner.ledger.rewriting import rewrite_lockfile
+from runner.ledger.summed_record import read_summed_record
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
     from runner.ledger.lock import CampaignLock
+    from runner.ledger.recorded import Record, SummedRecord
+
+_Head = TypeVar("_Head", bound=RecordHead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,7 @@ class Workspace:
             self.target.state_key,
             campaign.renamed_from,
             campaign.message_ids,
+            keeps_summary=campaign.lockfile == "summary",
         )
         return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
 
@@ -146,6 +154,10 @@ class Workspace:
         """Return what is on record of a campaign, writing nothing."""
         return self._checked(read_record(ledger, self.identify(campaign)), campaign)
 
+    def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
+        """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
+        return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
+
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
@@ -182,8 +194,10 @@ class Workspace:
         if is_overtaken(record, identity):
             # What git has brought meanwhile must be in the ledger before the file is written anew.
             record = self._enter_again(ledger, campaign)
-        with ledger.reading() as connection:
-            refresh_lockfile(connection, identity, record)
+        if rewrite_lockfile(ledger, identity, record) and not identity.keeps_summary:
+            advice = advise_summary(ledger, campaign.name, record)
+            if advice is not None:
+                self._say_once(note, advice)
 
     def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
         try:
@@ -193,7 +207,7 @@ class Workspace:
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"
             ) from None
 
-    def _checked(self, record: Record, campaign: Campaign) -> Record:
+    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
         if record.uses_salt_despite_key:
             self._warn_once(
                 f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
@@ -207,9 +221,12 @@ class Workspace:
         return record
 
     def _warn_once(self, text: str) -> None:
+        self._say_once(warn, text)
+
+    def _say_once(self, say: Callable[[str], None], text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            warn(text)
+            say(text)
 
     def may_know_launches(self) -> bool:
         """Return whether the target's service can have launches: a sandbox that never ran has none."""

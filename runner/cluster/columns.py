@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from runner.plan.shard import PRIME, SHARDS, SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
 _GROUP_ROWS = 1 << 14
 """Launches that are in memory at once, beside their file's bytes."""
@@ -116,3 +119,111 @@ class LaunchFile:
             yield from map(
                 LaunchRow._make, zip(*(column.to_pylist() for column in batch.columns), strict=True)
             )
+
+
+class RowColumns(NamedTuple):
+    """Rows of one slice and one partition, column by column.
+
+    Attributes:
+        numbers: phones, E.164 as numbers.
+        lines: where they stand.
+        sources: the places of their sources in the campaign's list.
+        zones: IANA names; None to go by the number.
+        consents: whether consent is on record.
+        days: when they agreed; None if that is not kept.
+        texts: the values of variables, in the order of their names; None for a blank one.
+    """
+
+    numbers: list[int]
+    lines: list[int]
+    sources: list[int]
+    zones: list[str | None]
+    consents: list[bool]
+    days: list[date | None]
+    texts: list[list[str | None]]
+
+
+_OWN_COLUMNS: dict[str, pa.DataType] = {
+    "number": pa.int64(),
+    "line": pa.int64(),
+    "source": pa.int32(),
+    "zone": pa.string(),
+    "consent": pa.bool_(),
+    "day": pa.date32(),
+}
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class RowSheet:
+    """Rows of a slice on their way into a file with one batch of rows for each partition.
+
+    Args:
+        texts: how many variables a row has.
+    """
+
+    def __init__(self, texts: int) -> None:
+        variables = [(f"v{index}", pa.string()) for index in range(texts)]
+        self._schema = pa.schema([*_OWN_COLUMNS.items(), *variables])
+        self._chunks: list[pa.RecordBatch] = []
+
+    def add(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Add some rows.
+
+        Args:
+            columns: numbers, lines, sources, zones, consents, days, and each variable's values.
+        """
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._chunks.append(pa.record_batch(arrays, schema=self._schema))
+
+    def finish(self, partitions: int) -> memoryview:
+        """Return the file's bytes: the rows of each partition together, in their order.
+
+        Args:
+            partitions: how many there are: a power of two.
+        """
+        table = pa.Table.from_batches(self._chunks, self._schema)
+        self._chunks = []
+        own = _find_partitions(table["number"], partitions)
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(own).to_pylist()}
+        table = table.take(pc.array_sort_indices(own)).combine_chunks()
+        sink = pa.BufferOutputStream()
+        start = 0
+        with pa.ipc.new_file(sink, self._schema, options=_LZ4) as writer:
+            for partition in range(partitions):
+                count = counts.get(partition, 0)
+                part = table.slice(start, count).combine_chunks()
+                writer.write_batch(
+                    part.to_batches()[0] if count else pa.RecordBatch.from_pylist([], self._schema)
+                )
+                start += count
+        return memoryview(sink.getvalue())
+
+
+def _find_partitions(numbers: pa.ChunkedArray, partitions: int) -> pa.Array:
+    """Return the partition of each phone: as `runner.plan.shard.partition_of`."""
+    joined = numbers.combine_chunks()
+    rest = pc.subtract(joined, pc.multiply(pc.divide(joined, PRIME), PRIME))
+    return pc.divide(pc.multiply(pc.shift_right(rest, SHIFT), partitions), SHARDS)
+
+
+def read_partition(file: BinaryIO, partition: int) -> RowColumns:
+    """Return the rows of one partition.
+
+    Args:
+        file: what `RowSheet.finish` returned, open; only what is needed of it is read.
+        partition: which.
+    """
+    columns = pa.ipc.open_file(file).get_batch(partition).columns
+    own = [column.to_pylist() for column in columns[: len(_OWN_COLUMNS)]]
+    return RowColumns._make((*own, [column.to_pylist() for column in columns[len(_OWN_COLUMNS) :]]))
+
+
+def read_numbers(file: BinaryIO, partition: int) -> list[int]:
+    """Return the phones of one partition alone, E.164 as numbers.
+
+    Args:
+        file: what `RowSheet.finish` returned, open.
+        partition: which.
+    """
+    numbers: list[int] = pa.ipc.open_file(file).get_batch(partition).column("number").to_pylist()
+    return numbers

@@ -6,6 +6,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import fsspec
 
@@ -37,6 +38,19 @@ class SharedFolder:
         except OSError as error:
             raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
         return content
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file, of which only a part will be read.
+
+        Raises:
+            RunnerError: it cannot be opened.
+        """
+        system, root = fsspec.core.url_to_fs(self.url)
+        try:
+            stream: BinaryIO = system.open(f"{root}/{name}", "rb")
+        except OSError as error:
+            raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
+        return stream
 
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Put a file there, whole or not at all, in the place of the one that has the name.

@@ -132,30 +132,44 @@ def read_launches(plan_set: PlanSet, campaign: Campaign, partition: int) -> Iter
         RunnerError: it cannot be read.
     """
     part = plan_set.parts[campaign.name][partition]
-    content = _read_part(plan_set, part)
+    content = _read_part(plan_set.url, part)
     messages = _list_messages(campaign)
     try:
         file = LaunchFile(content)
         shapes = json.loads(file.shapes)
         drafts: Drafts = {(message, arm): Draft.load(shape) for message, arm, shape in shapes}
     except (ValueError, TypeError, AttributeError):
-        raise _changed(plan_set, part.file, "is no file of launches") from None
+        raise _changed(plan_set.url, part.file, "is no file of launches") from None
     for row in file:
         known = row.message, row.arm
         if known not in messages or known not in drafts:
-            raise _changed(plan_set, part.file, f"sends {row.message!r}, which the campaign has not")
+            raise _changed(plan_set.url, part.file, f"sends {row.message!r}, which the campaign has not")
         payload = Payload(drafts[known].fill(row.texts), row.payload_digest.hex(), 0, None)
         phones = tuple([f"+{number}" for number in row.phones])
         yield PlannedLaunch(messages[known], payload, phones, row.arm, row.until)
 
 
-def _read_part(plan_set: PlanSet, part: PartFile) -> bytes:
+def count_phones(url: str, part: PartFile) -> Iterator[int]:
+    """Yield the phones of a partition's launches as numbers, each as often as it gets a message.
+
+    Args:
+        url: the set's folder.
+        part: the partition's file.
+
+    Raises:
+        PlanChangedError: the file is missing, or is not the one that was planned.
+    """
+    for row in LaunchFile(_read_part(url, part)):
+        yield from row.phones
+
+
+def _read_part(url: str, part: PartFile) -> bytes:
     try:
-        content = SharedFolder(plan_set.url).read(part.file)
+        content = SharedFolder(url).read(part.file)
     except FileNotFoundError:
-        raise _changed(plan_set, part.file, "is missing") from None
+        raise _changed(url, part.file, "is missing") from None
     if _digest(content) != part.digest:
-        raise _changed(plan_set, part.file, "was edited: it doesn't fit its digest")
+        raise _changed(url, part.file, "was edited: it doesn't fit its digest")
     return content
 
 
@@ -252,8 +266,8 @@ def _digest(content: bytes | memoryview) -> str:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _changed(plan_set: PlanSet, file: str, words: str) -> PlanChangedError:
-    return PlanChangedError(f"the plan set {plan_set.url} has changed: {file} {words}", hint=_NEW_PLAN)
+def _changed(url: str, file: str, words: str) -> PlanChangedError:
+    return PlanChangedError(f"the plan set {url} has changed: {file} {words}", hint=_NEW_PLAN)
 
 
 def _not_a_set(url: str) -> RunnerError:

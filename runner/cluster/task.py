@@ -5,12 +5,29 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+
+_Result = TypeVar("_Result")
+
+
+class Workers(Protocol):
+    """Who calls functions: a cluster, as `runner.cluster.engine` has it."""
+
+    @property
+    def slots(self) -> int:
+        """How many calls can be made at once."""
+        ...
+
+    def run(
+        self, task: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, _Result]]:
+        """Have a function called with each of several arguments, and yield what comes back as it comes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,18 +107,18 @@ def require_known_runs(file: Path, runs: Collection[Run], records: Sequence[Laun
         )
 
 
-def require_times(file: Path, records: Iterable[LaunchRecord], runs: Iterable[Run]) -> None:
+def require_times(file: Path, sent_at: Iterable[str], runs: Iterable[Run]) -> None:
     """Make sure that times are times: no checksum covers when a launch was sent, and much is counted by it.
 
     Args:
         file: the lockfile, for the error.
-        records: its launches.
+        sent_at: when its launches were sent.
         runs: its runs.
 
     Raises:
         LockfileError: one is no time, or of no time zone.
     """
-    for time in chain((record.sent_at for record in records), (run.started_at for run in runs)):
+    for time in chain(sent_at, (run.started_at for run in runs)):
         if not _is_time(time):
             raise LockfileError(
                 f"the lockfile {file} was edited by hand: “{time}” is no time with a time zone",

@@ -52,7 +52,7 @@ def _compose_adoption(connection: Connection) -> Insert:
 
 ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c if column is not launches.c.detail],
+    [column.name for column in launches.c if column.name not in ("detail", "mark")],
 )
 ADD_ARMS = BulkStatement(lambda connection: insert_into(connection, launch_arms), ["launch_id", "arm"])
 ADD_DIGESTS = BulkStatement(

@@ -47,7 +47,10 @@ def find_gain(file: Path, before: str | None, after: str, others: Iterable[str] 
         LockfileError: one of them cannot be read.
     """
     lockfile = parse_lockfile(file, after)
-    known = set() if before is None else _list_guids(parse_lockfile(file, before))
+    earlier = None if before is None else parse_lockfile(file, before)
+    if lockfile.is_summary or (earlier is not None and earlier.is_summary):
+        return _compare_counts(earlier, lockfile)
+    known = set() if earlier is None else _list_guids(earlier)
     if before is None and lockfile.first_name is not None:
         for text in others:
             with suppress(LockfileError):
@@ -58,6 +61,28 @@ def find_gain(file: Path, before: str | None, after: str, others: Iterable[str] 
             gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
             gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
     return gain
+
+
+def _compare_counts(before: Lockfile | None, after: Lockfile) -> Gain:
+    gain = Gain(after.campaign, after.target, {}, {})
+    old = {} if before is None else _count(before)
+    for message, (launches, texts) in _count(after).items():
+        known_launches, known_texts = old.get(message, (0, 0))
+        if launches > known_launches:
+            gain.launches[message] = launches - known_launches
+            gain.texts[message] = max(0, texts - known_texts)
+    return gain
+
+
+def _count(lockfile: Lockfile) -> dict[str, tuple[int, int]]:
+    """Return launches and recipients by message; of several lines of one message the most."""
+    found: dict[str, tuple[int, int]] = {}
+    for line in lockfile.lines:
+        found[line.message] = max(found.get(line.message, (0, 0)), (line.launches, line.recipients))
+    for launch in lockfile.launches:
+        launches, texts = found.get(launch.message, (0, 0))
+        found[launch.message] = (launches + 1, texts + len(launch.recipients))
+    return found
 
 
 def lacks_something(file: Path, before: str, after: str) -> bool:
@@ -74,7 +99,21 @@ def lacks_something(file: Path, before: str, after: str) -> bool:
         LockfileError: one of them cannot be read.
     """
     old, new = parse_lockfile(file, before), parse_lockfile(file, after)
+    if old.is_summary or new.is_summary:
+        return _is_behind(old, new) or not old.forgotten <= new.forgotten
     return not (old.forgotten <= new.forgotten and _list_guids(old) <= _list_guids(new))
+
+
+def _is_behind(old: Lockfile, new: Lockfile) -> bool:
+    """Return whether sums are lower than they were, or as high and of others; higher ones tell no more."""
+    before, after = _count(old), _count(new)
+    if any(after.get(name, (0, 0)) < count for name, count in before.items()):
+        return True
+    digests = {(line.message, line.digest) for line in new.lines}
+    return bool(digests) and any(
+        after[line.message] == before[line.message] and (line.message, line.digest) not in digests
+        for line in old.lines
+    )
 
 
 def _list_guids(lockfile: Lockfile) -> set[str]:

@@ -27,6 +27,7 @@ class Identity:
         message_ids: the ids of its messages, by those that they have and those that they had before.
         shared: what machines with other ledgers have recorded where all of them look; None if nothing is
             kept there.
+        keeps_summary: whether the lockfile is to sum up (`lockfile: summary`).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Identity:
     renamed_from: tuple[str, ...] = ()
     message_ids: Mapping[str, str] = field(default_factory=dict)
     shared: SharedRecord | None = field(default=None, repr=False)
+    keeps_summary: bool = False
 
     @property
     def lockfile(self) -> Path:

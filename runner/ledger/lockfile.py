@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
@@ -15,8 +16,8 @@ from runner.ledger.checksum import (
     require_times,
     require_unedited,
 )
-from runner.ledger.merge import agree_on_head, read_merged, unite_launches
-from runner.ledger.model import LaunchRecord, Run
+from runner.ledger.merge import agree_on_head, read_merged, refuse_mixture, unite_launches
+from runner.ledger.model import LaunchRecord, Run, SummaryLine
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 LAUNCH_FIELDS = {"key", "message", "tag", "payload_digest", "project_launch_guid", "sent_at", "recipients"}
 OPTIONAL_FIELDS = {"arm", "run"}
 """Fields of some launches: of those of a message with several arms, of those whose run is known."""
+
+
+FULL_VERSION, SUMMARY_VERSION = 1, 2
+"""The version of the format of a lockfile with all launches, and of one that sums up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,9 @@ class Lockfile:
         forgotten: the fingerprints of people who asked to be forgotten.
         runs: those that sent the launches, as far as that is known; each once.
         is_merged: whether git put it together from two branches' files, so that it has to be written anew.
+        lines: of one that sums up: what it says of each message. One that was merged can have several of a
+            message, each of which is true.
+        is_summary: whether it sums up (`lockfile: summary`), and has lines in the place of launches.
     """
 
     campaign: str
@@ -54,6 +62,8 @@ class Lockfile:
     forgotten: frozenset[str] = frozenset()
     runs: tuple[Run, ...] = ()
     is_merged: bool = False
+    lines: tuple[SummaryLine, ...] = ()
+    is_summary: bool = False
 
 
 def lockfile_path(campaign_file: Path, target: str) -> Path:
@@ -106,8 +116,10 @@ def parse_lockfile(
     data, is_merged = _parse(file, text)
     _require_valid(file, data)
     launches = _read_launches(file, data, names, message_ids or {})
+    lines = read_lines(data, message_ids or {})
     runs = _read_runs(file, data, launches)
-    require_times(file, launches, runs)
+    sent_at = (time for line in lines for time in (line.first_sent_at, line.last_sent_at))
+    require_times(file, chain((launch.sent_at for launch in launches), sent_at), runs)
     return Lockfile(
         data["campaign"],
         data["target"],
@@ -118,7 +130,16 @@ def parse_lockfile(
         frozenset(data.get("forgotten", ())),
         runs,
         is_merged,
+        lines,
+        "kind" in data,
     )
+
+
+def read_lines(data: dict[str, Any], message_ids: Mapping[str, str]) -> tuple[SummaryLine, ...]:
+    """Return what data that fit the schema sum up, under the ids that messages have now; each line once."""
+    lines = (SummaryLine(**{**item, "tags": tuple(item["tags"])}) for item in data.get("messages", ()))
+    renamed = (replace(line, message=message_ids.get(line.message, line.message)) for line in lines)
+    return tuple(dict.fromkeys(renamed))
 
 
 def _read_launches(
@@ -126,7 +147,9 @@ def _read_launches(
 ) -> tuple[LaunchRecord, ...]:
     """Return the launches of data that fit the schema, under the ids that their messages have now."""
     first_name = data.get("first_name", data["campaign"])
-    written = [LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data["launches"]]
+    written = [
+        LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data.get("launches", ())
+    ]
     require_unedited(file, written, (first_name, data["campaign"], *names))
     current = (rename_message(one, message_ids.get(one.message, one.message), first_name) for one in written)
     return unite_launches(file, current, first_name)
@@ -153,9 +176,11 @@ def _parse(file: Path, text: str) -> tuple[Any, bool]:
             raise LockfileError(
                 f"the lockfile {file} {_describe_damage(text, error)}", hint=RESTORE_HINT
             ) from None
+    refuse_mixture(file, is_summary="kind" in merged.head, has_launches=merged.has_launches)
     # Without runs the lockfile has no line of them at all.
     runs = {"runs": merged.runs} if merged.runs else {}
-    return {**agree_on_head(file, merged.head), "launches": merged.launches, **runs}, True
+    items = {"messages": merged.messages} if "kind" in merged.head else {"launches": merged.launches}
+    return {**agree_on_head(file, merged.head), **items, **runs}, True
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -183,7 +208,8 @@ def _require_valid(file: Path, data: Any) -> None:
     if problem is None:
         return
     version = data.get("lockfile_version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > 1:
+    known = SUMMARY_VERSION if isinstance(data, dict) and "kind" in data else FULL_VERSION
+    if isinstance(version, int) and version > known:
         raise LockfileError(
             f"the lockfile {file} was written by a newer version of runner", hint="update runner"
         )

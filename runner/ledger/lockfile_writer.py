@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from io import StringIO
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import LockfileError
 from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
-from runner.ledger.lockfile import LAUNCH_FIELDS, OPTIONAL_FIELDS
+from runner.ledger.lockfile import FULL_VERSION, LAUNCH_FIELDS, OPTIONAL_FIELDS, SUMMARY_VERSION
 from runner.ledger.merge import dump_line
 from runner.ledger.provenance import store_run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import LaunchRecord, Run
+    from runner.ledger.model import LaunchRecord, Run, SummaryLine
 
 _PROBE_SIZE = 4096
 
@@ -32,6 +33,7 @@ class LockfileContents(NamedTuple):
         launches: sorted by message and key; streamed.
         forgotten: the fingerprints of people who asked to be forgotten.
         runs: those that sent the launches, the earliest first.
+        lines: of one that sums up: what it says of each message, in the place of launches; None of others.
     """
 
     campaign: str
@@ -40,6 +42,7 @@ class LockfileContents(NamedTuple):
     launches: Iterable[LaunchRecord]
     forgotten: Collection[str] = ()
     runs: Iterable[Run] = ()
+    lines: Sequence[SummaryLine] | None = None
 
 
 def dump_lockfile(contents: LockfileContents) -> str:
@@ -57,6 +60,7 @@ def write_lockfile(
     launches: Iterable[LaunchRecord],
     forgotten: Collection[str] = (),
     runs: Iterable[Run] = (),
+    lines: Sequence[SummaryLine] | None = None,
 ) -> bool:
     """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
@@ -68,6 +72,7 @@ def write_lockfile(
         launches: sorted by message and key; streamed.
         forgotten: the fingerprints of people who asked to be forgotten.
         runs: those that sent the launches, the earliest first.
+        lines: as in `LockfileContents`.
 
     Returns:
         Whether it differs from what was there.
@@ -78,7 +83,7 @@ def write_lockfile(
     try:
         remove_leftovers(file)
         with drafting(file) as (stream, draft):
-            _write(stream, LockfileContents(campaign, target, key, launches, forgotten, runs))
+            _write(stream, LockfileContents(campaign, target, key, launches, forgotten, runs, lines))
             stream.flush()
             os.fsync(stream.fileno())
             changed = not same_content(file, draft)
@@ -114,7 +119,12 @@ def require_writable(file: Path) -> None:
 
 def _write(stream: IO[str], contents: LockfileContents) -> None:
     _write_head(stream, contents.campaign, contents.key, contents.forgotten)
-    _write_launches(stream, contents.launches)
+    if contents.lines is None:
+        _write_launches(stream, contents.launches)
+        stream.write(f'  "lockfile_version": {FULL_VERSION},\n')
+    else:
+        stream.write(f'  "kind": "summary",\n  "lockfile_version": {SUMMARY_VERSION},\n')
+        _write_items(stream, "messages", map(asdict, contents.lines))
     _write_end(stream, contents.target, contents.key, contents.runs)
 
 
@@ -128,11 +138,18 @@ def _write_head(stream: IO[str], campaign: str, key: FingerprintKey, forgotten: 
 
 
 def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
-    stream.write('  "launches": [')
+    _write_items(stream, "launches", map(_describe_launch, launches))
+
+
+def _describe_launch(launch: LaunchRecord) -> dict[str, Any]:
+    item = {name: getattr(launch, name) for name in LAUNCH_FIELDS}
+    return item | {name: value for name in OPTIONAL_FIELDS if (value := getattr(launch, name)) is not None}
+
+
+def _write_items(stream: IO[str], name: str, items: Iterable[dict[str, Any]]) -> None:
+    stream.write(f'  "{name}": [')
     separator = "\n"
-    for launch in launches:
-        item = {name: getattr(launch, name) for name in LAUNCH_FIELDS}
-        item |= {name: value for name in OPTIONAL_FIELDS if (value := getattr(launch, name)) is not None}
+    for item in items:
         stream.write(f"{separator}    {dump_line(item)}")
         separator = ",\n"
     end = "]" if separator == "\n" else "\n  ]"
@@ -140,7 +157,6 @@ def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
 
 
 def _write_end(stream: IO[str], target: str, key: FingerprintKey, runs: Iterable[Run]) -> None:
-    stream.write('  "lockfile_version": 1,\n')
     lines = ",\n".join(f"    {dump_line(store_run(run))}" for run in runs)
     if lines:
         stream.write(f'  "runs": [\n{lines}\n  ],\n')

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.identity import Identity
-    from runner.ledger.model import LaunchRecord, Run
+    from runner.ledger.model import LaunchRecord, Run, SummaryLine
     from runner.ledger.shared import SharedRecord
 
 Stamps = dict["Path", tuple[int, int, int]]
@@ -96,6 +96,11 @@ def all_runs(lockfiles: dict[Path, Lockfile]) -> Iterator[Run]:
 def all_forgotten(lockfiles: dict[Path, Lockfile]) -> set[str]:
     """Return the fingerprints of those whom any lockfile names as forgotten."""
     return {one for lockfile in lockfiles.values() for one in lockfile.forgotten}
+
+
+def all_lines(lockfiles: dict[Path, Lockfile]) -> Iterator[SummaryLine]:
+    """Yield what lockfiles that sum up say of messages."""
+    return chain.from_iterable(lockfile.lines for lockfile in lockfiles.values())
 
 
 def list_merged(lockfiles: dict[Path, Lockfile]) -> tuple[Path, ...]:

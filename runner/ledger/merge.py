@@ -25,10 +25,19 @@ if TYPE_CHECKING:
 
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
-_FRAME = {"{", "}", '  "launches": [', '  "launches": []', '  "runs": [', "  ]"}
+_FRAME = {
+    "{",
+    "}",
+    '  "launches": [',
+    '  "launches": []',
+    '  "messages": [',
+    '  "messages": []',
+    '  "runs": [',
+    "  ]",
+}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MergedText:
     """What the lines of a merged lockfile say.
 
@@ -37,11 +46,15 @@ class MergedText:
             that the sides disagree.
         launches: every launch's line, parsed; one that both sides have comes twice.
         runs: every run's line, parsed; one that both sides have comes twice.
+        messages: every line of a message that is summed up, parsed.
+        has_launches: whether a side has launches, were it none.
     """
 
     head: dict[str, list[Any]] = field(default_factory=dict)
     launches: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    has_launches: bool = False
 
 
 def dump_line(value: Any) -> str:
@@ -65,6 +78,12 @@ def read_merged(text: str) -> MergedText | None:
         if line is None or not _take_line(merged, line):
             return None
     return merged
+
+
+def _choose_shelf(merged: MergedText, item: dict[str, Any]) -> list[dict[str, Any]]:
+    if "started_at" in item:
+        return merged.runs
+    return merged.messages if "digest" in item else merged.launches
 
 
 def _keep_both_sides(lines: Iterable[str]) -> Iterator[str | None]:
@@ -92,12 +111,13 @@ def _take_line(merged: MergedText, line: str) -> bool:
     """Enter a line; return whether it is one that this program writes."""
     bare = line.removesuffix(",")
     if bare in _FRAME:
+        merged.has_launches |= "launches" in bare
         return True
     if line.startswith("    {"):
         item = _parse_as_written(bare[4:])
         if isinstance(item, dict):
             # Known by what they are: a conflict may begin among the launches and end among the runs.
-            (merged.runs if "started_at" in item else merged.launches).append(item)
+            _choose_shelf(merged, item).append(item)
         return isinstance(item, dict)
     found = _HEAD.fullmatch(bare)
     value = _parse_as_written(found["value"]) if found else None
@@ -158,6 +178,25 @@ def agree_on_head(file: Path, head: dict[str, list[Any]]) -> dict[str, Any]:
             hint=RESTORE_HINT,
         )
     return {name: values[0] for name, values in head.items()}
+
+
+def refuse_mixture(file: Path, *, is_summary: bool, has_launches: bool) -> None:
+    """Make sure that not one side of a merged lockfile sums up and the other has all launches.
+
+    Args:
+        file: the lockfile, for the error.
+        is_summary: whether a side sums up.
+        has_launches: whether a side has launches.
+
+    Raises:
+        LockfileError: it is so: what one has and the other counts cannot be told apart.
+    """
+    if is_summary and has_launches:
+        raise LockfileError(
+            f"the lockfile {file} is a merge of one with all launches and one that sums up",
+            hint="keep the side with the launches (git checkout --ours, or --theirs): the ledger is filled "
+            "from it, and `runner apply` asks the service for what it lacks",
+        )
 
 
 def unite_launches(file: Path, launches: Iterable[LaunchRecord], name: str) -> tuple[LaunchRecord, ...]:

@@ -11,6 +11,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import iterate_held
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.marks import rename_marks, renew_marks
 from runner.ledger.result_feed import renew_edition
 from runner.ledger.tables import deliveries, launches, message_names
 
@@ -64,13 +65,17 @@ def rename_messages(
         return
     is_own = launches.c.campaign_id == campaign_id
     query = select(launches.c.message).where(is_own, launches.c.message.in_(renames)).distinct()
-    for old in connection.execute(query).scalars().all():
+    entered = connection.execute(query).scalars().all()
+    for old in entered:
         _move_deliveries(connection, campaign_id, old, renames[old])
         connection.execute(
             update(launches).where(is_own, launches.c.message == old).values(message=renames[old])
         )
         _renew_keys(connection, campaign_id, campaign, renames[old])
         renew_edition(connection)
+    if entered:
+        rename_marks(connection, campaign_id, renames)
+        renew_marks(connection, campaign_id)
     _remember(connection, campaign_id, renames)
 
 

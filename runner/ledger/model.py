@@ -96,6 +96,29 @@ class LaunchRecord:
     run: str | None = None
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class SummaryLine:
+    """What a lockfile that sums up says of one message.
+
+    Attributes:
+        message: its id.
+        tags: the project tags of its launches, sorted.
+        launches: how many the service accepted.
+        recipients: how many people they reached.
+        digest: of who those are, as `PeopleTally` makes it.
+        first_sent_at: when the first of them was sent; UTC, ISO 8601.
+        last_sent_at: when the last of them was.
+    """
+
+    message: str
+    tags: tuple[str, ...]
+    launches: int
+    recipients: int
+    digest: str
+    first_sent_at: str
+    last_sent_at: str
+
+
 @dataclass(frozen=True, slots=True)
 class OpenLaunch:
     """An accepted launch as reconciling sees it.

@@ -10,6 +10,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import iterate_held
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.marks import take_out
 from runner.ledger.result_feed import renew_edition
 from runner.ledger.tables import deliveries, forgotten_results, launches, message_names, results
 from runner.ledger.unsettled import OPEN
@@ -56,6 +57,7 @@ def remove_person(
         "shared_texts": len(written - alone),
         "unresolved": len(rows) - len(settled),
     }
+    take_out(connection, campaign_id, settled, fingerprint)
     removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
     counts["deliveries"] = connection.execute(removed).rowcount
     blank = update(launches).where(launches.c.id.in_(alone | abandoned)).values(definition=None, detail=None)

@@ -15,7 +15,7 @@ from runner.ledger.frequency import open_campaign_key
 from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import FingerprintKey
@@ -71,6 +71,7 @@ def read_siblings(
     names: Sequence[str],
     since: str,
     shared: Mapping[Path, str] | None = None,
+    is_told: Callable[[Lockfile], bool] = lambda _: False,
 ) -> Iterator[Sibling]:
     """Yield what other campaigns' lockfiles tell; those with nothing to tell are left out.
 
@@ -80,13 +81,20 @@ def read_siblings(
         names: those of the campaigns whose lockfiles these are not, but which may have left old ones.
         since: UTC, ISO 8601; what was sent before is left out.
         shared: texts of further lockfiles, which all machines share, by where they are kept.
+        is_told: returns whether the ledger itself tells what a lockfile sums up.
 
     Raises:
-        LockfileError: one cannot be read: nobody can tell whom it tells of.
+        LockfileError: one cannot be read, or only sums up: nobody can tell whom it tells of.
     """
     texts: list[tuple[Path, str | None]] = [(file, None) for file in files]
     for file, text in [*texts, *(shared or {}).items()]:
         lockfile = _read(file, text, target, names)
+        is_recent = lockfile is not None and any(line.last_sent_at >= since for line in lockfile.lines)
+        if lockfile is not None and is_recent and not is_told(lockfile):
+            raise LockfileError(
+                f"{_UNCOUNTED}: the lockfile {file} holds counts only, and the ledger lacks what it counts",
+                hint="use the ledger that it was written with (RUNNER_LEDGER), or restore that one",
+            )
         launches = (
             tuple(launch for launch in lockfile.launches if launch.sent_at >= since) if lockfile else ()
         )

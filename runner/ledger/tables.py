@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
 _String = String().with_variant(String(collation="C"), "postgresql")
@@ -58,6 +58,9 @@ launches = Table(
     Column("outcome_at", _String),
     Column("detail", _Text),
     Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
+    Column(
+        "mark", Integer
+    ),  # of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -257,13 +260,25 @@ result_revisions = Table(
     Column("mark", _String, nullable=False),
 )
 
+# The tallies of people that a lockfile which sums up may hold (`runner.ledger.marks`).
+lockfile_marks = Table(
+    "lockfile_marks",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("message", _String, primary_key=True),
+    Column("digest", _String, primary_key=True),
+    Column("recipients", Integer, nullable=False),
+    Column("number", Integer, nullable=False),  # grows; of each message the highest is what counts now
+)
+
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
     3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
     4: (launch_starts, audiences, service_plans),
     5: (runs, reservations, reserved_launches, result_revisions),
+    6: (lockfile_marks,),
 }
 """The tables that a version of the schema has added."""
 
-COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,)}
+COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
 """The columns that a version of the schema has added to tables that were there."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import Lockfile, parse_lockfile
 from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile
-from runner.ledger.merge import agree_on_head, unite_launches
+from runner.ledger.merge import agree_on_head, refuse_mixture, unite_launches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +37,8 @@ def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
 
 
 def _unite(file: Path, one: Lockfile, other: Lockfile) -> Lockfile:
+    is_summary = one.is_summary or other.is_summary
+    refuse_mixture(file, is_summary=is_summary, has_launches=not (one.is_summary and other.is_summary))
     sides: dict[str, list[Any]] = {}
     for name in _HEAD:
         values = (getattr(side, name) for side in (one, other))
@@ -53,6 +55,9 @@ def _unite(file: Path, one: Lockfile, other: Lockfile) -> Lockfile:
         unite_launches(file, (*one.launches, *other.launches), first_name),
         one.forgotten | other.forgotten,
         tuple({run.id: run for run in (*one.runs, *other.runs)}.values()),
+        # Of a message that both have sent, both lines: only the ledger can make one of them.
+        lines=tuple(dict.fromkeys((*one.lines, *other.lines))),
+        is_summary=is_summary,
     )
 
 
@@ -60,6 +65,7 @@ def _write(lockfile: Lockfile) -> str:
     key = FingerprintKey.as_recorded(lockfile.salt, lockfile.key_fingerprint, lockfile.first_name)
     launches = sorted(lockfile.launches, key=lambda launch: (launch.message, launch.key))
     runs = sorted(lockfile.runs, key=lambda run: (run.started_at, run.id))
+    lines = sorted(lockfile.lines) if lockfile.is_summary else None
     return dump_lockfile(
-        LockfileContents(lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs)
+        LockfileContents(lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs, lines)
     )

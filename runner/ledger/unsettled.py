@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, func, select, update
 
+from runner.ledger.marks import take_out
 from runner.ledger.model import Unsettled
 from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
 
@@ -96,6 +97,10 @@ def count_claimed(connection: Connection, target: str, tag: str) -> int:
 def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
     """Record that the service has given a guid twice: what became of the launch that has it is not known."""
     for guid in guids:
+        query = select(launches.c.id).where(
+            launches.c.campaign_id == campaign_id, launches.c.project_launch_guid == guid
+        )
+        take_out(connection, campaign_id, connection.execute(query).scalars().all())
         connection.execute(
             update(launches)
             .where(launches.c.campaign_id == campaign_id, launches.c.project_launch_guid == guid)

@@ -188,7 +188,8 @@ class Assigner:
         reporter: RowReporter,
     ) -> Assignment:
         try:
-            return Assignment(index, "to_send", renderer.render(recipient.vars), arm)
+            payload = renderer.render(recipient.vars)
+            return Assignment._make((index, "to_send", payload, arm, None, None, (), 0, False))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:

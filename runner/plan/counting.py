@@ -69,18 +69,21 @@ def count_assignments(
     counts = PlanCounts.start(len(sizes))
     digest = DeliveryDigest()
     add_line = digest.add
-    adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
+    adders = [
+        (tally.add, size.add, f"{index} ")
+        for index, (tally, size) in enumerate(zip(counts.messages, sizes, strict=True))
+    ]
     people = 0
     for recipient, assignments in assigned:
         gets_something = False
         for assignment in assignments:
-            index, payload = assignment.message, assignment.payload
-            add, add_group = adders[index]
+            add, add_group, start = adders[assignment.message]
             add(assignment)
+            payload = assignment.payload
             if payload is not None:
                 gets_something = True
                 phone = recipient.phone
-                add_line(phone, f"{index} {payload.digest} {phone}\n")
+                add_line(phone, f"{start}{payload.digest} {phone}\n")
                 add_group(group_of(payload, assignment.arm, assignment.until))
         if gets_something:
             people += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.include import include_folder
-from runner.campaign.model import Campaign, CsvRecipients
+from runner.campaign.model import Campaign, FileRecipients
 from runner.campaign.row_problems import RowReporter
 from runner.campaign.template import TextCompiler
 from runner.errors import PlanChangedError
@@ -23,10 +23,10 @@ from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
 from runner.plan.passage import find_last_day, find_per_send, iterate_assignments
 from runner.plan.track import Track, compile_tracks
 from runner.source.diagnostic import Problems
+from runner.source.storage import stamp_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.campaign.draft import Draft
     from runner.campaign.payload import Payload
@@ -202,14 +202,7 @@ class Planner:
         )
 
 
-def _stamp_files(campaign: Campaign) -> tuple[tuple[int, int] | None, ...]:
-    sources = [s.path for s in (*campaign.recipients, *campaign.exclude) if isinstance(s, CsvRecipients)]
-    return tuple(_stamp(file) for file in (campaign.file, *sources))
-
-
-def _stamp(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+def _stamp_files(campaign: Campaign) -> tuple[object, ...]:
+    sources = (*campaign.recipients, *campaign.exclude)
+    files = [source.location for source in sources if isinstance(source, FileRecipients)]
+    return tuple(stamp_file(location) for location in (str(campaign.file), *files))

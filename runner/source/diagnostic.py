@@ -87,6 +87,27 @@ class Problems:
         for kind, count in later._counts.items():
             self._counts[kind] = self._counts.get(kind, 0) + count
 
+    def merge_mixed(self, parts: Iterable[Problems]) -> None:
+        """Add the problems of parts whose lines stand between each other's, as one pass over all would have.
+
+        Args:
+            parts: each of the same files' lines, but no line in two of them.
+        """
+        mixed = Problems(self.shown_of_a_kind)
+        for part in parts:
+            mixed._append(part)
+        mixed._kept.sort(key=lambda diagnostic: (diagnostic.line, diagnostic.column))
+        # Of more than are shown of a kind, this leaves those of the first lines.
+        self.merge(mixed)
+
+    def _append(self, other: Problems) -> None:
+        self.error_count += other.error_count
+        self.warning_count += other.warning_count
+        self.note_count += other.note_count
+        self._kept += other._kept
+        for kind, count in other._counts.items():
+            self._counts[kind] = self._counts.get(kind, 0) + count
+
     def __iter__(self) -> Iterator[Diagnostic]:
         """Yield the kept problems in the order of the files' lines."""
         return iter(sorted(self._kept, key=lambda d: (str(d.file), d.line, d.column, d.code)))

@@ -186,7 +186,7 @@ def test_the_byte_that_is_not_utf_8_is_found(tmp_path: Path, text: str, offset: 
     file = tmp_path / "table.csv"
     file.write_bytes(before + b"\xeb" + text.encode("cp1252"))
     lines = re.split(rb"\r\n|\r|\n", before)
-    found = find_encoding(file)
+    found = find_encoding(str(file))
     assert found.not_utf8 == BytePlace(len(lines), len(lines[-1]) + 1, 0xEB)
     assert found.name == "cp1252"
 

@@ -73,8 +73,8 @@ def test_the_figures_are_the_same(
 
 
 def test_files_go_by_way_of_a_store(sent: Path, ledger: str, tmp_path: Path) -> None:
-    """`--cluster local:2` starts workers; a scratch folder at a URL is fetched from and put to, and removed."""
+    """`--cluster local:2` starts workers; what is at a URL is fetched and put there, and removed."""
     options = ("report", "campaigns/pulse.yaml", "--format", "json", "--by", "city")
-    clustered = (*options, "--cluster", "local:2", "--scratch", f"file://{tmp_path}/scratch")
+    clustered = (*options, "--reconcile", "--cluster", "local:2", "--scratch", f"file://{tmp_path}/scratch")
     assert do(sent, ledger, *clustered) == do(sent, ledger, *options)
     assert list((tmp_path / "scratch").iterdir()) == []

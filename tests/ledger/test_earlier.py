@@ -16,7 +16,8 @@ from runner.ledger.identity import Identity
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
 from runner.ledger.reconciled import store_results, store_stats
-from runner.ledger.record import enter_record, read_earlier_messages, refresh_lockfile
+from runner.ledger.record import enter_record, read_earlier_messages
+from runner.ledger.rewriting import refresh_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,8 @@ from runner.ledger.forgotten import find_as_forgotten, let_in
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Outcome
-from runner.ledger.record import enter_record, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, read_record
+from runner.ledger.rewriting import refresh_lockfile
 from runner.ledger.target_key import KeySource, TargetSecret
 from tests.older_ledger import take_back
 

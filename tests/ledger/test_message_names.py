@@ -14,7 +14,8 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.reconciled import count_answered, read_totals
-from runner.ledger.record import enter_record, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, read_record
+from runner.ledger.rewriting import refresh_lockfile
 from runner.ledger.unsettled import list_unsettled
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.reconciled import read_totals
-from runner.ledger.record import enter_record, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, read_record
+from runner.ledger.rewriting import refresh_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,8 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import lockfile_path, read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent
-from runner.ledger.record import enter_record, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, read_record
+from runner.ledger.rewriting import refresh_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

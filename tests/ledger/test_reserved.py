@@ -15,8 +15,9 @@ from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.provenance import make_run
-from runner.ledger.record import enter_record, read_record, refresh_lockfile
+from runner.ledger.record import enter_record, read_record
 from runner.ledger.reserved import list_open, note_own
+from runner.ledger.rewriting import refresh_lockfile
 from runner.ledger.shared import (
     Reservation,
     ReservedLaunch,

@@ -22,8 +22,9 @@ from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.merge import unite_launches
 from runner.ledger.model import Intent, LaunchRecord, Outcome, Run
 from runner.ledger.provenance import make_run
-from runner.ledger.record import enter_record, refresh_lockfile
+from runner.ledger.record import enter_record
 from runner.ledger.report_model import RunRow
+from runner.ledger.rewriting import refresh_lockfile
 from runner.ledger.runs import count_by_run, enter_runs, read_runs
 from runner.ledger.unsettled import adopt_launch
 from tests.ledger.conftest import AT, KEY, SALT

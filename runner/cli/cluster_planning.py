@@ -1,0 +1,203 @@
+"""Plans several campaigns on a cluster: gathers what plans depend on, but for what workers ask themselves."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.cli.campaigns import load_campaigns
+from runner.cli.console import show_progress
+from runner.cli.diagnostics import refuse_errors
+from runner.cli.planning import PlannedHead, check_audiences, require_message, warn_of_lost_ids
+from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.plan_job import KeySource, RecordPlace
+from runner.ledger.moment import format_moment
+from runner.ledger.opt_outs import count_opt_outs
+from runner.ledger.target_key import read_target_key
+from runner.service.target import list_variables
+from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from runner.campaign.model import Campaign
+    from runner.cli.circumstances import CircumstanceReader
+    from runner.cli.console import Progress
+    from runner.cli.scope import Scope
+    from runner.cli.workspace import Workspace
+    from runner.cluster.engine import Cluster
+    from runner.cluster.folder import SharedFolder
+    from runner.cluster.plan_set import PartFile
+    from runner.ledger.database import Ledger
+    from runner.ledger.recorded import SummedRecord
+    from runner.plan.model import PlanOptions
+
+_LEDGER = "RUNNER_LEDGER"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlans:
+    """What a cluster has planned.
+
+    Attributes:
+        planned: the campaigns with their plans.
+        parts: by the campaign's name, the files of its launches, if they were written.
+    """
+
+    planned: list[PlannedHead]
+    parts: dict[str, tuple[PartFile, ...]]
+
+
+class Stages:
+    """Shows how far the stages of a plan are, one after the other.
+
+    Args:
+        quiet: show nothing.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._stack = ExitStack()
+        self._title = ""
+        self._done = 0
+        self._progress: Progress | None = None
+
+    def observe(self, title: str, done: int, total: int) -> None:
+        """Take note of how much of a stage is done."""
+        if self._progress is None or title != self._title or done < self._done:
+            self._stack.close()
+            self._title, self._done = title, 0
+            self._progress = self._stack.enter_context(show_progress(title, total, quiet=self._quiet))
+        self._progress.advance(done - self._done)
+        self._done = done
+
+    def close(self) -> None:
+        """Take the last stage off the screen."""
+        self._stack.close()
+        self._progress = None
+
+
+class ClusterPlanning:
+    """Plans campaigns on a cluster.
+
+    Args:
+        workspace: names the target.
+        ledger: open; None if there is none yet.
+        reader: reads what lockfiles of other campaigns tell.
+        moment: for which is planned.
+        cluster: does the work.
+        folder: which all workers reach.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger | None,
+        reader: CircumstanceReader,
+        moment: datetime,
+        cluster: Cluster,
+        folder: SharedFolder,
+    ) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._reader = reader
+        self._moment = moment
+        self._cluster = cluster
+        self._folder = folder
+
+    def plan(self, scope: Scope, options: PlanOptions, out: str | None) -> ClusterPlans:
+        """Load and plan campaigns; show what is wrong with them.
+
+        Args:
+            scope: says which campaigns.
+            options: what the user asks of the plan.
+            out: the URL of the folder to write the launches to; None to keep none.
+
+        Raises:
+            InvalidCampaignError: there are errors, which have been shown.
+            UsageError: no campaign has the message that was asked for.
+        """
+        problems = Problems()
+        loaded = load_campaigns(scope.paths, scope.allowed, problems)
+        if problems.error_count:
+            check_audiences(loaded.campaigns, problems)
+            refuse_errors(problems, quiet=scope.quiet)
+        require_message(loaded.campaigns, options.only)
+        stages = Stages(quiet=scope.quiet)
+        try:
+            plans = self._plan_in_turn(loaded.campaigns, options, out, problems, stages)
+        finally:
+            stages.close()
+        refuse_errors(problems, quiet=scope.quiet)
+        for item in plans.planned:
+            warn_of_lost_ids(item)
+        return plans
+
+    def _plan_in_turn(
+        self,
+        campaigns: Sequence[Campaign],
+        options: PlanOptions,
+        out: str | None,
+        problems: Problems,
+        stages: Stages,
+    ) -> ClusterPlans:
+        """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
+        # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
+        records = [self._workspace.read_summed_record(self._ledger, campaign) for campaign in campaigns]
+        self._reader.note_records(list(zip(campaigns, records, strict=True)))
+        audiences = [cut_audience(self._cluster, campaign, stages.observe) for campaign in campaigns]
+        partitions = choose_partitions(audiences, self._cluster.slots)
+        planner = CampaignPlanner(self._cluster, self._folder, stages.observe)
+        plans = ClusterPlans([], {})
+        own = f"{self._folder.url}/plans"
+        for index, (campaign, record, audience) in enumerate(zip(campaigns, records, audiences, strict=True)):
+            is_counted = any(later.policy.frequency_cap for later in campaigns[index + 1 :])
+            has_cap = campaign.policy.frequency_cap is not None
+            before = tuple((out or own, parts) for parts in plans.parts.values()) if has_cap else ()
+            request = PlanRequest(
+                campaign,
+                self._workspace.target.name,
+                options,
+                self._moment,
+                audience,
+                partitions,
+                self._place(campaign, record),
+                before,
+                out or (own if is_counted else None),
+            )
+            made = planner.make_plan(request, problems)
+            if made is None:
+                continue
+            key = self._workspace.target.state_key
+            plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, state_key=key))
+            if made.parts:
+                plans.parts[campaign.name] = made.parts
+        return plans
+
+    def _place(self, campaign: Campaign, record: SummedRecord) -> RecordPlace:
+        target = self._workspace.target
+        key_variable = list_variables(target.name, self._workspace.targets)[-1]
+        place = RecordPlace(
+            _LEDGER if self._ledger is not None else None,
+            key_variable,
+            record.campaign_id,
+            None if record.is_empty() or record.key is None else KeySource.of(record.key),
+            record.forgotten,
+        )
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                read_target_key(connection, target.name, target.state_key)
+                counts = count_opt_outs(connection, target.name)
+            place = replace(place, has_opt_outs=any(counts.get(state) for state in ("confirmed", "doubtful")))
+        cap = campaign.policy.frequency_cap
+        if cap is None:
+            return place
+        told = self._reader.list_told_elsewhere(campaign)
+        return replace(
+            place,
+            recent_since=format_moment(self._moment - cap.within),
+            told_elsewhere=tuple((name, KeySource.of(key), people) for name, key, people in told),
+        )

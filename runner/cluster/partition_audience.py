@@ -1,0 +1,121 @@
+"""The people of one partition, as they stand in the files: each once, by their first mention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.campaign.audience import Recipient
+from runner.campaign.audience_rows import leave_out_blank
+from runner.campaign.model import InlineRecipient
+from runner.cluster.columns import read_numbers, read_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.campaign.model import Campaign, Variables
+    from runner.cluster.columns import RowColumns
+    from runner.cluster.folder import SharedFolder
+
+_PLACE_BITS = 40
+"""Of a place: more rows than a slice has."""
+
+
+class PartitionAudience:
+    """The people of one partition.
+
+    Args:
+        folder: which has the scattered rows.
+        campaign: whose audience.
+        names: the variables of the rows, sorted.
+        files: the scattered slices, in the order of the audience.
+        partition: which.
+
+    Attributes:
+        duplicates: rows whose phone was mentioned before, as far as the people were yielded.
+        place: in the audience, of who was yielded last: a later one's is greater, in whatever partition.
+    """
+
+    def __init__(
+        self,
+        folder: SharedFolder,
+        campaign: Campaign,
+        names: Sequence[str],
+        files: Sequence[str],
+        partition: int,
+    ) -> None:
+        self._folder = folder
+        self._campaign = campaign
+        self._names = names
+        self._files = files
+        self._partition = partition
+        self.duplicates = 0
+        self.place = 0
+
+    def __iter__(self) -> Iterator[Recipient]:
+        """Yield the people in the order of the audience."""
+        shared = leave_out_blank(self._campaign.vars)
+        sources = self._campaign.recipients
+        places = [
+            source.position.file if isinstance(source, InlineRecipient) else source.path for source in sources
+        ]
+        seen: set[int] = set()
+        for slice_number, name in enumerate(self._files):
+            rows = self._read(name)
+            self.place = slice_number << _PLACE_BITS
+            given = self._iterate_variables(rows)
+            own = zip(*rows[:-1], given, strict=True)
+            for number, line, source, zone, consent, day, variables in own:
+                self.place += 1
+                if number in seen:
+                    self.duplicates += 1
+                    continue
+                seen.add(number)
+                entire = {**shared, **variables} if shared else variables
+                yield Recipient._make(
+                    (f"+{number}", entire, source, places[source], line, zone, consent, day)
+                )
+
+    def list_phones(self) -> list[str]:
+        """Return the phones of all rows, in no order, each once."""
+        numbers = {number for name in self._files for number in self._read_numbers(name)}
+        return [f"+{number}" for number in numbers]
+
+    def _read(self, name: str) -> RowColumns:
+        with self._folder.open(name) as file:
+            return read_partition(file, self._partition)
+
+    def _read_numbers(self, name: str) -> list[int]:
+        with self._folder.open(name) as file:
+            return read_numbers(file, self._partition)
+
+    def _iterate_variables(self, rows: RowColumns) -> Iterator[Variables]:
+        names = self._names
+        if not rows.texts:
+            # Texts refer to none; or the rows are the campaign file's own, whose values may be any.
+            own = [_own_variables(source) for source in self._campaign.recipients]
+            return (own[source] for source in rows.sources)
+        if any(None in column for column in rows.texts):
+            return (
+                {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+                for texts in zip(*rows.texts, strict=True)
+            )
+        return (dict(zip(names, texts, strict=True)) for texts in zip(*rows.texts, strict=True))
+
+
+def _own_variables(source: object) -> Variables:
+    return leave_out_blank(source.vars) if isinstance(source, InlineRecipient) else {}
+
+
+def read_excluded_numbers(folder: SharedFolder, files: Sequence[str], partition: int) -> frozenset[str]:
+    """Return the phones, in E.164 form, of one partition that are never texted.
+
+    Args:
+        folder: which has the scattered exclusion lists.
+        files: their names.
+        partition: which.
+    """
+    found: set[int] = set()
+    for name in files:
+        with folder.open(name) as file:
+            found.update(read_numbers(file, partition))
+    return frozenset(f"+{number}" for number in found)

@@ -1,0 +1,151 @@
+"""What the ledger knows of some people: asked for by whoever plans a part of an audience."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from sqlalchemy import Connection, and_, inspect, select
+
+from runner.ledger.earlier import EarlierLaunch, EarlierMessage
+from runner.ledger.fingerprint_set import FingerprintSet
+from runner.ledger.model import Known
+from runner.ledger.opt_outs import Suppressions
+from runner.ledger.tables import deliveries, launch_stats, launches, opt_outs, results
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from runner.ledger.target_key import TargetKey
+
+_GROUP = 1000
+_Item = TypeVar("_Item")
+
+
+def find_known(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], people: Iterable[str]
+) -> Known:
+    """Return which of some people were texted, or may have been; as `read_known` says it of everybody.
+
+    Args:
+        connection: reads one state of the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+        people: their fingerprints.
+    """
+    known = Known({}, {})
+    # By the whole primary key: there may be many deliveries, and few are asked about.
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(list(message_ids)),
+            deliveries.c.released.is_(False),
+        )
+    )
+    for group in _iterate_groups(people):
+        for message, fingerprint, state in connection.execute(
+            query.where(deliveries.c.fingerprint.in_(group))
+        ):
+            shelf = known.sent if state == "sent" else known.unresolved
+            shelf.setdefault(message_ids[message], set()).add(fingerprint)
+    for message in known.unresolved:
+        known.unresolved[message] -= known.sent.get(message, set())
+    return known
+
+
+def find_earlier(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    wanted: Collection[str],
+    people: Iterable[str],
+) -> dict[str, EarlierMessage]:
+    """Return what the ledger knows of some people and messages; as `read_earlier` says it of everybody.
+
+    Args:
+        connection: reads one state of the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+        wanted: ids of messages, as they are now.
+        people: their fingerprints.
+    """
+    found = {message: EarlierMessage() for message in wanted}
+    names = [name for name, current in message_ids.items() if current in found]
+    query = (
+        select(
+            deliveries.c.message,
+            deliveries.c.fingerprint,
+            launches.c.id,
+            launches.c.outcome_at,
+            launch_stats.c.reconciled_at,
+        )
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(False),
+            launches.c.state == "sent",
+            launches.c.outcome_at.is_not(None),
+        )
+    )
+    reached: dict[int, EarlierLaunch] = {}
+    asked = set()
+    for group in _iterate_groups(people):
+        asked.update(group)
+        rows = connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
+        for message, fingerprint, launch_id, sent_at, reconciled_at in rows:
+            if launch_id not in reached:
+                read_at = None if reconciled_at is None else datetime.fromisoformat(reconciled_at)
+                reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), read_at)
+            found[message_ids[message]].launches[fingerprint] = reached[launch_id]
+    # By the launches that reached them: to look through all results takes as long for some as for everybody.
+    for message, participant in _iterate_answers(connection, campaign_id, names, reached):
+        if participant in asked:
+            found[message_ids[message]].answered.add(participant)
+    return found
+
+
+def _iterate_answers(
+    connection: Connection, campaign_id: int, names: list[str], reached: Iterable[int]
+) -> Iterator[tuple[str, str]]:
+    query = (
+        select(launches.c.message, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.message.in_(names))
+        .distinct()
+    )
+    for group in _iterate_groups(reached):
+        rows = connection.execute(query.where(results.c.launch_id.in_(group)))
+        yield from ((row.message, row.participant) for row in rows)
+
+
+def find_suppressions(connection: Connection, key: TargetKey | None, phones: Iterable[str]) -> Suppressions:
+    """Return which of some people are not to be texted; as `read_suppressions` says it of everybody.
+
+    Args:
+        connection: reads the ledger, which may be of an older version.
+        key: as `read_target_key` returns it.
+        phones: E.164.
+    """
+    if key is None or not inspect(connection).has_table(opt_outs.name):
+        return Suppressions(None, FingerprintSet(), FingerprintSet())
+    shelves: dict[Literal["confirmed", "doubtful"], set[str]] = {"confirmed": set(), "doubtful": set()}
+    query = select(opt_outs.c.fingerprint, opt_outs.c.state).where(
+        and_(opt_outs.c.target == key.target, opt_outs.c.state.in_(list(shelves)))
+    )
+    for group in _iterate_groups(map(key.fingerprint, phones)):
+        for fingerprint, state in connection.execute(query.where(opt_outs.c.fingerprint.in_(group))):
+            shelves[state].add(fingerprint)
+    return Suppressions(
+        key, FingerprintSet(sorted(shelves["confirmed"])), FingerprintSet(sorted(shelves["doubtful"]))
+    )
+
+
+def _iterate_groups(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    waiting = iter(items)
+    while group := list(islice(waiting, _GROUP)):
+        yield group
