@@ -12,6 +12,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.cluster.reading_order import ReadGroup, Surveyed, strip_stat
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord
     from runner.service.paging import Page, Unreadable
 
+_PAGES = 5
+"""Pages whose results are stored together: some hundreds of results."""
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 
@@ -136,20 +139,26 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
 
 def _sweep_range(desk: _Desk, part: Range) -> int:
     filters = {"project_tag": part.tag}
+    pages = iter(_read_pages(lambda offset: desk.client.read_results(filters, offset), part))
     seen = 0
-    for page in _read_pages(lambda offset: desk.client.read_results(filters, offset), part):
-        listed = {record.project_launch_guid for record in page.records}
-        held = read_held(desk.ledger, desk.order.campaign_id, desk.order.target.target.name, listed)
-        found = {(one.project_launch_guid, one.result_guid): one for one in page.records}
-        ours = [one for one in found.values() if one.project_launch_guid in held.launches]
-        sources = {
-            guid: Source(launch, _blank_stat(guid, part.tag), is_whole=True)
-            for guid, launch in held.launches.items()
-        }
-        if ours:
-            desk.take_in(_define(desk, sources)).store(ours, desk.order.at)
-        seen += len(ours)
+    # Those who store results wait for each other: better seldom, and with more at a time.
+    while some := list(islice(pages, _PAGES)):
+        seen += _store(desk, part.tag, [record for page in some for record in page.records])
     return seen
+
+
+def _store(desk: _Desk, tag: str, records: Sequence[ResultRecord]) -> int:
+    """Store those of some results that are of the campaign's launches; return how many that are."""
+    listed = {record.project_launch_guid for record in records}
+    held = read_held(desk.ledger, desk.order.campaign_id, desk.order.target.target.name, listed)
+    found = {(record.project_launch_guid, record.result_guid): record for record in records}
+    ours = [record for record in found.values() if record.project_launch_guid in held.launches]
+    sources = {
+        guid: Source(launch, _blank_stat(guid, tag), is_whole=True) for guid, launch in held.launches.items()
+    }
+    if ours:
+        desk.take_in(_define(desk, sources)).store(ours, desk.order.at)
+    return len(ours)
 
 
 @dataclass(slots=True)
