@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format torture fuzz bench clean help
+.PHONY: demo test lint format torture torture-cluster fuzz bench clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -24,6 +24,9 @@ format: $(VENV)/.installed-dev ## put the code into shape
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 1,000 times on each kind of ledger
 	@$(BIN)/python -m tests.torture $(if $(seed),--seed $(seed))
 
+torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times
+	@$(BIN)/python -m tests.torture --cluster $(if $(seed),--seed $(seed))
+
 fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minutes (seconds=N, seed=N)
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
 		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
@@ -42,7 +45,7 @@ clean: ## remove what was built and installed here, and the sandbox's data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -128,15 +128,30 @@ class Cluster:
             arguments: what it is called with; goes through the scheduler, so nothing secret.
 
         Raises:
-            RunnerError: what a call has raised, a worker does not have this program, or the cluster is lost.
+            RunnerError: what a call has raised, a worker does not have this program, or is lost each time.
         """
+        packed = pack_call(task, arguments)
+        deadline = time.monotonic() + self._patience_s
+        while (said := self._try_asking(packed)) is None:
+            if time.monotonic() > deadline:
+                raise RunnerError(
+                    f"the workers of the cluster at {self._where} could not all be asked within "
+                    f"{self._patience_s:g} s",
+                    hint="look at their logs: some come and go, or cannot be reached",
+                )
+            time.sleep(_LOOK_S / 10)
+        return said
+
+    def _try_asking(self, packed: bytes) -> dict[str, Any] | None:
+        """Return what the workers say; None if one of them, or the scheduler, was lost meanwhile."""
         self._require_workers()
         try:
-            outcomes = self._client.run(make_call, pack_call(task, arguments), on_error="return")
-        except _LOST:
-            raise self._gone() from None
-        said: dict[str, _Result] = {}
-        for worker, outcome in outcomes.items():
+            answers = self._client.run(make_call, packed, on_error="return")
+        except (*_LOST, CancelledError):
+            return None
+        if any(isinstance(outcome, _LOST) for outcome in answers.values()):
+            return None
+        for worker, outcome in answers.items():
             if not isinstance(outcome, Outcome):
                 raise RunnerError(
                     f"the worker {worker} cannot run this program",
@@ -144,8 +159,7 @@ class Cluster:
                 )
             if outcome.error is not None:
                 raise outcome.error
-            said[worker] = outcome.value
-        return said
+        return {worker: outcome.value for worker, outcome in answers.items()}
 
     def _find_most(self) -> int:
         """Return how many calls may be at the scheduler: workers come, so it is asked now and then."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.cluster.folder import SharedFolder
 
 _PLACE_BITS = 40
-"""Of a place: more rows than a slice has."""
+"""Of a place: more lines than a file has."""
 
 
 class PartitionAudience:
@@ -55,21 +55,23 @@ class PartitionAudience:
         """Yield the people in the order of the audience."""
         shared = leave_out_blank(self._campaign.vars)
         sources = self._campaign.recipients
+        is_inline = [isinstance(source, InlineRecipient) for source in sources]
         places = [
             source.position.file if isinstance(source, InlineRecipient) else source.path for source in sources
         ]
         seen: set[int] = set()
         for slice_number, name in enumerate(self._files):
             rows = self._read(name)
-            self.place = slice_number << _PLACE_BITS
+            start = slice_number << _PLACE_BITS
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
             for number, line, source, zone, consent, day, variables in own:
-                self.place += 1
                 if number in seen:
                     self.duplicates += 1
                     continue
                 seen.add(number)
+                # Several recipients of the campaign file may stand in one line of it.
+                self.place = start + (source if is_inline[source] else line)
                 entire = {**shared, **variables} if shared else variables
                 yield Recipient._make(
                     (f"+{number}", entire, source, places[source], line, zone, consent, day)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.campaign.load import load_campaign
+from runner.cli.audience_check import find_audience_problems
 from runner.cli.cluster_checking import find_problems_on_cluster
-from runner.cli.validate import find_audience_problems
 from runner.cluster.folder import SharedFolder
 from runner.source.diagnostic import Diagnostic, Problems
 from tests.test_cases import ALL_CASES, name_case
