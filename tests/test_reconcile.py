@@ -25,7 +25,8 @@ from runner.ledger.opt_outs import iterate_opt_outs, read_suppressions
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.target_key import KeySource, TargetSecret
-from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
+from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.summary import ReconcileSummary
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.clustering import choose_cluster
+from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, show_progress, warn
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
@@ -16,15 +17,20 @@ from runner.errors import RunLockedError
 from runner.ledger.report_model import ServicePlan
 from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
-from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
+from runner.reconcile.campaign import reconcile_campaign
+from runner.service.target import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.cli.clustering import ClusterSettings
+    from runner.cluster.engine import Cluster
     from runner.ledger.database import Ledger
     from runner.ledger.recorded import Record
+    from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
+    from runner.service.target import Target
 
 
 _SHOWN = 5
@@ -46,14 +52,19 @@ def command(scope: Scope, format_: str, full: bool) -> int:
 
     Only what is new is read. What was stored is checked against the service's own counts.
 
+    With --cluster, workers read several lists at a time, with no more requests in flight together than the
+    target's `limits.concurrency`.
+
     Replies that opt out are kept: their authors are not texted again by any campaign on the target. A reply
     that only sounds like it waits for your decision, and its author with it: see `runner optouts`.
     """
     workspace = Workspace.open(scope)
-    choose_cluster(scope, workspace)
+    settings = choose_cluster(scope, workspace)
     campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger() as opened:
-        summaries = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, full=full)
+        summaries = reconcile_campaigns(
+            workspace, opened, campaigns, quiet=scope.quiet, full=full, settings=settings
+        )
     if format_ == "json":
         print_json({"campaigns": [{"name": name, **asdict(summary)} for name, summary in summaries.items()]})
     else:
@@ -63,7 +74,13 @@ def command(scope: Scope, format_: str, full: bool) -> int:
 
 
 def reconcile_campaigns(
-    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], *, quiet: bool, full: bool = False
+    workspace: Workspace,
+    ledger: Ledger,
+    campaigns: Sequence[Campaign],
+    *,
+    quiet: bool,
+    full: bool = False,
+    settings: ClusterSettings | None = None,
 ) -> dict[str, ReconcileSummary]:
     """Reconcile campaigns one after the other, and warn of what does not add up.
 
@@ -73,34 +90,95 @@ def reconcile_campaigns(
         campaigns: those to bring up to date.
         quiet: show no progress.
         full: read every result again.
+        settings: the cluster that reads; None to read here.
 
     Returns:
         What was found, by campaign name.
     """
     summaries: dict[str, ReconcileSummary] = {}
     target = workspace.target
-    with workspace.open_service() as (client, _):
+    with workspace.open_service() as (client, reached), ExitStack() as stack:
+        cluster = stack.enter_context(_open_cluster(settings, workspace, reached)) if settings else None
         _store_plan(workspace, ledger, client)
         for campaign in campaigns:
             record = workspace.enter_record(ledger, campaign)
-            campaign_id, key = record.require_entered()
             with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
-                summary = reconcile_campaign(
-                    ledger,
-                    client,
-                    campaign_id=campaign_id,
-                    campaign=campaign.name,
-                    key=key,
-                    people=KeySource(target.name, target.state_key, secrets.token_hex(16)),
-                    now=workspace.now_text,
-                    observe_progress=progress.advance,
-                    full=full,
-                )
+                order = _Reconciling(workspace, ledger, client, campaign, record, progress.advance, full)
+                summary = order.reconcile() if cluster is None else order.reconcile_on(cluster, reached)
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
             summaries[campaign.name] = summary
             _warn_of_differences(campaign.name, summary)
     _warn_of_doubtful(summaries, target.name)
     return summaries
+
+
+@dataclass(frozen=True, slots=True)
+class _Reconciling:
+    """One campaign that is about to be reconciled."""
+
+    workspace: Workspace
+    ledger: Ledger
+    client: ServiceClient
+    campaign: Campaign
+    record: Record
+    observe_progress: Callable[[int], None]
+    full: bool
+
+    @property
+    def people(self) -> KeySource:
+        """Where the key of the target's people comes from."""
+        target = self.workspace.target
+        return KeySource(target.name, target.state_key, secrets.token_hex(16))
+
+    def reconcile(self) -> ReconcileSummary:
+        """Read all there is here."""
+        campaign_id, key = self.record.require_entered()
+        return reconcile_campaign(
+            self.ledger,
+            self.client,
+            campaign_id=campaign_id,
+            campaign=self.campaign.name,
+            key=key,
+            people=self.people,
+            now=self.workspace.now_text,
+            observe_progress=self.observe_progress,
+            full=self.full,
+        )
+
+    def reconcile_on(self, cluster: Cluster, target: Target) -> ReconcileSummary:
+        """Have it read by the workers of a cluster, from a target that was reached."""
+        # Imported here: only those who have a cluster pay for it.
+        from runner.cluster.reading_order import ReadingOrder
+        from runner.cluster.reconcile import ClusterReconciliation, share_requests
+        from runner.cluster.worker_access import WorkerTarget
+
+        campaign_id, key = self.record.require_entered()
+        variables = list_variables(target.name, self.workspace.targets)
+        order = ReadingOrder(
+            campaign_id,
+            self.campaign.name,
+            WorkerTarget.strip(target, variables),
+            share_requests(cluster.slots, target.concurrency),
+            self.workspace.now_text(),
+            self.full,
+        )
+        return ClusterReconciliation(
+            cluster, order, self.ledger, self.client, key, self.people, self.observe_progress
+        ).run()
+
+
+@contextmanager
+def _open_cluster(settings: ClusterSettings, workspace: Workspace, target: Target) -> Iterator[Cluster]:
+    username, api_key, _ = list_variables(target.name, workspace.targets)
+    is_embedded = workspace.target.base_url is None
+    # Those of the embedded sandbox are made when it starts.
+    made = (
+        {username: target.credentials.username, api_key: target.credentials.api_key}
+        if is_embedded and target.credentials is not None
+        else {}
+    )
+    with open_chosen_cluster(settings, workspace, made) as (cluster, _):
+        yield cluster
 
 
 def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
@@ -10,7 +11,7 @@ from urllib.parse import quote
 
 import click
 
-from runner.cli.clustering import choose_cluster
+from runner.cli.clustering import LEDGER, choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, clustered_target_scope
@@ -24,9 +25,11 @@ from runner.report.index import write_index
 from runner.report.turnout import SMALL_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.cli.clustering import ClusterSettings
+    from runner.cluster.report import CountingPlace
     from runner.report.model import CampaignReport
 
 ANSWER_FORMATS = {
@@ -108,12 +111,15 @@ def command(
 
     A report is a function of the ledger: run twice, it is byte for byte the same. It has no phone
     numbers and no free texts in it. Groups in which single people could be made out are left out.
+
+    With --cluster, workers count parts of the results, and the figures are the same. Files of answers and
+    results are written by this one process, which then counts, too.
     """
     documents, answers = _choose_formats(formats, template_file)
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
     workspace = Workspace.open(scope)
-    choose_cluster(scope, workspace)
+    settings = choose_cluster(scope, workspace)
     campaigns = scope.load_valid_campaigns()
     if out is None and len(documents) * len(campaigns) > 1 and list(documents) != ["md"]:
         raise UsageError(
@@ -124,23 +130,48 @@ def command(
         from runner.cli.reconcile import reconcile_campaigns
 
         with workspace.open_ledger() as opened:
-            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet)
-    with workspace.open_ledger_if_present() as present:
-        if present is not None and present.is_older():
-            present.prepare()
-        reports = [
-            make_report(workspace, present, campaign, options, _list_files(campaign, answers, out))
-            for campaign in campaigns
-        ]
+            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, settings=settings)
+    files = {campaign.name: list(_list_files(campaign, answers, out)) for campaign in campaigns}
+    with _choosing_place(settings if not answers else None, workspace) as place:
+        reports = _make_reports(workspace, campaigns, options, files, place)
     if out is None:
         (document,) = documents.values()
         click.echo("\n\n".join(document.write(report).rstrip("\n") for report in reports))
     else:
         _save(reports, documents, out, quiet=scope.quiet)
         if not scope.quiet:
-            for one in (one for campaign in campaigns for one in _list_files(campaign, answers, out)):
+            for one in (one for campaign in campaigns for one in files[campaign.name]):
                 note(f"Wrote {one.file}")
     return 0
+
+
+@contextmanager
+def _choosing_place(settings: ClusterSettings | None, workspace: Workspace) -> Iterator[CountingPlace | None]:
+    """Yield where results are counted; None for here."""
+    if settings is None:
+        yield None
+        return
+    # Imported here: only those who have a cluster pay for it.
+    from runner.cluster.report import CountingPlace
+
+    with open_chosen_cluster(settings, workspace) as (cluster, folder):
+        yield CountingPlace(cluster, folder, LEDGER)
+
+
+def _make_reports(
+    workspace: Workspace,
+    campaigns: Sequence[Campaign],
+    options: ReportOptions,
+    files: Mapping[str, Sequence[AnswerFile]],
+    place: CountingPlace | None,
+) -> list[CampaignReport]:
+    with workspace.open_ledger_if_present() as present:
+        if present is not None and present.is_older():
+            present.prepare()
+        return [
+            make_report(workspace, present, campaign, options, files[campaign.name], place)
+            for campaign in campaigns
+        ]
 
 
 def _choose_formats(

@@ -29,11 +29,12 @@ from runner.report.turnout import SMALL_GROUP
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.workspace import Workspace
+    from runner.cluster.report import CountingPlace
     from runner.ledger.database import Ledger
     from runner.ledger.recorded import Record
     from runner.ledger.target_key import LedgerConnection
@@ -72,9 +73,18 @@ def make_report(
     ledger: Ledger | None,
     campaign: Campaign,
     options: ReportOptions,
-    files: Iterable[AnswerFile] = (),
+    files: Sequence[AnswerFile] = (),
+    place: CountingPlace | None = None,
 ) -> CampaignReport:
     """Return the report of one campaign on the workspace's target, and write the files of its answers.
+
+    Args:
+        workspace: names target and ledger.
+        ledger: open for reading; None if there is none.
+        campaign: the campaign.
+        options: what is asked of the report.
+        files: to write; they are written, and the results counted, here.
+        place: the cluster on which to count; None to count here.
 
     Raises:
         RunnerError: ledger, copy of the results or audience cannot be read, or a file cannot be written.
@@ -88,6 +98,8 @@ def make_report(
         _write_nothing(workspace, campaign, outlines, options, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
         return summarise(CampaignFacts(campaign.name, workspace.target.name, nothing), CampaignTally())
+    if place is not None and not files:
+        return _report_on_cluster(place, workspace, ledger, campaign, record, options, record.campaign_id)
     folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
     copy = ResultColumns(folder)
     with copy.hold() as engine:
@@ -111,23 +123,44 @@ def make_report(
     return summarise(facts, tally, least=options.least)
 
 
+def _report_on_cluster(
+    place: CountingPlace,
+    workspace: Workspace,
+    ledger: Ledger,
+    campaign: Campaign,
+    record: Record,
+    options: ReportOptions,
+    number: int,
+) -> CampaignReport:
+    # Imported here: only those who have a cluster pay for it.
+    from runner.cluster.report import copy_campaign, count_copy
+
+    columns = tuple(_find_column(campaign, name) for name in options.columns)
+    outlines = tuple(outline_messages(campaign))
+    with ledger.reading() as connection:
+        facts = _gather_facts(connection, workspace, campaign, number, outlines)
+        copy = copy_campaign(place, connection, number, campaign.message_ids if columns else None)
+    members = _list_members(campaign, record, columns, include_pii=False)
+    tally = count_copy(place, copy, outlines, campaign.message_ids, columns, members)
+    return summarise(facts, tally, least=options.least)
+
+
 def _write_nothing(
     workspace: Workspace,
     campaign: Campaign,
     outlines: tuple[MessageOutline, ...],
     options: ReportOptions,
-    files: Iterable[AnswerFile],
+    files: Sequence[AnswerFile],
 ) -> None:
     """Write the files of a campaign that was never sent: columns, and no row."""
-    wanted = list(files)
-    if not wanted:
+    if not files:
         return
     folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
         load_members(engine, folder, (), 0)
-        _count(engine, campaign, outlines, (), options, wanted)
+        _count(engine, campaign, outlines, (), options, files)
 
 
 def _count(

@@ -106,8 +106,11 @@ class Ledger:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self, snapshot: str | None = None) -> Iterator[Connection]:
         """Yield a connection that only reads, one snapshot for the whole block.
+
+        Args:
+            snapshot: what to see: that of another transaction, which has shared it (`share_snapshot`).
 
         Raises:
             LedgerError: the database cannot be read.
@@ -117,9 +120,12 @@ class Ledger:
                 yield connection.execution_options(**SQLITE_READING)
             else:
                 # A transaction, too: rows come in portions only within one.
-                yield connection.execution_options(
+                reading = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
+                if snapshot is not None:
+                    reading.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+                yield reading
 
     @contextmanager
     def standing(self) -> Iterator[Connection]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Insert, Table, exists, func, or_, select
+from sqlalchemy import Connection, Insert, Table, and_, exists, func, or_, select
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
@@ -27,13 +27,26 @@ _BULK = 5_000
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def iterate_accepted_launches(connection: Connection, campaign_id: int) -> Iterator[OpenLaunch]:
-    """Yield the launches that the service accepted, with the number of their results in the ledger."""
-    held = select(results.c.launch_id, func.count().label("held")).group_by(results.c.launch_id).subquery()
+def iterate_accepted_launches(
+    connection: Connection, campaign_id: int, guids: Collection[str] | None = None
+) -> Iterator[OpenLaunch]:
+    """Yield the launches that the service accepted, with the number of their results in the ledger.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        guids: those that are wanted, some hundreds at most; None for all.
+    """
+    is_wanted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    counted = select(results.c.launch_id, func.count().label("held")).group_by(results.c.launch_id)
+    if guids is not None:
+        is_wanted = and_(is_wanted, launches.c.project_launch_guid.in_(guids))
+        counted = counted.where(results.c.launch_id.in_(select(launches.c.id).where(is_wanted)))
+    held = counted.subquery()
     query = (
         select(launches.c.id, launches.c.tag, launches.c.project_launch_guid, func.coalesce(held.c.held, 0))
         .outerjoin(held, held.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .where(is_wanted)
     )
     for row in connection.execute(query):
         yield OpenLaunch(*row)

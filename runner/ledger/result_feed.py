@@ -9,7 +9,7 @@ revision: each has a random mark, by which a copy knows whether the ledger has e
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, func, insert, inspect, select, update
 
@@ -18,6 +18,8 @@ from runner.ledger.tables import info, launch_arms, launch_starts, launches, res
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sqlalchemy import Select
 
 _REVISION = "results_revision"
 _EDITION = "results_edition"
@@ -79,11 +81,22 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
         campaign_id: the ledger's number of the campaign.
         since: the revision; -1 for all.
     """
-    query = (
+    query = select_feed(campaign_id).where(results.c.revision > since)
+    for row in connection.execute(query.execution_options(yield_per=_GROUP)):
+        yield FeedRow._make(row)
+
+
+def select_feed(campaign_id: int) -> Select[Any]:
+    """Return the query for a campaign's results, with the columns of `FeedRow`.
+
+    Args:
+        campaign_id: the ledger's number of the campaign.
+    """
+    return (
         select(
             launches.c.message,
-            func.coalesce(launch_arms.c.arm, ""),
-            func.coalesce(launch_starts.c.project_launch_start, ""),
+            func.coalesce(launch_arms.c.arm, "").label("arm"),
+            func.coalesce(launch_starts.c.project_launch_start, "").label("started"),
             results.c.launch_id,
             results.c.result_guid,
             results.c.participant,
@@ -97,11 +110,8 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
         .join(launches, launches.c.id == results.c.launch_id)
         .outerjoin(launch_starts, launch_starts.c.launch_id == results.c.launch_id)
         .outerjoin(launch_arms, launch_arms.c.launch_id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id, results.c.revision > since)
-        .execution_options(yield_per=_GROUP)
+        .where(launches.c.campaign_id == campaign_id)
     )
-    for row in connection.execute(query):
-        yield FeedRow._make(row)
 
 
 def _put(connection: Connection, name: str, value: str) -> None:

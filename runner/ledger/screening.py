@@ -99,6 +99,30 @@ def iterate_answers(connection: Connection, campaign_id: int) -> Iterator[HeldAn
         yield HeldAnswer(*row)
 
 
+def find_undefined(connection: Connection, launch_ids: Collection[int]) -> set[int]:
+    """Return those of some launches of which the ledger does not have what they sent.
+
+    Args:
+        connection: reads the ledger.
+        launch_ids: the ledger's numbers of the launches; some hundreds at most.
+    """
+    query = select(launches.c.id).where(launches.c.id.in_(launch_ids), launches.c.definition.is_(None))
+    return set(connection.execute(query).scalars())
+
+
+def count_replied(connection: Connection, target: str) -> int:
+    """Return how many replies opt out for certain.
+
+    Args:
+        connection: reads the ledger.
+        target: the target's name.
+    """
+    is_reply = and_(
+        opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
+    )
+    return connection.execute(select(func.count()).select_from(opt_outs).where(is_reply)).scalar_one()
+
+
 def read_definition(connection: Connection, launch_id: int) -> str | None:
     """Return what a launch sent, as JSON; None if the ledger doesn't have it."""
     return connection.execute(select(launches.c.definition).where(launches.c.id == launch_id)).scalar()

@@ -100,7 +100,18 @@ def iterate_reached(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the message id and the fingerprint of every recipient of an accepted launch, in no order."""
-    query = (
+    query = select_reached(campaign_id).execution_options(yield_per=_PORTION)
+    for message, fingerprint in connection.execute(query):
+        yield message_ids.get(message, message), fingerprint
+
+
+def select_reached(campaign_id: int) -> Select[Any]:
+    """Return the query for message id, as it was, and fingerprint of a campaign's recipients.
+
+    Args:
+        campaign_id: the ledger's number of the campaign.
+    """
+    return (
         select(launches.c.message, deliveries.c.fingerprint)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(
@@ -108,10 +119,7 @@ def iterate_reached(
             launches.c.state == "sent",
             deliveries.c.released.is_(False),
         )
-        .execution_options(yield_per=_PORTION)
     )
-    for message, fingerprint in connection.execute(query):
-        yield message_ids.get(message, message), fingerprint
 
 
 def count_replied_opt_outs(

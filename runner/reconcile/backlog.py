@@ -146,15 +146,16 @@ class Backlog:
         if guid is not None and self._met[guid] >= total_count:
             self._given_up.add(guid)
 
-    def count_surplus(self, guid: str, held: int) -> int:
-        """Return how many results of a launch the ledger has that the service doesn't list any more.
+    def count_listed(self) -> dict[str, int]:
+        """Return how many results the service lists of launches that were read whole, and in full.
 
-        Args:
-            guid: the launch.
-            held: how many results of it the ledger accounts for now.
+        What the ledger has beyond these is not listed any more; of other launches that is not known.
         """
-        is_known = self._is_whole(guid) and not self._is_short(guid)
-        return max(0, held - self._met[guid] + self._unreadable[guid]) if is_known else 0
+        return {
+            guid: self._met[guid] - self._unreadable[guid]
+            for guid in self.sources
+            if self._is_whole(guid) and not self._is_short(guid)
+        }
 
     def _choose_of(self, tag: str, *, narrow: bool) -> list[dict[str, str]]:
         short = self._short[tag] - self._given_up

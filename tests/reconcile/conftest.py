@@ -16,13 +16,14 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.target_key import KeySource
-from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
+from runner.reconcile.campaign import reconcile_campaign
 from tests.service.conftest import ListService, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
 
 AT = "2026-11-20T12:00:00.000000Z"

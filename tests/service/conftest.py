@@ -94,22 +94,29 @@ def service() -> ListService:
 
 
 @contextmanager
-def serving(service: ListService) -> Iterator[ServiceClient]:
-    """Give a client of a service, which is on a real socket as long as the block lasts."""
+def reaching(service: ListService) -> Iterator[Target]:
+    """Give the target that a service is, which is on a real socket as long as the block lasts."""
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.service = service
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        target = Target(
-            "live", f"http://127.0.0.1:{server.server_address[1]}", Credentials(USERNAME, API_KEY)
-        )
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield Target("live", url, Credentials(USERNAME, API_KEY))
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def serving(service: ListService) -> Iterator[ServiceClient]:
+    """Give a client of a service, which is on a real socket as long as the block lasts."""
+    with reaching(service) as target:
         connection = Connection(target)
         try:
             yield ServiceClient(target, connection)
         finally:
             connection.close()
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture

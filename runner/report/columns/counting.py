@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner.report.columns.questions import OWN_WORDS_NUMBER, list_asked, place_answers
+from runner.report.columns.found import count_participants, find_results, list_all_names, name_message
+from runner.report.columns.groups import WholeGroups
+from runner.report.columns.questions import OWN_WORDS_NUMBER, place_answers, read_kept
 from runner.report.tally import CampaignTally, DayTally, GroupTally, MessageTally, QuestionTally
 from runner.report.words import LEAST_LENGTH
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
+    from runner.report.columns.groups import Groups
     from runner.report.columns.questions import Asked
     from runner.report.facts import MessageOutline
 
@@ -24,20 +27,20 @@ LEAST_PARTICIPANTS = 5
 """A word that fewer participants used is not counted: it could tell who they are."""
 _MOST_WORDS = 1000
 
-_FOUND = "SELECT message, arm, question_tag, count(*) FROM results GROUP BY ALL"
-_PARTICIPANTS = "SELECT count(DISTINCT person) FROM results SEMI JOIN names USING (message)"
 # A word counts once a participant. Those who answered no question twice are not looked at one by one: a word
 # is in the list of an answer's words once.
 _WORDS = f"""
-SELECT word, sum(if(person IS NULL, times, 1)) AS participants FROM (
+SELECT word, sum(if(person IS NULL, times, 1))::BIGINT AS n FROM (
   SELECT person, word, count(*) AS times FROM (
     SELECT repeated.person, unnest(words) AS word
     FROM read_answers LEFT JOIN repeated ON repeated.person = read_answers.person
     WHERE place = ? AND NOT is_kept
   ) GROUP BY person, word
 ) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word HAVING participants >= {LEAST_PARTICIPANTS}
-ORDER BY participants DESC, word LIMIT {_MOST_WORDS}
+GROUP BY word
+"""
+_FREQUENT = f"""
+SELECT word, n FROM {{}} WHERE n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
 """
 _FIND_REPEATED = """
 CREATE OR REPLACE TEMP TABLE repeated AS SELECT person FROM people WHERE is_repeated
@@ -51,32 +54,33 @@ _FIRST_READING = 1 << 16
 _PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
   + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
     + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
-_PATHS = "SELECT arm, path, count(*) FROM people GROUP BY ALL"
-_READINGS = "SELECT arm, reading_{0}, count(*) FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
-_TEXTS = "SELECT question_text, count(*) FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
+_PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
+_READINGS = "SELECT arm, reading_{0}, count(*) AS n FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
+_TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
 _LENGTHS = """
-SELECT characters_{0}, count(*) FROM people
+SELECT characters_{0}, count(*) AS n FROM people
 WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
 """
-_FIRST_DAYS = "SELECT make_timestamp(first_us)::DATE, count(*) FROM people WHERE first_us > 0 GROUP BY ALL"
+_FIRST_DAYS = (
+    "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
+)
 _ANSWER_DAYS = (
-    "SELECT make_timestamp(created_us)::DATE, count(*) FROM results SEMI JOIN names USING (message) "
-    "WHERE created_us > 0 GROUP BY ALL"
+    "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
+    "SEMI JOIN names USING (message) WHERE created_us > 0 GROUP BY ALL"
 )
 # Who was sent to and is in the audience no more belongs to the group without a name.
-_JOIN_GROUPS = """
-CREATE OR REPLACE TEMP VIEW grouped AS
-SELECT people.*, coalesce(members.value_{0}, '') AS value
-FROM people LEFT JOIN members ON members.person = people.person
+_GROUPED = """
+(SELECT people.*, coalesce(members.value_{0}, '') AS value
+FROM people LEFT JOIN members ON members.person = people.person)
 """
 _SENT_TO_GROUPS = """
-SELECT coalesce(members.value_{0}, ''), count(*)
+SELECT coalesce(members.value_{0}, '') AS value, count(*) AS n
 FROM reached LEFT JOIN members ON members.person = reached.person
 WHERE reached.message = ? GROUP BY ALL
 """
-_GROUP_PATHS = "SELECT value, arm, path, count(*) FROM grouped GROUP BY ALL"
-_GROUP_READINGS = """
-SELECT value, reading_{0}, count(*) FROM grouped WHERE reading_{0} IS NOT NULL GROUP BY ALL
+_GROUP_PATHS = f"SELECT value, arm, path, count(*) AS n FROM {_GROUPED} GROUP BY ALL"
+_GROUP_READINGS = f"""
+SELECT value, reading_{{1}}, count(*) AS n FROM {_GROUPED} WHERE reading_{{1}} IS NOT NULL GROUP BY ALL
 """
 
 
@@ -97,65 +101,69 @@ def count_campaign(
         columns: of the audience: who has which value is in the tables of `runner.report.columns.members`.
         keep_answers: is called for each message while the engine has its answers at hand.
     """
+    groups = WholeGroups(engine)
     wanted = {outline.id: outline for outline in outlines}
-    found: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
-    strays = 0
-    for message, arm, tag, count in engine.rows(_FOUND):
-        now = message_ids.get(message, message)
-        if now in wanted:
-            found.setdefault(now, {}).setdefault(message, Counter())[arm, tag] += count
-        else:
-            strays += count
+    found = find_results(groups, wanted, message_ids)
     messages = {}
     for id_, outline in wanted.items():
-        _name(engine, found.get(id_, {}))
-        asked = list_asked(outline, sum(found.get(id_, {}).values(), Counter()))
-        readings = place_answers(engine, outline, asked)
-        engine.run(_gather_people(asked, readings))
-        engine.run(_FIND_REPEATED)
-        messages[id_] = _count_message(engine, id_, asked, readings, columns)
+        asked = found.list_asked(outline)
+        name_message(engine, found.list_names(id_))
+        place_answers(engine, outline, asked)
+        readings = read_kept(groups, outline, asked)
+        gather_people(engine, asked, list_ending(readings))
+        messages[id_] = count_message(groups, id_, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(outline, asked, readings)
-    return CampaignTally(messages, _count_participants(engine, found, messages), strays)
+    name_message(engine, list_all_names(found))
+    return CampaignTally(messages, count_participants(groups, found, messages), found.strays)
 
 
-def _count_participants(
-    engine: Engine, found: Mapping[str, Iterable[str]], messages: Mapping[str, MessageTally]
-) -> int:
-    if len(found) <= 1:
-        # Everybody has one path through a message.
-        return sum(sum(messages[message].paths.values()) for message in found)
-    _name(engine, [name for names in found.values() for name in names])
-    ((participants,),) = engine.rows(_PARTICIPANTS)
-    return int(participants)
+def list_ending(readings: Sequence[Reading]) -> list[int]:
+    """Return the numbers of the readings that end the survey."""
+    return [number for number, reading in enumerate(readings) if reading.concludes]
 
 
-def _name(engine: Engine, names: Iterable[str]) -> None:
-    engine.run("CREATE OR REPLACE TEMP TABLE names AS SELECT unnest(?::VARCHAR[]) AS message", [list(names)])
-
-
-def _count_message(
-    engine: Engine, message: str, asked: Asked, readings: Sequence[Reading], columns: Sequence[str]
+def count_message(
+    groups: Groups, message: str, asked: Asked, readings: Sequence[Reading], columns: Sequence[str]
 ) -> MessageTally:
+    """Return what there is of one message, in the tables of `gather_people`.
+
+    Args:
+        groups: of the message.
+        message: its id.
+        asked: its questions.
+        readings: by their numbers.
+        columns: as for `count_campaign`.
+    """
     return MessageTally(
         results=asked.results,
-        paths=_count_paths(engine),
+        paths=_count_paths(groups),
         questions={
-            tag: _count_question(engine, asked, place, readings) for place, tag in enumerate(asked.tags)
+            tag: _count_question(groups, asked, place, readings) for place, tag in enumerate(asked.tags)
         },
         unlisted=asked.unlisted,
-        first_s=dict(engine.rows(_count_seconds("first_us - started_us"))),
-        days=_count_days(engine),
+        first_s=dict(groups.rows(_count_seconds("first_us - started_us"))),
+        days=_count_days(groups),
         groups={
-            column: _count_groups(engine, message, asked, readings, number)
+            column: _count_groups(groups, message, asked, readings, number)
             for number, column in enumerate(columns)
         },
     )
 
 
-def _gather_people(asked: Asked, readings: Sequence[Reading]) -> str:
-    """Return the statement that makes the table `people`: a row a participant, with the latest answers."""
-    ending = [number for number, reading in enumerate(readings) if reading.concludes]
+def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
+    """Make the tables `people`, a row a participant with the latest answers, and `repeated`.
+
+    Args:
+        engine: has placed and read the answers.
+        asked: the questions.
+        ending: the numbers of the readings that end the survey.
+    """
+    engine.run(_gather_people(asked, ending))
+    engine.run(_FIND_REPEATED)
+
+
+def _gather_people(asked: Asked, ending: Sequence[int]) -> str:
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
     latest = "".join(
         f", max(latest) FILTER (WHERE place = {place}) AS latest_{place}" for place in range(len(asked.tags))
@@ -190,27 +198,29 @@ def _write_step(place: int, ending: Sequence[int]) -> str:
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
 
-def _count_paths(engine: Engine) -> dict[tuple[str, str], int]:
-    return {(arm, path): count for arm, path, count in sorted(engine.rows(_PATHS))}
+def _count_paths(groups: Groups) -> dict[tuple[str, str], int]:
+    return {(arm, path): count for arm, path, count in sorted(groups.rows(_PATHS))}
 
 
 def _count_seconds(microseconds: str) -> str:
     """Return the statement that counts participants by whole seconds; clocks that went back are left out."""
     return f"""
-        SELECT ({microseconds}) // 1000000 AS seconds, count(*) FROM people
+        SELECT ({microseconds}) // 1000000 AS seconds, count(*) AS n FROM people
         WHERE ({microseconds}) >= 0 GROUP BY seconds ORDER BY seconds"""
 
 
-def _count_question(engine: Engine, asked: Asked, place: int, readings: Sequence[Reading]) -> QuestionTally:
-    rows = engine.rows(_READINGS.format(place))
+def _count_question(groups: Groups, asked: Asked, place: int, readings: Sequence[Reading]) -> QuestionTally:
+    rows = groups.rows(_READINGS.format(place))
     counted = {(arm, readings[number]): count for arm, number, count in sorted(rows)}
     is_known = place < len(asked.questions)
     return QuestionTally(
         readings=counted,
-        texts={} if is_known else dict(engine.rows(_TEXTS, [place])),
-        lengths=dict(engine.rows(_LENGTHS.format(place))),
-        words=dict(engine.rows(_WORDS, [place])) if is_known and not asked.questions[place].responses else {},
-        gaps_s=dict(engine.rows(_count_gaps(place))) if is_known else {},
+        texts={} if is_known else dict(groups.rows(_TEXTS, [place])),
+        lengths=dict(groups.rows(_LENGTHS.format(place))),
+        words=dict(groups.rows(_WORDS, [place], choose=_FREQUENT))
+        if is_known and not asked.questions[place].responses
+        else {},
+        gaps_s=dict(groups.rows(_count_gaps(place))) if is_known else {},
     )
 
 
@@ -220,9 +230,9 @@ def _count_gaps(place: int) -> str:
     return _count_seconds(f"answered_us_{place} - {since}")
 
 
-def _count_days(engine: Engine) -> dict[date, DayTally]:
-    firsts: dict[date, int] = dict(engine.rows(_FIRST_DAYS))
-    answers: dict[date, int] = dict(engine.rows(_ANSWER_DAYS))
+def _count_days(groups: Groups) -> dict[date, DayTally]:
+    firsts: dict[date, int] = dict(groups.rows(_FIRST_DAYS))
+    answers: dict[date, int] = dict(groups.rows(_ANSWER_DAYS))
     return {
         day: DayTally(firsts.get(day, 0), answers.get(day, 0))
         for day in sorted(firsts.keys() | answers.keys())
@@ -230,16 +240,15 @@ def _count_days(engine: Engine) -> dict[date, DayTally]:
 
 
 def _count_groups(
-    engine: Engine, message: str, asked: Asked, readings: Sequence[Reading], number: int
+    groups: Groups, message: str, asked: Asked, readings: Sequence[Reading], number: int
 ) -> dict[str, GroupTally]:
-    engine.run(_JOIN_GROUPS.format(number))
-    sent: dict[str, int] = dict(engine.rows(_SENT_TO_GROUPS.format(number), [message]))
+    sent: dict[str, int] = dict(groups.rows(_SENT_TO_GROUPS.format(number), [message]))
     paths: dict[str, dict[tuple[str, str], int]] = {}
-    for group, arm, path, count in sorted(engine.rows(_GROUP_PATHS)):
+    for group, arm, path, count in sorted(groups.rows(_GROUP_PATHS.format(number))):
         paths.setdefault(group, {})[arm, path] = count
     answers: dict[str, dict[str, Counter[Reading]]] = {}
     for place, question in enumerate(asked.questions):
-        for group, reading, count in sorted(engine.rows(_GROUP_READINGS.format(place))):
+        for group, reading, count in sorted(groups.rows(_GROUP_READINGS.format(number, place))):
             counted = answers.setdefault(group, {}).setdefault(question.tag, Counter())
             counted[readings[reading]] += count
     return {

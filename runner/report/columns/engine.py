@@ -31,9 +31,10 @@ class Engine:
     Args:
         folder: where it may put what does not fit into memory.
         memory_limit: as DuckDB writes sizes.
+        threads: that it may use; None for as many as there are cores.
     """
 
-    def __init__(self, folder: Path, memory_limit: str = MEMORY_LIMIT) -> None:
+    def __init__(self, folder: Path, memory_limit: str = MEMORY_LIMIT, threads: int | None = None) -> None:
         self._folder = folder
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
@@ -43,6 +44,8 @@ class Engine:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
+        if threads is not None:
+            settings["threads"] = threads
         with self._translated():
             self._connection = duckdb.connect(":memory:", config=settings)
             self._connection.execute("SET TimeZone = 'UTC'")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.report.columns.derivation import number_person
+from runner.report.columns.engine import quote
 from runner.report.columns.staging import stage_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from runner.report.columns.engine import Engine
@@ -44,6 +45,20 @@ def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) 
     """
     with stage_rows(folder, ("message", "participant"), rows) as staged:
         engine.run(f"CREATE OR REPLACE TEMP TABLE reached AS {_number(staged.select)}")
+
+
+def number_reached(select: str, message_ids: Mapping[str, str]) -> str:
+    """Return the statement that makes rows of the table `reached` of those that the ledger gives.
+
+    Args:
+        select: reads rows of a message's id, as it was, and a pseudonym.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    renamed = "".join(
+        f" WHEN {quote(before)} THEN {quote(now)}" for before, now in message_ids.items() if before != now
+    )
+    now = f"CASE message{renamed} ELSE message END" if renamed else "message"
+    return _number(f"SELECT {now} AS message, participant FROM ({select})")
 
 
 def _number(select: str) -> str:

@@ -14,8 +14,9 @@ from runner.report.answers import OWN_WORDS, build_reader, normalise
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from runner.report.answers import AnswerReader, Reading
+    from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
+    from runner.report.columns.groups import Groups
     from runner.report.facts import MessageOutline, QuestionOutline
 
 _MOST_UNKNOWN = 100
@@ -29,8 +30,10 @@ OWN_WORDS_NUMBER = 0
 _TABLES = """
 CREATE OR REPLACE TEMP TABLE asked (arm VARCHAR, question_tag VARCHAR, place INTEGER, kind VARCHAR);
 CREATE OR REPLACE TEMP TABLE offered (arm VARCHAR, place INTEGER, folded VARCHAR);
+"""
+_READINGS = """
 CREATE OR REPLACE TEMP TABLE readings
-  (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER);
+  (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER)
 """
 _ANSWERS = """
 CREATE OR REPLACE TEMP VIEW answers AS
@@ -47,16 +50,21 @@ SELECT answers.*, readings.reading IS NOT NULL AS is_kept, (created_us::UHUGEINT
 FROM answers LEFT JOIN readings ON readings.arm = answers.arm AND readings.place = answers.place
   AND readings.answer = answers.answer AND readings.response = answers.response
 """
-_KEPT = f"""
-SELECT answers.arm, answers.place, answer, response
+# What is offered, and a question's kind, follow from the other columns: they part no group.
+_CANDIDATES = """
+SELECT answers.arm, answers.place, answer, response, kind, offered.folded IS NOT NULL AS is_offered,
+  count(*) AS n
 FROM answers LEFT JOIN offered ON offered.arm = answers.arm AND offered.place = answers.place
   AND offered.folded = answers.folded
 WHERE offered.folded IS NOT NULL
   OR (is_index AND kind IN ('choice', 'unknown'))
   OR (is_number AND kind = 'number')
-GROUP BY answers.arm, answers.place, answer, response
-QUALIFY any_value(kind) = 'number' OR any_value(offered.folded) IS NOT NULL OR row_number() OVER (
-  PARTITION BY answers.arm, answers.place ORDER BY count(*) DESC, answer, response) <= {_MOST_STRANGERS}
+GROUP BY ALL
+"""
+_KEPT = f"""
+SELECT arm, place, answer, response FROM {{}}
+QUALIFY kind = 'number' OR is_offered OR row_number() OVER (
+  PARTITION BY arm, place ORDER BY n DESC, answer, response) <= {_MOST_STRANGERS}
 """
 
 
@@ -106,53 +114,59 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int]) ->
     )
 
 
-def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Reading]:
-    """Make the views `answers` and, with the numbers of their readings, `read_answers`.
+def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None:
+    """Make the views `answers` and, for when the readings are known, `read_answers`.
 
     Args:
         engine: has the ids under which the message is entered in its table `names`.
+        outline: the message.
+        asked: its questions.
+    """
+    engine.run(_TABLES)
+    engine.run(_READINGS)
+    questions = _place_questions(outline, asked)
+    _insert(
+        engine,
+        "asked",
+        [(arm, asked.tags[place], place, _kind_of(one)) for (arm, place), one in questions.items()],
+    )
+    _insert(
+        engine,
+        "offered",
+        [(arm, place, text) for (arm, place), one in questions.items() for text in _list_offered(one)],
+    )
+    engine.run(_ANSWERS)
+    engine.run(_READ_ANSWERS)
+
+
+def read_kept(groups: Groups, outline: MessageOutline, asked: Asked) -> list[Reading]:
+    """Make the table `readings`: the numbers of the readings of what is kept of the answers.
+
+    Args:
+        groups: of what `place_answers` has placed.
         outline: the message.
         asked: its questions.
 
     Returns:
         The readings, by their numbers.
     """
-    engine.run(_TABLES)
-    readers = {
-        (arm, place): (question, build_reader(question))
+    readers = {key: build_reader(one) for key, one in _place_questions(outline, asked).items()}
+    numbers: dict[Reading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
+    rows = []
+    for arm, place, answer, response in sorted(groups.rows(_CANDIDATES, choose=_KEPT)):
+        reading = readers[arm, place].read(answer, response)
+        rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
+    groups.engine.run(_READINGS)
+    _insert(groups.engine, "readings", rows)
+    return list(numbers)
+
+
+def _place_questions(outline: MessageOutline, asked: Asked) -> dict[tuple[str, int], QuestionOutline | None]:
+    return {
+        (arm, place): question
         for arm in asked.arms
         for place, question in enumerate(_list_questions(outline, asked, arm))
     }
-    _insert(
-        engine,
-        "asked",
-        [
-            (arm, asked.tags[place], place, _kind_of(question))
-            for (arm, place), (question, _) in readers.items()
-        ],
-    )
-    _insert(
-        engine,
-        "offered",
-        [
-            (arm, place, text)
-            for (arm, place), (question, _) in readers.items()
-            for text in _list_offered(question)
-        ],
-    )
-    engine.run(_ANSWERS)
-    engine.run(_READ_ANSWERS)
-    return _read_kept(engine, {key: reader for key, (_, reader) in readers.items()})
-
-
-def _read_kept(engine: Engine, readers: Mapping[tuple[str, int], AnswerReader]) -> list[Reading]:
-    numbers: dict[Reading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
-    rows = []
-    for arm, place, answer, response in sorted(engine.rows(_KEPT)):
-        reading = readers[arm, place].read(answer, response)
-        rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
-    _insert(engine, "readings", rows)
-    return list(numbers)
 
 
 def _list_questions(outline: MessageOutline, asked: Asked, arm: str) -> Iterator[QuestionOutline | None]:

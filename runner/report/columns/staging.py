@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-_LONGEST_TEXT = 40_000
+LONGEST_TEXT = 40_000
 """Characters of a text that are kept: more than one message can have in its 255 segments (3GPP TS 23.040)."""
 _LONGEST_LINE = 4_000_000
 """Bytes."""
@@ -52,7 +52,7 @@ def stage_rows(folder: Path, columns: Sequence[str], rows: Iterable[Sequence[obj
     """
     file = folder / "staged.csv"
     try:
-        yield Staged(_select(file, columns), _write(file, rows))
+        yield Staged(select_staged(file, columns), _write(file, rows))
     except OSError as error:
         raise RunnerError(
             f"the copy of the results in {folder} cannot be written: {error.strerror}",
@@ -76,7 +76,7 @@ def _format(block: Sequence[Sequence[object]]) -> str:
     lines = _join(block)
     if len(lines) <= _LONGEST_LINE // _MOST_BYTES:
         return lines
-    return _join([[v[:_LONGEST_TEXT] if isinstance(v, str) else v for v in row] for row in block])
+    return _join([[v[:LONGEST_TEXT] if isinstance(v, str) else v for v in row] for row in block])
 
 
 def _join(rows: Sequence[Sequence[object]]) -> str:
@@ -94,9 +94,15 @@ def _join(rows: Sequence[Sequence[object]]) -> str:
     return lines.getvalue()
 
 
-def _select(file: Path, columns: Sequence[str]) -> str:
+def select_staged(file: Path, columns: Sequence[str]) -> str:
+    """Return the statement that reads CSV (RFC 4180) with every value quoted; every column is text.
+
+    Args:
+        file: in UTF-8, without a header.
+        columns: their names.
+    """
     types = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in columns)
     return f"""
-        SELECT left(COLUMNS(*), {_LONGEST_TEXT}) FROM read_csv({quote(str(file))}, header = false,
+        SELECT left(COLUMNS(*), {LONGEST_TEXT}) FROM read_csv({quote(str(file))}, header = false,
           auto_detect = false, delim = ',', quote = '"', escape = '"', new_line = '\\n',
           allow_quoted_nulls = false, max_line_size = {_LONGEST_LINE}, columns = {{{types}}})"""

@@ -1,0 +1,134 @@
+"""What the ledger holds of a campaign, and what of the service's lists it lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.ledger.model import LaunchStats, OpenLaunch
+from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
+from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
+from runner.optout.reply import classify
+from runner.reconcile.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from runner.ledger.database import Ledger
+    from runner.service.model import StatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the ledger holds of a campaign.
+
+    Attributes:
+        launches: those that the service accepted, by `project_launch_guid`.
+        forgotten: results that are not kept, by the ledger's number of the launch.
+        doubtful: replies on the target that wait for a decision.
+    """
+
+    launches: dict[str, OpenLaunch]
+    forgotten: dict[int, int]
+    doubtful: int
+
+    @property
+    def results(self) -> int:
+        """How many results are kept."""
+        return sum(launch.results for launch in self.launches.values())
+
+    def account_for(self, guid: str) -> int:
+        """Return how many results of a launch were read: those that are kept, and those that are not."""
+        launch = self.launches[guid]
+        return launch.results + self.forgotten.get(launch.id, 0)
+
+    def find_source(self, stat: StatRecord, *, full: bool) -> Source:
+        """Return how a launch is to be read.
+
+        What is not kept cannot be told from what is new, and what the ledger has beyond the counts is known
+        only by what is listed: such a launch is read whole, and so is one of which there is nothing yet.
+        """
+        launch = self.launches[stat.project_launch_guid]
+        is_part = 0 < launch.results < stat.num_results and launch.id not in self.forgotten
+        return Source(launch, stat, is_whole=full or not is_part)
+
+
+def read_held(ledger: Ledger, campaign_id: int, target: str, guids: Collection[str] | None = None) -> Held:
+    """Return what the ledger holds of a campaign on a target.
+
+    Args:
+        ledger: open.
+        campaign_id: the ledger's number of the campaign.
+        target: the target's name.
+        guids: the launches that are wanted, some hundreds at most; None for all.
+    """
+    with ledger.reading() as connection:
+        launches = iterate_accepted_launches(connection, campaign_id, guids)
+        return Held(
+            {launch.project_launch_guid: launch for launch in launches},
+            count_forgotten_results(connection, campaign_id),
+            len(list_waiting(connection, target)),
+        )
+
+
+def keep_starts(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord]) -> None:
+    """Keep when launches began, by what the service says of them."""
+    with ledger.writing() as connection:
+        store_starts(
+            connection, {held.launches[guid].id: stat.project_launch_start for guid, stat in stats.items()}
+        )
+
+
+def keep_stats(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord], read_at: str) -> None:
+    """Keep the service's counts of launches, as of when they were read: UTC, ISO 8601."""
+    known = [_stats_of(held.launches[guid], stat) for guid, stat in stats.items()]
+    with ledger.writing() as connection:
+        store_stats(connection, known, read_at)
+
+
+def find_unscreened(ledger: Ledger, campaign_id: int, held: Held) -> set[str]:
+    """Return the launches with replies in the ledger that may opt out and were never looked at for that."""
+    guids = {launch.id: guid for guid, launch in held.launches.items()}
+    with ledger.reading() as connection:
+        if is_screened(connection, campaign_id):
+            return set()
+        # What was offered is not asked here: to read a launch once in vain does no harm.
+        return {
+            guids[answer.launch_id]
+            for answer in iterate_answers(connection, campaign_id)
+            if answer.launch_id in guids and classify(answer.response).kind != "none"
+        }
+
+
+def choose_sources(
+    held: Held, stats: Mapping[str, StatRecord], unscreened: set[str], *, full: bool
+) -> dict[str, Source]:
+    """Return the launches whose results are to be read, and how."""
+    return {
+        guid: held.find_source(stat, full=full or guid in unscreened)
+        for guid, stat in sorted(stats.items())
+        if full or guid in unscreened or stat.num_results != held.account_for(guid)
+    }
+
+
+def count_listed(held: Held, stats: Mapping[str, StatRecord]) -> Counter[str]:
+    """Return how many results the service counts under each tag."""
+    listed = Counter[str]()
+    for guid, stat in stats.items():
+        listed[held.launches[guid].tag] += stat.num_results
+    return listed
+
+
+def _stats_of(launch: OpenLaunch, stat: StatRecord) -> LaunchStats:
+    return LaunchStats(
+        launch_id=launch.id,
+        num_active_sessions=stat.num_active_sessions,
+        num_complete_sessions=stat.num_complete_sessions,
+        num_messages=stat.num_messages,
+        num_questions=stat.num_questions,
+        num_queued_sessions=stat.num_queued_sessions,
+        num_renders=stat.num_renders,
+        num_results=stat.num_results,
+        project_launch_start=stat.project_launch_start,
+    )

@@ -1,0 +1,253 @@
+"""What a cluster has reconciled is in the ledger as one process would have put it there."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import select
+
+from runner.cluster.address import Address
+from runner.cluster.connection import open_cluster
+from runner.cluster.reading import read_groups, survey_ranges, sweep_ranges
+from runner.cluster.reading_order import LaunchGroup, Range, ReadingOrder, strip_stat
+from runner.cluster.reconcile import ClusterReconciliation, Portions, share_requests
+from runner.cluster.worker_access import WorkerTarget
+from runner.ledger.database import Ledger
+from runner.ledger.opt_outs import add_opt_outs
+from runner.ledger.tables import forgotten_results, launch_starts, launch_stats, opt_outs, results
+from runner.reconcile.held import read_held
+from runner.reconcile.survey import Survey
+from runner.service.client import ServiceClient
+from runner.service.connection import Connection
+from tests.cluster import tasks
+from tests.reconcile.conftest import AT, KEY, PEOPLE, TAG, Campaign, SurveyService
+from tests.service.conftest import API_KEY, USERNAME, reaching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.cluster.engine import Cluster
+    from runner.reconcile.summary import ReconcileSummary
+    from runner.service.target import Target
+    from tests.postgres import PostgresServer
+
+VARIABLES = ("RECONCILED_USERNAME", "RECONCILED_API_KEY", "RECONCILED_STATE_KEY")
+SMALL = [f"small-{number}" for number in range(110)]
+LARGE = [f"large-{number}" for number in range(3)]
+FORGOTTEN = "+14155550007"
+PORTIONS = Portions(records=100, launches=4)
+
+
+class LockedService(SurveyService):
+    """Answers one request at a time, whoever asks, and knows who opted out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def respond(self, target: str) -> tuple[int, bytes]:
+        with self._lock:
+            return super().respond(target)
+
+    def _make_stat(self, guid: str) -> dict[str, Any]:
+        stopped = {"to": "+14155559000", "status": "COMPLETE", "sub_status": "OPTED_OUT"}
+        sessions = [stopped] if guid == SMALL[3] else []
+        return {**super()._make_stat(guid), "sessions": sessions}
+
+
+@dataclass(slots=True)
+class Twins:
+    """The same campaign in two ledgers: a cluster brings one up to date, this process the other."""
+
+    cluster: Cluster
+    target: Target
+    service: SurveyService
+    clustered: Campaign
+    alone: Campaign
+    numbers: Iterator[int] = field(default_factory=lambda: iter(range(10_000_000)))
+
+    def answer(self, guid: str, count: int, **fields: Any) -> None:
+        """Let results of a launch come in."""
+        for number in (next(self.numbers) for _ in range(count)):
+            text = {3: "stop", 4: "please stop"}.get(number % 50, f"reason {number}")
+            self.service.add(number, guid, **{"result_response": text, "result_answer": text, **fields})
+
+    def order(self, *, full: bool = False, slots: int = 2) -> ReadingOrder:
+        """Return what workers are told."""
+        told = WorkerTarget.strip(self.target, VARIABLES)
+        threads = share_requests(slots, self.target.concurrency)
+        return ReadingOrder(self.clustered.id, self.clustered.name, told, threads, AT, full)
+
+    def reconcile(self, *, full: bool = False) -> ReconcileSummary:
+        """Reconcile on the cluster."""
+        return self.reconcile_by(self.order(full=full))
+
+    def reconcile_by(self, order: ReadingOrder) -> ReconcileSummary:
+        """Reconcile on the cluster, by another order."""
+        return ClusterReconciliation(
+            self.cluster,
+            order,
+            self.clustered.ledger,
+            self.clustered.client,
+            KEY,
+            PEOPLE,
+            lambda _steps: None,
+            PORTIONS,
+        ).run()
+
+    def compare(self) -> None:
+        """See that both ledgers hold the same."""
+        assert dump(self.clustered.ledger) == dump(self.alone.ledger)
+
+
+def dump(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
+    """Return what reconciling writes, but for revisions."""
+    with ledger.reading() as connection:
+        return {
+            table.name: sorted(
+                tuple(row)
+                for row in connection.execute(select(*(c for c in table.c if c.name != "revision")))
+            )
+            for table in (results, opt_outs, launch_stats, launch_starts, forgotten_results)
+        }
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> str:
+    """A database of this module's own."""
+    return postgres.create_database()
+
+
+@pytest.fixture(scope="module")
+def cluster(postgres: PostgresServer, database: str) -> Iterator[Cluster]:
+    """Workers that have the ledger's URL and the credentials, also when they were killed and started anew."""
+    values = dict(zip(VARIABLES, (USERNAME, API_KEY), strict=False))
+    with open_cluster(Address("local:2", 2), {"RUNNER_LEDGER": postgres.url(database), **values}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def twins(
+    cluster: Cluster, postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Twins]:
+    """A survey of many small launches and some large ones, of whose people one was forgotten."""
+    service = LockedService()
+    postgres.execute("DROP SCHEMA public CASCADE", database=database)
+    postgres.execute("CREATE SCHEMA public", database=database)
+    other = postgres.create_database()
+    with (
+        reaching(service) as target,
+        Ledger(postgres.url(database)) as shared,
+        Ledger(postgres.url(other)) as own,
+    ):
+        connection = Connection(target)
+        client = ServiceClient(target, connection)
+        for ledger in (shared, own):
+            ledger.prepare()
+        campaigns = [Campaign(ledger, client, service) for ledger in (shared, own)]
+        for campaign in campaigns:
+            campaign.launch(*SMALL, *LARGE)
+            with campaign.ledger.writing() as opened:
+                add_opt_outs(opened, PEOPLE.enter(opened), [FORGOTTEN], "forgotten", AT)
+        service.launches[:] = [*SMALL, *LARGE]
+        made = Twins(cluster, target, service, campaigns[0], campaigns[1])
+        for place, guid in enumerate(SMALL):
+            made.answer(guid, place % 3)
+        for place, guid in enumerate(LARGE):
+            made.answer(guid, 110 + 60 * place)
+        for name, value in zip(VARIABLES, (USERNAME, API_KEY), strict=False):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("RUNNER_LEDGER", postgres.url(database))
+        yield made
+        connection.close()
+
+
+def test_the_ledgers_are_the_same(twins: Twins) -> None:
+    """All there is at first, then what has come since, then, in full, what was edited."""
+    assert twins.reconcile() == twins.alone.reconcile()
+    twins.compare()
+    twins.answer(LARGE[1], 70)
+    twins.answer(SMALL[0], 2)
+    assert twins.reconcile() == twins.alone.reconcile()
+    twins.compare()
+    for result in twins.service.results[::9]:
+        result["result_response"] = "edited"
+    del twins.service.results[5]
+    summary = twins.reconcile(full=True)
+    assert summary == twins.alone.reconcile(full=True)
+    assert summary.unlisted_results == 1
+    twins.compare()
+
+
+def test_nothing_was_sent_yet(twins: Twins) -> None:
+    """A campaign without launches has nothing to read, and that is no error."""
+    never = Campaign(twins.clustered.ledger, twins.clustered.client, twins.service, "never")
+    summary = twins.reconcile_by(replace(twins.order(), campaign_id=never.id, campaign="never"))
+    assert (summary.launches, summary.is_complete) == (0, True)
+
+
+def test_pages_shift_while_they_are_read(twins: Twins) -> None:
+    """Lists in another order at each request, which grow meanwhile: soon nothing is missing."""
+    chance = random.Random(1)  # noqa: S311  no secret
+    twins.service.order = lambda results: chance.sample(results, len(results))
+    grown = iter([*LARGE] * 7)
+
+    def grow() -> None:
+        if guid := next(grown, None):
+            twins.answer(guid, 1)
+
+    twins.service.on_page = grow
+    twins.reconcile()
+    twins.service.on_page = lambda: None
+    assert twins.reconcile().is_complete
+    twins.alone.reconcile()
+    assert dump(twins.clustered.ledger)["results"] == dump(twins.alone.ledger)["results"]
+
+
+def test_a_worker_that_is_killed_loses_nothing(twins: Twins) -> None:
+    """Its tasks are run again by others, and the ledger is the same."""
+    before = list(twins.cluster.ask_workers(tasks.say_process).values())
+    doomed = {3: before[0], 6: before[1]}
+    asked = iter(range(1, 1_000))
+
+    def kill() -> None:
+        if (process := doomed.get(next(asked))) is not None:
+            os.kill(process, signal.SIGKILL)
+
+    twins.service.on_page = kill
+    summary = twins.reconcile()
+    twins.service.on_page = lambda: None
+    assert not set(before) & set(twins.cluster.ask_workers(tasks.say_process).values())
+    assert summary == twins.alone.reconcile()
+    twins.compare()
+
+
+def test_a_task_may_run_twice_at_once(twins: Twins) -> None:
+    """Two attempts of the same tasks, each with threads of its own, store everything once."""
+    order, count = twins.order(), len(twins.service.results)
+    held = read_held(twins.clustered.ledger, twins.clustered.id, "live")
+    survey = Survey(twins.clustered.client, held.launches, lambda _steps: None)
+    stats = {guid: strip_stat(stat, TAG) for guid, stat in survey.read_stats(set(held.launches)).items()}
+    groups = [
+        LaunchGroup({guid: stats[guid] for guid in [*SMALL[place::2], *LARGE]}, frozenset(), {TAG: count})
+        for place in range(2)
+    ]
+
+    def attempt(_number: int) -> list[frozenset[str]]:
+        survey_ranges(order, [Range(TAG, 0, 100), Range(TAG, 50, 100)])
+        sweep_ranges(order, [Range(TAG, 0, 400), Range(TAG, 300, 400)])
+        return [found.read.short for found in read_groups(order, groups)]
+
+    with ThreadPoolExecutor(2) as threads:
+        for short in threads.map(attempt, range(2)):
+            assert short == [frozenset()] * 2
+    assert twins.reconcile().is_complete
+    twins.alone.reconcile()
+    twins.compare()
