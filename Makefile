@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format torture fuzz bench bench-cluster clean help
+.PHONY: demo test lint format torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -23,6 +23,9 @@ format: $(VENV)/.installed-dev ## put the code into shape
 
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 1,000 times on each kind of ledger
 	@$(BIN)/python -m tests.torture $(if $(seed),--seed $(seed))
+
+torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times
+	@$(BIN)/python -m tests.torture --cluster $(if $(seed),--seed $(seed))
 
 fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minutes (seconds=N, seed=N)
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
@@ -45,7 +48,7 @@ clean: ## remove what was built and installed here, and the sandbox's data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 22
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import update
 
-from runner.ledger.tables import COLUMNS_SINCE, TABLES_SINCE, info
+from runner.ledger.tables import info
+from runner.ledger.versions import COLUMNS_SINCE, TABLES_SINCE
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

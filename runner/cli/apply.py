@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,14 +13,13 @@ from runner.cli.approval import approve_sending
 from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.clustering import choose_cluster
 from runner.cli.console import print_json, warn
-from runner.cli.delivery import DeliveryRun
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import Planned, count_to_send, plan_campaigns, summary_line
+from runner.cli.planning import PlannedHead, count_to_send, summary_line
 from runner.cli.provenance import trace_run
-from runner.cli.saved import SavedPlan, read_saved_plan
+from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
+from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.signals import interrupt_run
 from runner.cli.trial import send_trial
@@ -30,11 +28,13 @@ from runner.cli.workspace import Workspace
 from runner.deliver.run import ENDED
 from runner.deliver.summary import TOO_LATE
 from runner.errors import LimitError, UsageError
+from runner.ledger.partition_lease import LEASE_S
 from runner.plan.model import PlanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.deliver.summary import DeliverySummary
     from runner.ledger.model import Run
 
 PARTLY_DONE = 3
@@ -58,9 +58,10 @@ _SHOWN_DETAILS = 5
 @click.option(
     "--plan",
     "plan_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=check_plan_path,
     metavar="FILE",
-    help="Send exactly this saved plan, or refuse if anything has changed since.",
+    help="Send exactly this saved plan, or refuse if anything has changed since; with --cluster, the folder "
+    "of a plan set.",
 )
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
@@ -87,6 +88,7 @@ _SHOWN_DETAILS = 5
     is_flag=True,
     help="Find out what earlier runs have sent, record it, and send nothing: a plan made after that holds.",
 )
+@click.option("--partition-lease", "lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True)
 @click.option(
     "--test-to", metavar="PHONE", help="Render for the first recipients, send to PHONE only, record nothing."
 )
@@ -94,13 +96,14 @@ def command(
     scope: Scope,
     format_: str,
     concurrency: int | None,
-    plan_file: Path | None,
+    plan_file: str | None,
     auto_approve: bool,
     only: str | None,
     limit: int | None,
     settle_window: float | None,
     lock_timeout: float,
     settle_only: bool,
+    lease_s: float,
     test_to: str | None,
 ) -> int:
     """Send what is planned, exactly once, and write the lockfile.
@@ -110,20 +113,23 @@ def command(
     """
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
+    refuse_state_remote(scope)
     saved = _read_saved(plan_file, scope, only, limit)
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
     workspace = _open(scope, saved)
-    choose_cluster(scope, workspace)
+    cluster = None if test_to is not None else choose_run_cluster(scope, workspace, saved)
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
     if test_to is not None:
         return send_trial(workspace, scope, options, test_to, is_approved=auto_approve)
     settings = RunOptions(concurrency, settle_window, lock_timeout, scope.quiet, scope.verbose)
-    with workspace.open_ledger() as opened, DeliveryRun(workspace, opened, settings) as run:
+    with (
+        workspace.open_ledger() as opened,
+        start_run(workspace, opened, settings, cluster, lease_s, saved) as run,
+    ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
-        planned = plan_campaigns(workspace, scope, options, run.enter, reader)
-        planned = run.check(planned, options)
+        planned = run.plan(scope, options, reader)
         if settle_only:
             runs = run.conclude(planned)
         else:
@@ -139,7 +145,7 @@ def command(
     return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
 
 
-def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
+def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:
     for line in describe_unread(planned):
         warn(line)
     _refuse_beyond_limits(planned)
@@ -147,9 +153,7 @@ def _require_approval(planned: Sequence[Planned], *, is_approved: bool) -> None:
         approve_sending(f"{summary_line(planned)} Send?", is_approved=is_approved)
 
 
-def _read_saved(
-    plan_file: Path | None, scope: Scope, only: str | None, limit: int | None
-) -> SavedPlan | None:
+def _read_saved(plan_file: str | None, scope: Scope, only: str | None, limit: int | None) -> SavedPlan | None:
     if plan_file is None:
         return None
     if scope.paths or only is not None or limit is not None:
@@ -157,7 +161,7 @@ def _read_saved(
     return read_saved_plan(plan_file)
 
 
-def _trace(planned: Sequence[Planned], saved: SavedPlan | None, started_at: str) -> Run | None:
+def _trace(planned: Sequence[PlannedHead], saved: SavedPlan | None, started_at: str) -> Run | None:
     """Return what the launches are recorded with; None if there are none: then nobody is asked."""
     if not count_to_send(planned):
         return None
@@ -172,7 +176,7 @@ def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
     return workspace
 
 
-def _refuse_beyond_limits(planned: Sequence[Planned]) -> None:
+def _refuse_beyond_limits(planned: Sequence[PlannedHead]) -> None:
     refusals = [f"{item.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
     if refusals:
         raise LimitError(
@@ -212,9 +216,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
         warn(f"{name}: to mend it, {run.diagnosis.hint}")
     elif final is not None:
         warn(f"{name}: the run was ended, every further send would fail too: {final.detail}")
-    details = {launch.detail for launch in summary.launches if launch.outcome != "sent"}
     said = {None, ENDED, TOO_LATE, final and final.detail}
-    for detail in sorted(filter(None, details - said))[:_SHOWN_DETAILS]:
+    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
 
 
@@ -244,14 +247,18 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "opted_out": summary.opted_out,
         "capped": summary.capped,
         "recipients_sent": summary.recipients_sent,
-        "launches": [
-            {
-                "key": launch.key,
-                "message": launch.message,
-                "project_launch_guid": launch.project_launch_guid,
-                "outcome": launch.outcome,
-                "recipients": launch.recipients,
-            }
-            for launch in summary.launches
-        ],
+        **({"launches": _list_launches(summary)} if summary.is_listed else {}),
     }
+
+
+def _list_launches(summary: DeliverySummary) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": launch.key,
+            "message": launch.message,
+            "project_launch_guid": launch.project_launch_guid,
+            "outcome": launch.outcome,
+            "recipients": launch.recipients,
+        }
+        for launch in summary.launches
+    ]

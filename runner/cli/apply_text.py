@@ -37,7 +37,7 @@ def _say_held(run: CampaignRun) -> str:
 def _iterate_done(run: CampaignRun) -> Iterator[str]:
     summary = run.summary
     # Launches that became too late are told of as deferred, or expired, with their recipients.
-    if len(summary.launches) == summary.launches_too_late:
+    if not summary.has_outcomes_in_time:
         return
     launches = count_words(summary.count("sent"), "launch", "launches")
     if not run.sends_several_each:

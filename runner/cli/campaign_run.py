@@ -10,7 +10,7 @@ from runner.deliver.summary import DeliverySummary
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.deliver.diagnosis import Diagnosis
 
 
@@ -46,7 +46,7 @@ class CampaignRun:
         ended_at: when it was done; any aware time.
     """
 
-    planned: Planned
+    planned: PlannedHead
     summary: DeliverySummary = field(default_factory=DeliverySummary)
     adopted: int = 0
     unresolved: int = 0
@@ -72,9 +72,8 @@ class CampaignRun:
     @property
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
-        tried = sum(launch.recipients for launch in self.summary.launches)
         summary = self.summary
-        return self.to_send - tried - summary.deferred - summary.opted_out - summary.capped
+        return self.to_send - summary.recipients_tried - summary.deferred - summary.opted_out - summary.capped
 
     @property
     def deferred(self) -> int:

@@ -49,6 +49,11 @@ class CircumstanceReader:
         self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
 
+    @property
+    def now(self) -> datetime:
+        """The moment for which is planned."""
+        return self._now
+
     def note_records(self, records: Sequence[tuple[Campaign, RecordHead]]) -> None:
         """Take note of the campaigns of this command: their lockfiles count for frequency caps.
 

@@ -20,7 +20,7 @@ from runner.service.target import list_variables
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
@@ -90,6 +90,7 @@ class ClusterPlanning:
         moment: for which is planned.
         cluster: does the work.
         folder: which all workers reach.
+        find_record: returns what is on record of a campaign; None to read it, and write nothing.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class ClusterPlanning:
         moment: datetime,
         cluster: Cluster,
         folder: SharedFolder,
+        find_record: Callable[[Campaign], SummedRecord] | None = None,
     ) -> None:
         self._workspace = workspace
         self._ledger = ledger
@@ -107,6 +109,7 @@ class ClusterPlanning:
         self._moment = moment
         self._cluster = cluster
         self._folder = folder
+        self._find_record = find_record or (lambda each: workspace.read_summed_record(ledger, each))
 
     def plan(self, scope: Scope, options: PlanOptions, out: str | None) -> ClusterPlans:
         """Load and plan campaigns; show what is wrong with them.
@@ -146,7 +149,7 @@ class ClusterPlanning:
     ) -> ClusterPlans:
         """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
         # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
-        records = [self._workspace.read_summed_record(self._ledger, campaign) for campaign in campaigns]
+        records = [self._find_record(campaign) for campaign in campaigns]
         self._reader.note_records(list(zip(campaigns, records, strict=True)))
         audiences = [cut_audience(self._cluster, campaign, stages.observe) for campaign in campaigns]
         partitions = choose_partitions(audiences, self._cluster.slots)

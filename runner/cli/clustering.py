@@ -16,7 +16,7 @@ from runner.ledger.engine import find_sqlite_file
 from runner.service.target import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
@@ -71,7 +71,7 @@ def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings
 
 @contextmanager
 def open_chosen_cluster(
-    settings: ClusterSettings, workspace: Workspace | None
+    settings: ClusterSettings, workspace: Workspace | None, secrets: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Cluster, SharedFolder]]:
     """Connect to a cluster while the block lasts, with a new folder for intermediate files.
 
@@ -82,6 +82,7 @@ def open_chosen_cluster(
     Args:
         settings: by `choose_cluster`.
         workspace: names target and ledger; None for a command that uses neither.
+        secrets: what is not in this process's environment: the credentials of the embedded sandbox.
 
     Raises:
         RunnerError: there is no such cluster, or one of its workers would not do as this process does.
@@ -94,7 +95,7 @@ def open_chosen_cluster(
     if settings.scratch is None:
         make_state_folder()
     scratch = settings.scratch or str(state_folder() / "cluster")
-    environment = _list_needed(workspace)
+    environment = {**_list_needed(workspace), **(secrets or {})}
     given = {name: value for name, value in environment.items() if value is not None}
     with open_scratch(scratch) as folder, open_cluster(settings.address, given) as cluster:
         check_workers(cluster, folder, tuple(environment), given)

@@ -9,13 +9,13 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import Progress, count_words, note, show_progress, warn
 from runner.cli.inquiry import Inquiry
-from runner.cli.planning import Planned, plan_campaign
+from runner.cli.planning import Planned, plan_campaign, plan_campaigns
 from runner.cli.reserving import Reserving
 from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.deliver.diagnosis import diagnose_refusal
@@ -29,21 +29,24 @@ from runner.ledger.unsettled import count_unsettled
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.cli.planning import PlannedHead
+    from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
     from runner.deliver.match import Verdict
     from runner.deliver.summary import DeliverySummary
     from runner.ledger.database import Ledger
     from runner.ledger.lock import CampaignLock
     from runner.ledger.model import LaunchState, Run
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import Record, RecordHead, SummedRecord
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
     from runner.service.target import Target
 
+_Found = TypeVar("_Found", "Record", "SummedRecord")
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 ROUNDS = 10
 """How often a run sends, and settles, before it leaves the rest to the next one."""
@@ -65,7 +68,7 @@ class DeliveryRun:
         self._stack = ExitStack()
         self._service: tuple[ServiceClient, Target] | None = None
         self._adopted: Counter[str] = Counter()
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, RecordHead] = {}
         self._locks: dict[str, CampaignLock] = {}
         self._provenance: Run | None = None
         self._reserving = Reserving(workspace, ledger)
@@ -101,8 +104,12 @@ class DeliveryRun:
             ServiceError: there is something to settle, and the service cannot be asked.
             InterruptedRunError: it was told to stop while it settled.
         """
+        return self._enter_settled(campaign, self._enter)
+
+    def _enter_settled(self, campaign: Campaign, enter: Callable[[Campaign], _Found]) -> _Found:
+        """Lock a campaign, enter it, and settle what earlier runs left open."""
         self._lock(campaign)
-        record = self._enter(campaign)
+        record = enter(campaign)
         if not record.is_unclear():
             return record
         found = self._inquiry.settle(campaign, record)
@@ -112,7 +119,7 @@ class DeliveryRun:
             self.rewrite_lockfile(campaign)
         if self.stop.is_set():
             raise interrupt_run()
-        return self._enter(campaign)
+        return enter(campaign)
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
         """Lock a campaign and return what the service's list says of its launches of unknown outcome.
@@ -144,6 +151,19 @@ class DeliveryRun:
         self._workspace.rewrite_lockfile(self._ledger, campaign, self._records[campaign.name])
         self._reserving.keep(campaign, self._records[campaign.name])
 
+    def plan(self, scope: Scope, options: PlanOptions, reader: CircumstanceReader) -> Sequence[PlannedHead]:
+        """Lock and settle campaigns, plan them, and look for launches that the record has lost.
+
+        Args:
+            scope: says which campaigns.
+            options: what the user asks of the plan.
+            reader: returns what else there is to know.
+
+        Raises:
+            RunnerError: they are wrong, another run holds the lock, or the service cannot be asked.
+        """
+        return self.check(plan_campaigns(self._workspace, scope, options, self.enter, reader), options)
+
     def check(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
         """Look, before the first send, for launches that the service knows and the record doesn't.
 
@@ -161,7 +181,7 @@ class DeliveryRun:
         require_writable(self._workspace.identify(campaign).lockfile)
         has_waited = False
         while True:
-            found = self._inquiry.find_lost(item)
+            found = self._inquiry.find_lost(item, item.planner)
             if found.adopted:
                 self._adopted[campaign.name] += found.adopted
                 self.rewrite_lockfile(campaign)
@@ -178,7 +198,7 @@ class DeliveryRun:
         reader.note_records([(item.campaign, item.record)])
         return self._make_plan(item, options, reader.read(item.campaign, planned))
 
-    def bring_forward(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
+    def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
         """Return saved plans as of now: what is sent was to be sent then, and may be sent now.
 
         Raises:
@@ -189,7 +209,7 @@ class DeliveryRun:
             self._make_plan(
                 item, options, replace(item.circumstances, now=now, planned_at=item.circumstances.now)
             )
-            for item in planned
+            for item in map(_require_own, planned)
         ]
 
     def _make_plan(self, item: Planned, options: PlanOptions, circumstances: Circumstances) -> Planned:
@@ -202,7 +222,7 @@ class DeliveryRun:
             )
         return again
 
-    def deliver(self, planned: Sequence[Planned], provenance: Run | None) -> list[CampaignRun]:
+    def deliver(self, planned: Sequence[PlannedHead], provenance: Run | None) -> list[CampaignRun]:
         """Send what is planned, settle what is unclear, and write the lockfiles.
 
         An interrupt ends it early, and never before the lockfiles are written.
@@ -218,7 +238,7 @@ class DeliveryRun:
         with stop_on_signals(self.stop):
             return self._deliver_all(planned)
 
-    def _deliver_all(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+    def _deliver_all(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
         runs = [CampaignRun(item, adopted=self._adopted[item.campaign.name]) for item in planned]
         for run in runs:
             try:
@@ -234,7 +254,7 @@ class DeliveryRun:
             run.unresolved = self._count_unresolved(run.planned.record)
         return runs
 
-    def conclude(self, planned: Sequence[Planned]) -> list[CampaignRun]:
+    def conclude(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
         """Write the lockfiles without having sent anything.
 
         Raises:
@@ -246,7 +266,7 @@ class DeliveryRun:
             run.unresolved = self._count_unresolved(run.planned.record)
         return runs
 
-    def _count_unresolved(self, record: Record) -> int:
+    def _count_unresolved(self, record: RecordHead) -> int:
         campaign_id, _ = record.require_entered()
         with self._ledger.reading() as connection:
             return count_unsettled(connection, campaign_id)
@@ -262,7 +282,7 @@ class DeliveryRun:
             run.diagnosis = diagnose_refusal(client, final.status)
 
     def _send_and_settle(self, run: CampaignRun) -> None:
-        item, summary = run.planned, run.summary
+        item, summary = _require_own(run.planned), run.summary
         launches = item.planner.iterate_launches()
         total = sum(message.to_send for message in item.plan.messages)
         accepted = -1
@@ -314,7 +334,7 @@ class DeliveryRun:
             delivery.run(self._reserving.reserve(item, launches, self._provenance))
         return delivery.unclear
 
-    def _settle(self, item: Planned) -> SettleSummary:
+    def _settle(self, item: PlannedHead) -> SettleSummary:
         try:
             return self._inquiry.settle(item.campaign, item.record)
         except ServiceError as error:
@@ -326,6 +346,12 @@ class DeliveryRun:
             opened = self._workspace.open_service(self._options.concurrency)
             self._service = self._stack.enter_context(opened)
         return self._service
+
+
+def _require_own(item: PlannedHead) -> Planned:
+    if not isinstance(item, Planned):
+        raise TypeError(item.campaign.name)
+    return item
 
 
 class _Observer:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.cli.workspace import Workspace
     from runner.deliver.match import Verdict
+    from runner.deliver.preflight import PayloadFinder
     from runner.ledger.database import Ledger
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import Record, RecordHead, SummedRecord
     from runner.service.client import ServiceClient
 
 
@@ -54,7 +55,7 @@ class Inquiry:
         self._quiet = quiet
         self._said: set[str] = set()
 
-    def judge(self, campaign: Campaign, record: Record) -> list[Verdict]:
+    def judge(self, campaign: Campaign, record: Record | SummedRecord) -> list[Verdict]:
         """Return what the service's list says of a campaign's launches of unknown outcome.
 
         Raises:
@@ -62,7 +63,7 @@ class Inquiry:
         """
         return self._make_settler(campaign, record).judge() if record.is_unclear() else []
 
-    def settle(self, campaign: Campaign, record: Record) -> SettleSummary:
+    def settle(self, campaign: Campaign, record: RecordHead) -> SettleSummary:
         """Find out what became of a campaign's launches of unknown outcome.
 
         Raises:
@@ -75,8 +76,12 @@ class Inquiry:
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
         return found
 
-    def find_lost(self, item: Planned) -> PreflightSummary:
+    def find_lost(self, item: PlannedHead, finder: PayloadFinder) -> PreflightSummary:
         """Adopt the launches that the service knows, the record doesn't, and the plan would send again.
+
+        Args:
+            item: the campaign, planned.
+            finder: says what its recipients would get.
 
         Raises:
             ServiceError: the service cannot be asked.
@@ -84,7 +89,7 @@ class Inquiry:
         preflight = Preflight(self._describe(item.campaign, item.record))
         # All of them: what is adopted of one message may make a follow-up due that was sent, too.
         tags = [tag for message in item.campaign.messages for tag in item.campaign.list_tags(message.id)]
-        found = preflight.check(item.planner, tags)
+        found = preflight.check(finder, tags)
         if not self._said.issuperset(found.foreign):
             self._said.update(found.foreign)
             warn(describe_foreign(item.campaign.name, found))
@@ -107,14 +112,14 @@ class Inquiry:
             raise interrupt_run()
         return True
 
-    def _make_settler(self, campaign: Campaign, record: Record) -> Settler:
+    def _make_settler(self, campaign: Campaign, record: RecordHead) -> Settler:
         return Settler(
             self._describe(campaign, record),
             window_s=self._window_s,
             wait=lambda seconds: self._wait(campaign, seconds, "launches of unknown outcome"),
         )
 
-    def _describe(self, campaign: Campaign, record: Record) -> Subject:
+    def _describe(self, campaign: Campaign, record: RecordHead) -> Subject:
         campaign_id, key = record.require_entered()
         return Subject(
             ledger=self._ledger,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.ledger.identity import Identity
     from runner.ledger.lock import CampaignLock
     from runner.ledger.model import Run
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import RecordHead
     from runner.plan.model import PlannedLaunch
 
 GROUP_LAUNCHES = 2_000
@@ -113,7 +113,7 @@ class Reserving:
             self._reserve(self._state, item, self._dump(described, [run] if run else []))
             yield from group
 
-    def keep(self, campaign: Campaign, record: Record) -> None:
+    def keep(self, campaign: Campaign, record: RecordHead) -> None:
         """Bring a campaign's record to the remote, with nothing reserved but what is still unknown.
 
         If that fails, the user is told, and `is_behind` says so: ledger and lockfile have everything, and
@@ -172,7 +172,7 @@ class Reserving:
         self,
         state: StateRemote,
         identity: Identity,
-        record: Record,
+        record: RecordHead,
         reserved: Sequence[str],
         *,
         is_needed: bool,

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaign, name_key
@@ -18,7 +20,8 @@ from runner.source.schema import load_validator
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
+    from runner.cluster.plan_set import PlanSet
     from runner.plan.model import PlanOptions
 
 _CHANGES = {
@@ -44,14 +47,16 @@ class SavedPlan:
         limit: the option `--limit` that it was made with.
         now: the moment for which it was made.
         digest: of all that it says will be sent.
+        plan_set: its launches, if it was made on a cluster.
     """
 
-    file: Path
+    file: Path | str
     campaigns: tuple[dict[str, Any], ...]
     only: str | None
     limit: int | None
     now: datetime
     digest: str
+    plan_set: PlanSet | None = None
 
     def paths(self) -> list[Path]:
         """Return the campaign files that the plan is about."""
@@ -73,7 +78,7 @@ class SavedPlan:
                 hint=f"nothing was sent; name the target: --target {others[0]}",
             )
 
-    def require_unchanged(self, planned: Sequence[Planned]) -> None:
+    def require_unchanged(self, planned: Sequence[PlannedHead]) -> None:
         """Refuse the plan if anything that it describes has changed.
 
         Raises:
@@ -97,7 +102,7 @@ class SavedPlan:
             )
 
 
-def _find_change(entry: Mapping[str, Any], item: Planned, now: Mapping[str, Any]) -> str | None:
+def _find_change(entry: Mapping[str, Any], item: PlannedHead, now: Mapping[str, Any]) -> str | None:
     """Return what has changed; what follows from another change isn't said on its own."""
     then, current = entry["digests"], now["digests"]
     if entry.get("key_fingerprint") != name_key(item) and then["record"] == current["record"]:
@@ -132,15 +137,51 @@ def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, 
         note(f"Plan digest: {document['plan_digest']}")
 
 
-def read_saved_plan(file: Path) -> SavedPlan:
-    """Read a saved plan.
+def check_plan_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return what `--plan` names: a file that is there, a folder, or the URL of one."""
+    if value is None or _is_folder(value):
+        return value
+    return str(click.Path(exists=True, dir_okay=False).convert(value, param, ctx))
+
+
+def _is_folder(path: str) -> bool:
+    return "://" in path or Path(path).is_dir()
+
+
+def read_saved_plan(path: str) -> SavedPlan:
+    """Read a saved plan: a file, or a plan set.
 
     Raises:
         RunnerError: it is not one, not whole, of another version, or names a campaign that is gone.
     """
+    plan = _read_set(path) if _is_folder(path) else _read_file(Path(path))
+    gone = [str(file) for file in plan.paths() if not file.is_file()]
+    if gone:
+        raise PlanChangedError(
+            f"the plan {plan.file} is about campaigns that are not there: {', '.join(gone)}",
+            hint="run it from the folder in which the plan was made",
+        )
+    return plan
+
+
+def _read_set(url: str) -> SavedPlan:
+    # Imported here: only those who use a cluster have what it takes to read one.
+    try:
+        from runner.cluster.plan_set import read_plan_set
+    except ImportError:
+        raise RunnerError(
+            f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
+            hint="pip install 'sms-campaign-runner[cluster]'",
+        ) from None
+    # Workers may stand in another folder than this process.
+    found = read_plan_set(url if "://" in url else str(Path(url).absolute()))
+    return SavedPlan(url, found.campaigns, found.only, found.limit, found.now, found.digest, found)
+
+
+def _read_file(file: Path) -> SavedPlan:
     data = _read_json(file)
     _require_whole(file, data)
-    plan = SavedPlan(
+    return SavedPlan(
         file,
         tuple(data["campaigns"]),
         data["options"]["only"],
@@ -148,13 +189,6 @@ def read_saved_plan(file: Path) -> SavedPlan:
         _read_moment(file, data["now"]),
         data["plan_digest"],
     )
-    gone = [str(path) for path in plan.paths() if not path.is_file()]
-    if gone:
-        raise PlanChangedError(
-            f"the plan {file} is about campaigns that are not there: {', '.join(gone)}",
-            hint="run it from the folder in which the plan was made",
-        )
-    return plan
 
 
 def _read_json(file: Path) -> Any:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.cli.planning import Planned
+    from runner.cli.planning import PlannedHead
     from runner.plan.model import MessagePlan
 
 
-def describe_unread(planned: Sequence[Planned]) -> Iterator[str]:
+def describe_unread(planned: Sequence[PlannedHead]) -> Iterator[str]:
     """Yield in words, for each follow-up, how many people it keeps waiting.
 
     Args:

@@ -23,7 +23,7 @@ from runner.ledger.moment import format_moment
 from runner.ledger.record import enter_record, is_overtaken, read_record
 from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
-from runner.ledger.summed_record import read_summed_record
+from runner.ledger.summed_record import enter_summed_record, read_summed_record
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
     from runner.cli.state_remote import StateRemote
+    from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
     from runner.ledger.recorded import Record, SummedRecord
 
@@ -94,10 +95,18 @@ class Workspace:
         Raises:
             RunnerError: the sandbox's database cannot be read.
         """
+        return datetime.now(UTC) + self.find_ahead()
+
+    def find_ahead(self) -> timedelta:
+        """Return how far the clock that `now` goes by is ahead of this machine's.
+
+        Raises:
+            RunnerError: the sandbox's database cannot be read.
+        """
         if not self._ahead:
             is_sandbox = self.target.base_url is None and sandbox_database().exists()
             self._ahead.append(_read_sandbox_offset() if is_sandbox else timedelta())
-        return datetime.now(UTC) + self._ahead[0]
+        return self._ahead[0]
 
     def now_text(self) -> str:
         """Return the present moment as the records write it."""
@@ -158,6 +167,11 @@ class Workspace:
         """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
         return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
 
+    def enter_summed_record(self, ledger: Ledger, campaign: Campaign) -> SummedRecord:
+        """Return counts and digests of what is on record, after filling the ledger from the lockfile."""
+        identity = self.identify(campaign)
+        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)), campaign)
+
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
@@ -177,9 +191,16 @@ class Workspace:
         """
         identity = self.identify(campaign)
         holder = describe_this_run(utc_now())
-        return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
+        return hold_campaign_lock(
+            ledger,
+            identity.target,
+            identity.names,
+            holder,
+            timeout_s=timeout_s,
+            tell=lambda leases: note(_say_waiting(campaign.name, leases)),
+        )
 
-    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: Record) -> None:
+    def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:
         """Write a campaign's lockfile from the ledger. To be called by who holds its lock.
 
         Args:
@@ -275,6 +296,13 @@ def default_ledger_url() -> str:
 def utc_now() -> str:
     """Return this machine's time as the records write it."""
     return format_moment(datetime.now(UTC))
+
+
+def _say_waiting(campaign: str, leases: LiveLeases) -> str:
+    return (
+        f"{campaign}: an earlier run's tasks may still send: waiting for {leases.holder}, "
+        f"{leases.left_s:.0f} s at most."
+    )
 
 
 def _open_state(scope: Scope, target: str) -> StateRemote:

@@ -49,6 +49,8 @@ class Cluster:
         self._client = client
         self._where = where
         self._patience_s = patience_s
+        self._most = 0
+        self._asked_at = 0.0
 
     @property
     def slots(self) -> int:
@@ -98,9 +100,9 @@ class Cluster:
         waiting = (_Call(place, pack_call(task, each)) for place, each in enumerate(arguments))
         ended: SimpleQueue[Future] = SimpleQueue()
         calls: dict[Future, _Call] = {}
-        most = _CALLS_PER_SLOT * self.slots
         try:
             while True:
+                most = self._find_most()
                 while len(calls) < most and (call := next(waiting, None)):
                     self._submit(call, calls, ended)
                 if not calls:
@@ -126,12 +128,30 @@ class Cluster:
             arguments: what it is called with; goes through the scheduler, so nothing secret.
 
         Raises:
-            RunnerError: what a call has raised, or a worker does not have this program.
+            RunnerError: what a call has raised, a worker does not have this program, or is lost each time.
         """
-        self._require_workers()
         packed = pack_call(task, arguments)
-        said: dict[str, _Result] = {}
-        for worker, outcome in self._client.run(make_call, packed, on_error="return").items():
+        deadline = time.monotonic() + self._patience_s
+        while (said := self._try_asking(packed)) is None:
+            if time.monotonic() > deadline:
+                raise RunnerError(
+                    f"the workers of the cluster at {self._where} could not all be asked within "
+                    f"{self._patience_s:g} s",
+                    hint="look at their logs: some come and go, or cannot be reached",
+                )
+            time.sleep(_LOOK_S / 10)
+        return said
+
+    def _try_asking(self, packed: bytes) -> dict[str, Any] | None:
+        """Return what the workers say; None if one of them, or the scheduler, was lost meanwhile."""
+        self._require_workers()
+        try:
+            answers = self._client.run(make_call, packed, on_error="return")
+        except (*_LOST, CancelledError):
+            return None
+        if any(isinstance(outcome, _LOST) for outcome in answers.values()):
+            return None
+        for worker, outcome in answers.items():
             if not isinstance(outcome, Outcome):
                 raise RunnerError(
                     f"the worker {worker} cannot run this program",
@@ -139,8 +159,14 @@ class Cluster:
                 )
             if outcome.error is not None:
                 raise outcome.error
-            said[worker] = outcome.value
-        return said
+        return {worker: outcome.value for worker, outcome in answers.items()}
+
+    def _find_most(self) -> int:
+        """Return how many calls may be at the scheduler: workers come, so it is asked now and then."""
+        now = time.monotonic()
+        if not self._most or now - self._asked_at > _LOOK_S:
+            self._most, self._asked_at = _CALLS_PER_SLOT * self.slots, now
+        return self._most
 
     def _submit(self, call: _Call, calls: dict[Future, _Call], ended: SimpleQueue[Future]) -> None:
         self._await_scheduler()
@@ -182,11 +208,13 @@ class Cluster:
         while self._client.status == "connecting":
             time.sleep(_LOOK_S / 20)
         if self._client.status != "running":
-            raise RunnerError(
-                f"the scheduler at {self._where} has gone, and did not come back within "
-                f"{self._patience_s:g} s",
-                hint="start it and its workers, then run the same command again: what was done is recorded",
-            )
+            raise self._gone()
+
+    def _gone(self) -> RunnerError:
+        return RunnerError(
+            f"the scheduler at {self._where} has gone, and did not come back within {self._patience_s:g} s",
+            hint="start it and its workers, then run the same command again: what was done is recorded",
+        )
 
     def _cancel(self, calls: Mapping[Future, _Call]) -> None:
         if calls and self._client.status == "running":

@@ -10,7 +10,7 @@ are not texted again. One cheap request a tag when nothing is amiss.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.match import CLOCK_SKEW, is_same_definition, parse_moment
 from runner.deliver.settle import write_moment
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from runner.deliver.subject import Subject
     from runner.plan.model import Offer
-    from runner.plan.planner import Planner
     from runner.service.model import StatRecord
 
 
@@ -57,6 +56,13 @@ class PreflightSummary:
         return self.latest is None or now - self.latest < window + CLOCK_SKEW
 
 
+class PayloadFinder(Protocol):
+    """Who knows what a campaign's recipients would get: a `Planner` that has planned it."""
+
+    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
+        """Return what some recipients lack, by phone, whether it would be sent now or not."""
+
+
 class Preflight:
     """Compares the service's launches with the record of one campaign. The caller holds its lock.
 
@@ -67,11 +73,11 @@ class Preflight:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def check(self, planner: Planner, tags: Iterable[str]) -> PreflightSummary:
+    def check(self, planner: PayloadFinder, tags: Iterable[str]) -> PreflightSummary:
         """Adopt what the service knows and the record doesn't.
 
         Args:
-            planner: has planned the campaign; says what its recipients would get.
+            planner: says what the campaign's recipients would get.
             tags: the project tags of the campaign.
 
         Raises:

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
-from runner.deliver.guids import Guids
+from runner.deliver.guids import Guids, doubt_guid, read_claims
 from runner.deliver.journal import Journal
 from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send, WithheldError
 from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
 from runner.deliver.watch import OPTED_OUT, Watch
 from runner.errors import RunnerError
 from runner.ledger.run_lock import RunLock, Unlocked
-from runner.ledger.unsettled import list_claimed
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.deliver.gate import Gate
+    from runner.deliver.guids import FindClaims
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
@@ -82,6 +82,7 @@ class Delivery:
         lock: is looked at in each transaction that records intents, and before each request.
         summary: goes on from an earlier round of the same run, if there was one.
         run: which the launches are recorded with.
+        find_claims: says which guids are on record; None to read all of the target's at the start.
 
     Attributes:
         unclear: the launches of unknown outcome, by their keys: those of them that turn out not to have
@@ -109,6 +110,7 @@ class Delivery:
         random: Callable[[], float] = random.random,
         breaker: Breaker | None = None,
         run: Run | None = None,
+        find_claims: FindClaims | None = None,
     ) -> None:
         self._ledger = ledger
         self._target = target
@@ -116,6 +118,7 @@ class Delivery:
         self._journal = Journal(ledger, campaign_id, campaign, key, lock, gate, run)
         self._pace = pace
         self._watch = Watch(ledger, gate, pace.now) if gate else None
+        self._find_claims = find_claims
         self._guids = Guids()
         self._retrier = Retrier(
             send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=lock.require_seen
@@ -144,8 +147,7 @@ class Delivery:
             RunnerError: the ledger could not be written, or another run holds some of the recipients.
                 What was in flight has been waited for, and recorded as far as that is possible.
         """
-        with self._ledger.reading() as connection:
-            self._guids = Guids(list_claimed(connection, self._target))
+        self._guids = Guids(self._find_claims or read_claims(self._ledger, self._target))
         with self._crew:
             try:
                 self._loop(launches)
@@ -271,7 +273,16 @@ class Delivery:
         if self._watch is not None:
             self._watch.leave(flight for flight, _ in taken)
         self._again += [flight.launch for flight, reply in taken if reply.detail == OPTED_OUT]
-        self._unrecorded += [(flight, self._guids.judge(reply)) for flight, reply in taken]
+        self._unrecorded += zip((flight for flight, _ in taken), self._judge(taken), strict=True)
+
+    def _judge(self, taken: list[tuple[Flight, SendReply]]) -> list[SendReply]:
+        try:
+            return self._guids.judge([(flight.launch_id, reply) for flight, reply in taken])
+        except RunnerError as error:
+            # The ledger cannot be read. What the service named stays to be settled.
+            self._failure = error
+            self._halted = True
+            return [doubt_guid(reply) for _, reply in taken]
 
     def _collect_all(self) -> None:
         while self._crew.in_flight:

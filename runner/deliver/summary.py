@@ -75,6 +75,26 @@ class DeliverySummary:
         return sum(launch.outcome == outcome for launch in self.launches)
 
     @property
+    def is_listed(self) -> bool:
+        """Whether `launches` has all of them."""
+        return True
+
+    @property
+    def recipients_tried(self) -> int:
+        """The recipients of all launches that have an outcome."""
+        return sum(launch.recipients for launch in self.launches)
+
+    @property
+    def has_outcomes_in_time(self) -> bool:
+        """Whether there are launches that have an outcome, and were not too late."""
+        return len(self.launches) != self.launches_too_late
+
+    @property
+    def failure_details(self) -> set[str | None]:
+        """What is told of the launches that were not sent."""
+        return {launch.detail for launch in self.launches if launch.outcome != "sent"}
+
+    @property
     def launches_too_late(self) -> int:
         """The launches whose hours ended after their intent was recorded; all of them were not sent."""
         return sum(launch.detail == TOO_LATE for launch in self.launches)

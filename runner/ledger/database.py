@@ -13,7 +13,8 @@ from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
 from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
-from runner.ledger.tables import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE, info, metadata
+from runner.ledger.tables import PARTITIONED, PARTITIONS, info, metadata
+from runner.ledger.versions import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,6 +159,8 @@ class Ledger:
             )
         # A table of the same name is somebody else's: it must not be taken for ours.
         metadata.create_all(connection, checkfirst=False)
+        if self.file is None:
+            _create_partitions(connection)
         connection.execute(insert(info).values(name=_VERSION, value=str(SCHEMA_VERSION)))
 
     def _add_tables(self, connection: Connection) -> None:
@@ -198,6 +201,15 @@ class Ledger:
         if self._standing is not None:
             self._standing.close()
         self._engine.dispose()
+
+
+def _create_partitions(connection: Connection) -> None:
+    for table in PARTITIONED:
+        for number in range(PARTITIONS):
+            connection.exec_driver_sql(
+                f"CREATE TABLE {table.name}_{number} PARTITION OF {table.name} "
+                f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
+            )
 
 
 def _add_column(connection: Connection, column: Column[Any]) -> None:

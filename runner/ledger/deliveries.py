@@ -7,7 +7,21 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, exists, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.checksum import renew_key
@@ -19,13 +33,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchState
 
+_LOOKED_UP = 5_000
+"""People that are looked up with one statement."""
 _REACHED_NOBODY = ("not_sent", "rejected")
 
 _RECORD_OUTCOMES = BulkStatement(
     lambda _: (
         update(launches)
-        .where(launches.c.id == bindparam("b_id"))
+        .where(
+            launches.c.id == bindparam("b_id"),
+            # Spelled out: what a bulk statement binds is of its rows.
+            or_(
+                launches.c.state == literal_column("'intent'"),
+                bindparam("b_state", type_=String) == literal_column("'sent'"),
+            ),
+        )
         .values(
             state=bindparam("b_state"),
             project_launch_guid=bindparam("b_guid"),
@@ -41,7 +65,14 @@ _COUNT_HELD = (
     .scalar_subquery()
 )
 """The recipients that a launch still holds: others may have been entered under another one since."""
-_RELEASE = update(deliveries).where(deliveries.c.launch_id == bindparam("b_id")).values(released=True)
+_RELEASE = (
+    update(deliveries)
+    .where(
+        deliveries.c.launch_id == bindparam("b_id"),
+        exists().where(launches.c.id == bindparam("b_id"), launches.c.state.in_(_REACHED_NOBODY)),
+    )
+    .values(released=True)
+)
 
 
 def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
@@ -52,6 +83,13 @@ def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow
     )
     row = connection.execute(query).first()
     return None if row is None else CampaignRow(*row)
+
+
+def read_campaign_key(connection: Connection, campaign_id: int) -> tuple[str | None, str]:
+    """Return a campaign's salt, None if its key is the user's secret, and the name of the key."""
+    query = select(campaigns.c.salt, campaigns.c.key_fingerprint).where(campaigns.c.id == campaign_id)
+    salt, name = connection.execute(query).one()
+    return salt, name
 
 
 def enter_campaign(connection: Connection, target: str, name: str, key: FingerprintKey) -> int:
@@ -92,8 +130,52 @@ def read_known(
     return known
 
 
+def find_recorded(
+    connection: Connection,
+    campaign_id: int,
+    message: str,
+    fingerprints: Sequence[str],
+    *,
+    run: str | None,
+    too_late: str,
+) -> dict[str, LaunchState]:
+    """Return those of some people to whom a message is not to be sent, as far as is on record.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message: the message's id.
+        fingerprints: the people; at most some ten thousands.
+        run: the id of the run that asks: whom the service has refused it, or whose hours were over, it
+            doesn't try again.
+        too_late: the detail of launches whose hours were over.
+
+    Returns:
+        The states of their latest launches, by their fingerprints.
+    """
+    was_tried = (launches.c.run == run) & ((launches.c.state == "rejected") | (launches.c.detail == too_late))
+    found: dict[str, LaunchState] = {}
+    for first in range(0, len(fingerprints), _LOOKED_UP):
+        query = (
+            select(deliveries.c.fingerprint, launches.c.state)
+            .join(launches, launches.c.id == deliveries.c.launch_id)
+            .where(
+                deliveries.c.campaign_id == campaign_id,
+                deliveries.c.message == message,
+                deliveries.c.fingerprint.in_(fingerprints[first : first + _LOOKED_UP]),
+                deliveries.c.released.is_(False) | was_tried,
+            )
+        )
+        found.update((row.fingerprint, row.state) for row in connection.execute(query))
+    return found
+
+
 def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
-    """Record what became of launches; recipients that were certainly not reached are free again."""
+    """Record what became of launches; recipients that were certainly not reached are free again.
+
+    Who comes late, since its lease or lock has passed on, may find a launch settled: that stays as it is,
+    unless the service has accepted it.
+    """
     if not outcomes:
         return
     _RECORD_OUTCOMES.run(

@@ -53,17 +53,18 @@ def _compose_adoption(connection: Connection) -> Insert:
 ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
     [column.name for column in launches.c if column.name not in ("detail", "mark")],
+    winner="first",
 )
 ADD_ARMS = BulkStatement(lambda connection: insert_into(connection, launch_arms), ["launch_id", "arm"])
 ADD_DIGESTS = BulkStatement(
     lambda connection: insert_into(connection, reserved_launches),
     [column.name for column in reserved_launches.c],
 )
-CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c])
+CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c], winner="first")
 """Takes deliveries that nobody has, or that are released; leaves the others untouched."""
 ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
 """Takes those, too, of launches of unknown outcome: that they were reached by another one is certain."""
-TAKE_OVER = BulkStatement(_compose_takeover, [column.name for column in deliveries.c])
+TAKE_OVER = BulkStatement(_compose_takeover, [column.name for column in deliveries.c], winner="last")
 """Takes deliveries whoever has them."""
 RELEASE = BulkStatement(
     lambda _: (

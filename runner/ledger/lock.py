@@ -19,6 +19,7 @@ from sqlalchemy import Connection, select, update
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import insert_into
 from runner.ledger.latch import make_latch
+from runner.ledger.lease_wait import LiveLeases, wait_for_leases
 from runner.ledger.tables import locks
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class CampaignLock:
         self._holds = tuple(holds)
         self._turn = threading.Lock()
         self._seen_at = read_clock()
+
+    @property
+    def terms(self) -> dict[str, int]:
+        """The number of this run among the holders, by the names that it holds."""
+        return {hold.name: hold.term for hold in self._holds}
 
     def require_held(self, connection: Connection) -> None:
         """Make sure that no other run can have begun. To be called by each transaction that records intents.
@@ -184,6 +190,7 @@ def hold_campaign_lock(
     timeout_s: float = 0,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
+    tell: Callable[[LiveLeases], object] = lambda _leases: None,
 ) -> Iterator[CampaignLock]:
     """Hold the lock of a campaign on a target while the block lasts.
 
@@ -196,6 +203,7 @@ def hold_campaign_lock(
         timeout_s: for how long to wait for other runs, in seconds.
         clock: returns seconds; must not be one that can be set.
         sleep: waits for so many seconds; may raise to give up.
+        tell: is told that tasks of an earlier run on a cluster may still send, and are waited for.
 
     Raises:
         RunLockedError: another run still holds it.
@@ -208,6 +216,7 @@ def hold_campaign_lock(
             stack.enter_context(_hold_name(ledger, target, name, holder, patience))
             for name in sorted(set(names))
         ]
+        wait_for_leases(ledger, target, [hold.name for hold in holds], sleep, tell)
         yield CampaignLock(target, holds)
 
 

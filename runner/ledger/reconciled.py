@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Table, exists, func, or_, select
+from sqlalchemy import Connection, Insert, Table, exists, func, or_, select
 
+from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
 from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _GROUP = 500
+_BULK = 5_000
 # What JSON can hold and a database cannot: NUL on PostgreSQL, half a surrogate pair on either.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -57,9 +59,8 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """
     total, stream = 0, iter(rows)
     revision = begin_revision(connection)
-    while group := list(islice(stream, _GROUP)):
-        written = [{**_make_storable(row), "revision": revision} for row in group]
-        _upsert(connection, results, ["launch_id", "result_guid"], written, unless_same_but="revision")
+    while group := list(islice(stream, _BULK)):
+        _STORE_RESULTS.run(connection, [{**_make_storable(row), "revision": revision} for row in group])
         total += len(group)
     return total
 
@@ -107,25 +108,25 @@ def _clean(text: str) -> str:
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _upsert(
-    connection: Connection,
-    table: Table,
-    key: list[str],
-    rows: list[dict[str, object]],
-    *,
-    unless_same_but: str | None = None,
-) -> None:
-    """Enter rows, or replace them; those that are the same but for one column stay, if that is named."""
+def _compose_storing(connection: Connection) -> Insert:
+    """Enter results, or replace them; those that are the same but for their revision stay."""
+    statement, key = insert_into(connection, results), ["launch_id", "result_guid"]
+    replaced = {
+        column.name: statement.excluded[column.name] for column in results.c if column.name not in key
+    }
+    differs = or_(*(results.c[name] != new for name, new in replaced.items() if name != "revision"))
+    return statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs)
+
+
+_STORE_RESULTS = BulkStatement(_compose_storing, [column.name for column in results.c], winner="last")
+
+
+def _upsert(connection: Connection, table: Table, key: list[str], rows: list[dict[str, object]]) -> None:
     if not rows:
         return
     statement = insert_into(connection, table)
     replaced = {column.name: statement.excluded[column.name] for column in table.c if column.name not in key}
-    differs = None
-    if unless_same_but is not None:
-        differs = or_(*(table.c[name] != new for name, new in replaced.items() if name != unless_same_but))
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs), rows
-    )
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=replaced), rows)
 
 
 def read_totals(

@@ -9,17 +9,13 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
+    text,
 )
 
-SCHEMA_VERSION = 6
-
-# Bytewise on both: a PostgreSQL server sorts as its own language does, and no order may depend on that.
-_String = String().with_variant(String(collation="C"), "postgresql")
-_Text = Text().with_variant(Text(collation="C"), "postgresql")
+from runner.ledger.column_types import LedgerString as _String
+from runner.ledger.column_types import LedgerText as _Text
 
 metadata = MetaData()
 
@@ -58,10 +54,12 @@ launches = Table(
     Column("outcome_at", _String),
     Column("detail", _Text),
     Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
-    Column(
-        "mark", Integer
-    ),  # of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up
-    Index("launches_by_state", "campaign_id", "state"),
+    # Of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up.
+    Column("mark", Integer),
+    # On a server, of the few whose outcome is open: the others are found by the constraint below.
+    Index(
+        "launches_by_state", "campaign_id", "state", postgresql_where=text("state IN ('intent', 'unknown')")
+    ),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
 
@@ -75,6 +73,7 @@ deliveries = Table(
     Column("fingerprint", _String, primary_key=True),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
+    postgresql_partition_by="HASH (fingerprint)",
 )
 
 launch_stats = Table(
@@ -109,7 +108,15 @@ results = Table(
     # Of the transaction that entered it or changed it last: what came since a copy was made is found by it.
     Column("revision", Integer, nullable=False, server_default="0"),
     Index("results_by_revision", "revision"),
+    postgresql_partition_by="HASH (launch_id)",
 )
+
+PARTITIONS = 16
+"""Into how many parts a server divides each of `PARTITIONED`: their indexes stay small."""
+
+PARTITIONED = (deliveries, results)
+"""In ledgers on a server that are new since version 6. What an older version has made stays whole: every
+statement is the same for both."""
 
 # Who runs a campaign; without a holder, nobody does. `term` grows with every holder: a run whose term is
 # over has lost its lock.
@@ -270,15 +277,3 @@ lockfile_marks = Table(
     Column("recipients", Integer, nullable=False),
     Column("number", Integer, nullable=False),  # grows; of each message the highest is what counts now
 )
-
-TABLES_SINCE = {
-    2: (locks, first_names, message_names),
-    3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
-    4: (launch_starts, audiences, service_plans),
-    5: (runs, reservations, reserved_launches, result_revisions),
-    6: (lockfile_marks,),
-}
-"""The tables that a version of the schema has added."""
-
-COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
-"""The columns that a version of the schema has added to tables that were there."""

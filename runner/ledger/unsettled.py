@@ -84,6 +84,21 @@ def list_claimed(connection: Connection, target: str) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
+def find_claimed(
+    connection: Connection, target: str, guids: Collection[str]
+) -> dict[str, tuple[int, str | None]]:
+    """Return which of some `project_launch_guid`s any campaign on a target has on record.
+
+    Returns:
+        By the guid, the ledger's number of the launch, and the run that sent it, as far as that is known.
+    """
+    on_target = select(campaigns.c.id).where(campaigns.c.target == target)
+    query = select(launches.c.project_launch_guid, launches.c.id, launches.c.run).where(
+        launches.c.campaign_id.in_(on_target), launches.c.project_launch_guid.in_(list(guids))
+    )
+    return {row.project_launch_guid: (row.id, row.run) for row in connection.execute(query)}
+
+
 def count_claimed(connection: Connection, target: str, tag: str) -> int:
     """Return the number of launches under a project tag on a target that any campaign has on record."""
     query = (

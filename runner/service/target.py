@@ -184,7 +184,7 @@ def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None
     return own or STATE_KEY, own is not None
 
 
-def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, ...]:
+def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return which environment variables have the secrets of a target: its credentials, and its state key.
 
     Args:

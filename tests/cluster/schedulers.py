@@ -61,6 +61,17 @@ class DaskScheduler:
         arguments = (self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
         self._workers.append(_start("distributed.cli.dask_worker", *arguments, environment=environment))
 
+    @property
+    def workers(self) -> list[subprocess.Popen[bytes]]:
+        """The workers that were started, and not killed on their own."""
+        return self._workers
+
+    def kill_worker(self) -> None:
+        """Kill the worker that was started last."""
+        process = self._workers.pop()
+        process.kill()
+        process.wait()
+
     def kill(self) -> None:
         """Kill the scheduler and its workers, as a power cut would."""
         for process in filter(None, (self._scheduler, *self._workers)):

@@ -60,3 +60,8 @@ def die_first(mark: str, number: int) -> int:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after(seconds: float) -> None:
+    time.sleep(seconds)
+    die()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -112,6 +113,43 @@ def test_every_worker_is_asked_once(local_cluster: Cluster) -> None:
     assert len(set(local_cluster.ask_workers(tasks.say_process).values())) == 2
     said = local_cluster.ask_workers(tasks.read_variable, "RUNNER_TEST")
     assert list(said.values()) == ["a value of the workers"] * 2
+
+
+def test_workers_are_asked_again_when_one_is_lost_meanwhile(local_cluster: Cluster, tmp_path: Path) -> None:
+    """A worker that dies while it is asked is no worker any more: those that are there are asked once more."""
+    started, go_on = tmp_path / "started", tmp_path / "go-on"
+    started.mkdir()
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        wait_for(started, 2)
+        killed.append(int(next(started.iterdir()).name.partition("-")[0]))
+        os.kill(killed[0], signal.SIGKILL)
+        go_on.touch()
+
+    killing = threading.Thread(target=kill_one)
+    killing.start()
+    said = local_cluster.ask_workers(tasks.hold, str(started), str(go_on))
+    killing.join()
+    assert said
+    assert killed[0] not in said.values()
+
+
+def test_workers_that_are_lost_whenever_they_are_asked_are_said() -> None:
+    """Who cannot ask every worker doesn't know whether all have what they need."""
+    with (
+        DaskScheduler(free_port()) as scheduler,
+        open_cluster(Address(scheduler.address), {}, 0.5) as cluster,
+    ):
+        scheduler.add_worker()
+        wait_for_worker(cluster)
+        with pytest.raises(RunnerError) as caught:
+            cluster.ask_workers(tasks.die_after, 0.6)
+    where = scheduler.address
+    assert (
+        caught.value.message == f"the workers of the cluster at {where} could not all be asked within 0.5 s"
+    )
+    assert caught.value.hint == "look at their logs: some come and go, or cannot be reached"
 
 
 def test_a_call_whose_worker_is_killed_is_made_again(local_cluster: Cluster, tmp_path: Path) -> None:
@@ -232,6 +270,23 @@ def test_a_cluster_without_workers_is_said() -> None:
             list(cluster.run(tasks.square, [(1,)]))
         assert caught.value.message == f"the cluster at {scheduler.address} has had no worker for 0.5 s"
         assert caught.value.hint == f"start workers, as with: dask worker {scheduler.address}"
+
+
+def test_another_program_at_the_address_is_said() -> None:
+    """Who listens there, but is no scheduler, is found out before it is waited for."""
+
+    def hang_up(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        other = threading.Thread(target=hang_up, args=(server,))
+        other.start()
+        with pytest.raises(RunnerError) as caught, open_cluster(Address(address), {}):
+            pytest.fail("there is none")
+        other.join()
+    assert caught.value.message == f"there is no Dask scheduler at {address}: it does not answer as one"
 
 
 def test_nobody_at_the_address_is_said_at_once() -> None:

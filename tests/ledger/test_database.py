@@ -17,7 +17,8 @@ from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.deliveries import count_states, record_outcomes
 from runner.ledger.model import Outcome
-from runner.ledger.tables import SCHEMA_VERSION, info
+from runner.ledger.tables import info
+from runner.ledger.versions import SCHEMA_VERSION
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:

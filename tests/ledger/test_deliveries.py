@@ -69,13 +69,19 @@ class DeliveriesMachine(RuleBasedStateMachine):
             self._campaign = enter_campaign(connection, "live", "pulse", KEY)
         self._launches: dict[int, Launch] = {}
         self._guids: dict[str, int] = {}
+        self._absorbed: set[int] = set()
 
     def teardown(self) -> None:
         """Close the ledger."""
         self._ledger.__exit__()
 
-    def _open(self) -> list[int]:
-        return [number for number, launch in self._launches.items() if launch.state in ("intent", "unknown")]
+    def _list_own(self, *, is_open: bool) -> list[int]:
+        """Return the launches that were recorded before they were sent."""
+        return [
+            number
+            for number, launch in self._launches.items()
+            if number not in self._absorbed and (launch.state == "intent") == is_open
+        ]
 
     def _held(self, message: str) -> set[str]:
         return {
@@ -101,11 +107,11 @@ class DeliveriesMachine(RuleBasedStateMachine):
         for number, people in zip(ids, groups, strict=True):
             self._launches[number] = Launch(message, "intent", set(people))
 
-    @precondition(lambda self: self._open())
+    @precondition(lambda self: self._list_own(is_open=True))
     @rule(data=st.data(), state=st.sampled_from(["sent", "not_sent", "rejected", "unknown"]))
     def conclude(self, data: st.DataObject, state: LaunchState) -> None:
         """Record what became of a launch that was open."""
-        number = data.draw(st.sampled_from(self._open()))
+        number = data.draw(st.sampled_from(self._list_own(is_open=True)))
         guid = f"guid-{number}" if state == "sent" else None
         with self._ledger.writing() as connection:
             record_outcomes(connection, [Outcome(number, state, AT, guid)])
@@ -115,6 +121,18 @@ class DeliveriesMachine(RuleBasedStateMachine):
             self._guids[guid] = number
         if state in ("not_sent", "rejected"):
             launch.people = set()
+
+    @precondition(lambda self: self._list_own(is_open=False))
+    @rule(data=st.data(), state=st.sampled_from(["sent", "not_sent", "rejected", "unknown"]))
+    def conclude_late(self, data: st.DataObject, state: LaunchState) -> None:
+        """Hear once more of a launch that is settled: what is known stays, but that it was sent counts."""
+        number = data.draw(st.sampled_from(self._list_own(is_open=False)))
+        guid = f"guid-{number}" if state == "sent" else None
+        with self._ledger.writing() as connection:
+            record_outcomes(connection, [Outcome(number, state, AT, guid)])
+        if guid:
+            self._launches[number].state = "sent"
+            self._guids[guid] = number
 
     @rule(message=MESSAGES, people=PEOPLE, name=st.sampled_from(["x", "y", "z"]))
     def absorb(self, message: str, people: set[str], name: str) -> None:
@@ -131,6 +149,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
             if launch.message == message:
                 launch.people -= people
         self._guids[guid] = number
+        self._absorbed.add(number)
         self._launches[number] = Launch(message, "sent", set(people))
 
     @invariant()

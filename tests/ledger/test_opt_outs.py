@@ -25,8 +25,8 @@ from runner.ledger.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
-from runner.ledger.tables import SCHEMA_VERSION
 from runner.ledger.target_key import TargetKey, enter_target_key, read_target_key
+from runner.ledger.versions import SCHEMA_VERSION
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Mapping
     from pathlib import Path
 
 MESSAGES = ("ask", "hello", "nudge")
@@ -18,6 +19,8 @@ _TEXTS = {
     "nudge": "[nudge] Still there, {{{{ group }}}}? {}",
 }
 """To everyone the same, to everyone another one, and the same to everyone of a group."""
+
+_LIMITS: Mapping[str, Any] = {"concurrency": 4}
 
 
 @dataclass(slots=True)
@@ -80,17 +83,31 @@ class Repository:
         audience: whom it texts.
         base_url: of the service.
         read_timeout_s: of the target.
+        target: its name.
+        limits: of the target, beside the timeout.
+        lockfile: `full` or `summary`.
     """
 
-    def __init__(self, folder: Path, audience: Audience, base_url: str, read_timeout_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        audience: Audience,
+        base_url: str,
+        read_timeout_s: float,
+        *,
+        target: str = "torture",
+        limits: Mapping[str, Any] = _LIMITS,
+        lockfile: str = "full",
+    ) -> None:
         self.folder = folder
         self.audience = audience
-        self.lockfile = folder / "campaigns" / "pulse.torture.lock.json"
+        self._kind = lockfile
+        self.lockfile = folder / "campaigns" / f"pulse.{target}.lock.json"
         self.lockfiles: list[bytes | None] = [None]
         (folder / "campaigns" / "audience").mkdir(parents=True)
-        limits = {"concurrency": 4, "read_timeout": f"{read_timeout_s * 1000:.0f}ms"}
-        targets = {"torture": {"base_url": base_url, "limits": limits}}
-        document = {"version": 1, "default": "torture", "targets": targets}
+        timeout = f"{read_timeout_s * 1000:.0f}ms"
+        targets = {target: {"base_url": base_url, "limits": {**limits, "read_timeout": timeout}}}
+        document = {"version": 1, "default": target, "targets": targets}
         (folder / "campaigns" / "targets.yaml").write_text(json.dumps(document), encoding="utf-8")
         self.write()
 
@@ -114,6 +131,7 @@ class Repository:
             "recipients": [{"csv": "audience/people.csv"}],
             "limits": {"recipients_per_send": audience.per_send},
             "messages": messages,
+            **({} if self._kind == "full" else {"lockfile": self._kind}),
         }
         # JSON is YAML.
         (self.folder / "campaigns/pulse.yaml").write_text(json.dumps(campaign, indent=1), encoding="utf-8")
@@ -147,7 +165,13 @@ class Repository:
         self.lockfiles = [self.read_lockfile()]
 
     def list_guids(self) -> list[str]:
-        """Return the `project_launch_guid`s in the lockfile."""
+        """Return the `project_launch_guid`s in the lockfile, which has to be a full one."""
         content = self.read_lockfile()
         launches = json.loads(content)["launches"] if content else []
         return [launch["project_launch_guid"] for launch in launches]
+
+    def count_launches(self) -> int:
+        """Return how many launches the lockfile has, or counts."""
+        document = json.loads(self.read_lockfile() or b"{}")
+        counted: list[int] = [line["launches"] for line in document.get("messages", ())]
+        return len(document.get("launches", ())) + sum(counted)

@@ -286,7 +286,7 @@ class Scenario:
         ended = self._finish(launcher)
         if ended.code != 0:
             self._violate(f"the plan has something left: {ended.code} {ended.err.strip()}")
-        self.tally.judge(self.service, self._repository)
+        self.tally.judge(self.service, self._repository.audience, self._repository.list_guids())
         if self.tally.violations:
             story = (f"seed {self._seed}:", *self._log, *self.tally.violations)
             self.tally.violations = ["\n    ".join(story)]

@@ -60,6 +60,7 @@ class Temper:
         lists_late_s: the most seconds between accepting a launch and listing it.
         page_size: the most records on a page.
         skew_s: how far its clock is ahead of ours.
+        takes_s: the most seconds that it takes to accept a launch, and again to answer.
     """
 
     seed: int
@@ -68,6 +69,7 @@ class Temper:
     lists_late_s: float
     page_size: int
     skew_s: float
+    takes_s: float = 0.0
 
 
 class Service:
@@ -143,8 +145,11 @@ class Service:
             self._sends += 1
             rng = make_random(self._temper.seed, "send", self._sends)
             fault = self._take_due() or self._choose(rng, self._temper.send_faults, SEND_FAULTS)
+        time.sleep(rng.uniform(0, self._temper.takes_s))
         if fault is None:
-            return _answer(201, {"project_launch_guid": self.accept(body)})
+            guid = self.accept(body)
+            time.sleep(rng.uniform(0, self._temper.takes_s))
+            return _answer(201, {"project_launch_guid": guid})
         if fault == "accepted after the connection broke":
             self._accept_later(body)
             return "reset"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tests.torture.launches import CountingService
-    from tests.torture.repository import Repository
+    from tests.torture.repository import Audience
 
 
 @dataclass(slots=True)
@@ -42,10 +42,15 @@ class Tally:
         self.skipped += other.skipped
         self.violations += other.violations
 
-    def judge(self, service: CountingService, repository: Repository) -> None:
-        """Compare, after everything has come to rest, what was accepted with what was due and is recorded."""
+    def judge(self, service: CountingService, audience: Audience, recorded: Sequence[str]) -> None:
+        """Compare, after everything has come to rest, what was accepted with what was due and is recorded.
+
+        Args:
+            service: has accepted.
+            audience: who was due, with which messages.
+            recorded: the `project_launch_guid`s on record.
+        """
         texts = service.count_texts()
-        audience = repository.audience
         twice = [text for text, count in texts.items() if count > 1]
         due = [(message, phone) for message in audience.messages for phone in audience.phones]
         skipped = [text for text in due if text not in texts]
@@ -53,16 +58,15 @@ class Tally:
         self.twice += sum(texts[text] - 1 for text in twice)
         self.skipped += len(skipped)
         self.faults += service.faults
-        recorded = repository.list_guids()
         # Of launches to people who are no longer in the audience nothing is asked.
         phones = set(audience.phones)
         due_guids = {item.guid for item in service.launches if item.is_ours and phones & set(item.phones)}
         accepted = {launch.guid for launch in service.launches if launch.is_ours}
         self._note("texted twice", twice)
         self._note("skipped", skipped)
-        self._note("accepted, not in the lockfile", due_guids - set(recorded))
-        self._note("in the lockfile, not accepted", set(recorded) - accepted)
-        self._note("in the lockfile twice", [g for g, n in Counter(recorded).items() if n > 1])
+        self._note("accepted, not on record", due_guids - set(recorded))
+        self._note("on record, not accepted", set(recorded) - accepted)
+        self._note("on record twice", [g for g, n in Counter(recorded).items() if n > 1])
 
     def _note(self, what: str, which: Iterable[object]) -> None:
         found = sorted(map(str, which))

@@ -1,0 +1,315 @@
+"""Takes campaigns through a run on a cluster: all as in `delivery`, but that workers send."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.cli.cluster_planning import ClusterPlanning
+from runner.cli.clustering import open_chosen_cluster
+from runner.cli.console import note, show_progress
+from runner.cli.delivery import ROUNDS, DeliveryRun
+from runner.cluster.coordinator import Coordinator
+from runner.cluster.plan_set import PlanSet
+from runner.cluster.run_summary import RunSummary
+from runner.cluster.sending import SendingOrder
+from runner.cluster.worker_access import WorkerTarget
+from runner.deliver.breaker import Breaker
+from runner.ledger.lockfile_writer import require_writable
+from runner.ledger.unsettled import count_unsettled
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+from runner.service.target import list_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.cli.campaign_run import CampaignRun, RunOptions
+    from runner.cli.circumstances import CircumstanceReader
+    from runner.cli.clustering import ClusterSettings
+    from runner.cli.planning import PlannedHead
+    from runner.cli.scope import Scope
+    from runner.cli.workspace import Workspace
+    from runner.cluster.engine import Cluster
+    from runner.cluster.folder import SharedFolder
+    from runner.cluster.sending import PartitionReport
+    from runner.errors import RunnerError
+    from runner.ledger.database import Ledger
+    from runner.ledger.lease_wait import LiveLeases
+    from runner.ledger.recorded import SummedRecord
+    from runner.plan.model import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How a run uses its cluster.
+
+    Attributes:
+        settings: where it is.
+        lease_s: how long a worker's hold on a partition lasts unless it is renewed, in seconds.
+        saved: the plan set to send; None to send what this run has planned.
+    """
+
+    settings: ClusterSettings
+    lease_s: float
+    saved: PlanSet | None = None
+
+
+class ClusterDelivery(DeliveryRun):
+    """One `apply` on a cluster: holds the locks of its campaigns, and has workers send.
+
+    Args:
+        workspace: where to send and record.
+        ledger: open for writing; on PostgreSQL.
+        options: how to go about it.
+        cluster_options: how to use the cluster.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger,
+        options: RunOptions,
+        cluster_options: ClusterOptions,
+    ) -> None:
+        super().__init__(workspace, ledger, options)
+        self._cluster_options = cluster_options
+        self._plan_set: PlanSet | None = None
+        self._opened: tuple[Cluster, SharedFolder] | None = None
+
+    def open_cluster(self) -> tuple[Cluster, SharedFolder]:
+        """Return the cluster, connected, and a folder for this run's intermediate files.
+
+        Raises:
+            RunnerError: it cannot be reached, or started, or its workers are not as they have to be.
+        """
+        if self._opened is None:
+            settings = self._cluster_options.settings
+            opened = open_chosen_cluster(settings, self._workspace, self._list_secrets())
+            self._opened = self._stack.enter_context(opened)
+        return self._opened
+
+    def _list_secrets(self) -> dict[str, str]:
+        """Return the credentials of the embedded sandbox, by variable: they are made when it starts."""
+        if self._workspace.target.base_url is not None:
+            return {}
+        _, target = self._open_service()
+        if target.credentials is None:
+            return {}
+        username, api_key, _ = list_variables(target.name, self._workspace.targets)
+        return {username: target.credentials.username, api_key: target.credentials.api_key}
+
+    def plan(self, scope: Scope, options: PlanOptions, reader: CircumstanceReader) -> Sequence[PlannedHead]:
+        """Lock and settle campaigns, plan them on the cluster, and look for launches that are not on record.
+
+        Raises:
+            RunnerError: they are wrong, another run holds the lock, or the service or the cluster fails.
+        """
+        planned = self._plan(scope, options, reader, self._enter_new)
+        while any(self._find_lost(item) for item in planned if item.plan.recipients_to_send):
+            planned = self._plan(scope, options, reader, self._enter_summed)
+        return planned
+
+    def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
+        """Return saved plans as they are: each launch says until when it may be sent."""
+        del options
+        return planned
+
+    def _enter_new(self, campaign: Campaign) -> SummedRecord:
+        return self._enter_settled(campaign, self._enter_summed)
+
+    def _enter_summed(self, campaign: Campaign) -> SummedRecord:
+        record = self._workspace.enter_summed_record(self._ledger, campaign)
+        self._records[campaign.name] = record
+        return record
+
+    def _plan(
+        self,
+        scope: Scope,
+        options: PlanOptions,
+        reader: CircumstanceReader,
+        find_record: Callable[[Campaign], SummedRecord],
+    ) -> Sequence[PlannedHead]:
+        cluster, folder = self.open_cluster()
+        moment = reader.now
+        planning = ClusterPlanning(
+            self._workspace, self._ledger, reader, moment, cluster, folder, find_record
+        )
+        is_saved = self._cluster_options.saved is not None
+        url = f"{folder.url}/plan-{secrets.token_hex(4)}"
+        plans = planning.plan(scope, options, None if is_saved else url)
+        self._plan_set = PlanSet(url, (), options.only, options.limit, moment, "", plans.parts)
+        return plans.planned
+
+    def _find_lost(self, item: PlannedHead) -> bool:
+        """Adopt launches that the service knows and the record doesn't; return whether there were any."""
+        campaign = item.campaign
+        require_writable(self._workspace.identify(campaign).lockfile)
+        has_adopted = has_waited = False
+        while True:
+            found = self._inquiry.find_lost(item, _LatePlanner(self._workspace, self._ledger, campaign))
+            if found.adopted:
+                has_adopted = True
+                self._adopted[campaign.name] += found.adopted
+                self.rewrite_lockfile(campaign)
+            elif has_waited or not found.blank:
+                return has_adopted
+            if not self._inquiry.wait_for_more(campaign, found):
+                return has_adopted
+            has_waited = True
+
+    def _send_and_settle(self, run: CampaignRun) -> None:
+        item = run.planned
+        summary = run.summary = RunSummary()
+        cluster, _ = self.open_cluster()
+        plan_set = self._cluster_options.saved or self._plan_set
+        if plan_set is None:
+            raise ValueError(item.campaign.name)
+        run_id = secrets.token_hex(8)
+        lock = self._locks[item.campaign.name]
+        coordinator = Coordinator(
+            self._ledger, cluster, lock, run_id, self._cluster_options.lease_s, self.stop
+        )
+        with coordinator.begin(self._workspace.target.name):
+            rounds = _Rounds(self, coordinator, run, self._make_order(item, plan_set, run_id))
+            rounds.run(list(range(plan_set.partitions(item.campaign.name))))
+        if summary.final_reply is None and rounds.failure is not None:
+            raise rounds.failure
+
+    def _make_order(self, item: PlannedHead, plan_set: PlanSet, run_id: str) -> SendingOrder:
+        if self._provenance is None:
+            raise ValueError(item.campaign.name)
+        _, target = self._open_service()
+        campaign_id, _ = item.record.require_entered()
+        cluster, _ = self.open_cluster()
+        tasks = min(cluster.slots, plan_set.partitions(item.campaign.name))
+        concurrency = max(1, target.concurrency // max(1, tasks))
+        names = list_variables(target.name, self._workspace.targets)
+        return SendingOrder(
+            run_id=run_id,
+            round=0,
+            plan_set=plan_set,
+            # Without the audience: people's numbers don't travel with orders.
+            campaign=replace(item.campaign, recipients=(), exclude=()),
+            campaign_id=campaign_id,
+            target=WorkerTarget.strip(target, names),
+            concurrency=concurrency,
+            failures=Breaker.for_concurrency(concurrency * tasks).limit,
+            rate=min(filter(None, (target.rate, item.campaign.limits.rate)), default=None),
+            lease_s=self._cluster_options.lease_s,
+            ahead=self._workspace.find_ahead(),
+            run=self._provenance,
+        )
+
+    def refresh(self, run: CampaignRun, order: SendingOrder, reports: Sequence[PartitionReport]) -> None:
+        """Have a run's summary say what the ledger says by now."""
+        summary = run.summary
+        if isinstance(summary, RunSummary):
+            summary.refresh(self._ledger, order.campaign_id, order.run.id, order.run_id, reports)
+
+    def send_round(
+        self, coordinator: Coordinator, order: SendingOrder, partitions: Sequence[int], total: int
+    ) -> list[PartitionReport]:
+        """Have partitions sent, and show how far that is.
+
+        Args:
+            coordinator: of the campaign.
+            order: what to send.
+            partitions: their numbers.
+            total: recipients, at most.
+        """
+        name = order.campaign.name
+        with show_progress(f"Sending {name}", total, quiet=self._options.quiet) as progress:
+            return coordinator.send_round(
+                order, partitions, progress.advance, lambda live: self._say_waiting(name, live)
+            )
+
+    def _say_waiting(self, campaign: str, live: LiveLeases) -> None:
+        if not self._options.quiet:
+            note(
+                f"{campaign}: a worker was lost that may still send: waiting for {live.holder}, "
+                f"{live.left_s:.0f} s at most."
+            )
+
+    def settle_round(self, item: PlannedHead) -> frozenset[str]:
+        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+        campaign_id, _ = item.record.require_entered()
+        with self._ledger.reading() as connection:
+            is_clear = not count_unsettled(connection, campaign_id)
+        return frozenset() if is_clear else self._settle(item).released
+
+    def has_ended(self, run: CampaignRun) -> bool:
+        """Return whether nothing more is to be sent."""
+        return self._has_ended([run])
+
+
+@dataclass(frozen=True, slots=True)
+class _LatePlanner:
+    """Says what recipients would get, in this process: asked only of launches that no record tells of.
+
+    Attributes:
+        workspace: names the target.
+        ledger: is read.
+        campaign: the campaign.
+    """
+
+    workspace: Workspace
+    ledger: Ledger
+    campaign: Campaign
+
+    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
+        """Return what some recipients lack, by phone, whether it would be sent now or not."""
+        record = self.workspace.read_record(self.ledger, self.campaign)
+        name = self.workspace.target.name
+        planner = Planner(self.campaign, name, record.known, record.key, PlanOptions())
+        return planner.find_payloads(phones)
+
+
+class _Rounds:
+    """Sends a campaign in rounds: what a round has left, because workers were lost or launches freed again.
+
+    Attributes:
+        failure: what kept partitions from being sent to their end.
+    """
+
+    def __init__(
+        self, delivery: ClusterDelivery, coordinator: Coordinator, run: CampaignRun, order: SendingOrder
+    ) -> None:
+        self._delivery = delivery
+        self._coordinator = coordinator
+        self._run = run
+        self._order = order
+        self._reports: dict[int, PartitionReport] = {}
+        self.failure = coordinator.failure
+
+    def run(self, partitions: Sequence[int]) -> None:
+        accepted = -1
+        for number in range(1, ROUNDS + 1):
+            order = replace(self._order, round=number)
+            total = sum(message.to_send for message in self._run.planned.plan.messages)
+            for report in self._delivery.send_round(self._coordinator, order, partitions, total):
+                self._reports[report.partition] = report
+            self._refresh()
+            freed = self._delivery.settle_round(self._run.planned)
+            if freed:
+                self._refresh()
+            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
+            self.failure = self._coordinator.failure or self._find_failure(partitions)
+            count = self._run.summary.count("sent")
+            is_hopeless = accepted == count or self._coordinator.failure is not None
+            if not partitions or is_hopeless or self._delivery.has_ended(self._run):
+                return
+            accepted = count
+
+    def _refresh(self) -> None:
+        self._delivery.refresh(self._run, self._order, list(self._reports.values()))
+
+    def _is_left(self, partition: int, *, has_freed: bool) -> bool:
+        report = self._reports.get(partition)
+        return report is None or not report.is_complete or bool(has_freed and report.unclear)
+
+    def _find_failure(self, partitions: Sequence[int]) -> RunnerError | None:
+        found = (self._reports[each].failure for each in partitions if each in self._reports)
+        return next(filter(None, found), None)

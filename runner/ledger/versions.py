@@ -1,0 +1,39 @@
+"""The versions of the ledger's tables: what each has added to those before."""
+
+from __future__ import annotations
+
+from runner.ledger.cluster_tables import cluster_runs, cluster_terms, partition_leases
+from runner.ledger.tables import (
+    audiences,
+    first_names,
+    forgotten_people,
+    forgotten_results,
+    launch_arms,
+    launch_starts,
+    launches,
+    lockfile_marks,
+    locks,
+    message_names,
+    opt_outs,
+    reservations,
+    reserved_launches,
+    result_revisions,
+    results,
+    runs,
+    service_plans,
+    target_keys,
+)
+
+SCHEMA_VERSION = 6
+
+TABLES_SINCE = {
+    2: (locks, first_names, message_names),
+    3: (target_keys, opt_outs, forgotten_results, forgotten_people, launch_arms),
+    4: (launch_starts, audiences, service_plans),
+    5: (runs, reservations, reserved_launches, result_revisions),
+    6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
+}
+"""The tables that a version of the schema has added."""
+
+COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
+"""The columns that a version of the schema has added to tables that were there."""

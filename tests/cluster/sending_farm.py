@@ -1,0 +1,138 @@
+"""A scheduler with workers of its own, a ledger that they share, and a campaign that they send to a service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.schedulers import DaskScheduler, free_port
+from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from tests.deliver.conftest import FaultyService
+    from tests.postgres import PostgresServer
+
+LEASE_S = 1.5
+
+
+class Farm:
+    """A scheduler and two workers that have the secrets of one ledger and one service.
+
+    Attributes:
+        server: where the ledger is.
+        database: its name there.
+        scheduler: with its workers.
+    """
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.database = server.create_database()
+        self.scheduler = DaskScheduler(free_port())
+        self.environment = {
+            "RUNNER_LEDGER": server.url(self.database),
+            "RUNNER_USERNAME": USERNAME,
+            "RUNNER_API_KEY": API_KEY,
+        }
+
+    def empty_ledger(self) -> None:
+        """Make the database one that nobody has used."""
+        for statement in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
+            self.server.execute(statement, database=self.database)
+
+    def query(self, sql: Any) -> list[Any]:
+        """Ask the ledger."""
+        return self.server.execute(sql, database=self.database)
+
+
+@dataclass(slots=True)
+class Sending:
+    """A folder with one campaign, which sends one personal text to each of its phones.
+
+    Attributes:
+        folder: the repository's root.
+        farm: what sends.
+        service: what is sent to.
+    """
+
+    folder: Path
+    farm: Farm
+    service: FaultyService
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def write_campaign(self, count: int, *, rate: str | None = None, per_send: int = 1) -> tuple[str, ...]:
+        """Write the campaign and return its phones."""
+        phones = tuple(f"+1415555{number:04}" for number in range(100, 100 + count))
+        people = "".join(f"  - {{phone: '{phone}', vars: {{name: P{phone[-4:]}}}}}\n" for phone in phones)
+        limits = f"limits: {{recipients_per_send: {per_send}{f', rate: {rate}' if rate else ''}}}\n"
+        file = self.folder / "campaigns" / "pulse.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(
+            f"version: 1\nname: pulse\ntag: pulse-2026\nrecipients:\n{people}{limits}"
+            "messages:\n  - {id: ask, text: 'Hello {{ name }}, how are you?'}\n",
+            encoding="utf-8",
+        )
+        return phones
+
+    @property
+    def lockfile(self) -> Path:
+        """The campaign's."""
+        return self.folder / "campaigns" / "pulse.live.lock.json"
+
+    def list_recorded(self) -> int:
+        """Return how many launches the lockfile has."""
+        return len(json.loads(self.lockfile.read_text(encoding="utf-8"))["launches"])
+
+    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a command as a process of its own, with the ledger, the service and the cluster named."""
+        named = {
+            **self.farm.environment,
+            "RUNNER_BASE_URL": self.service.url,
+            "RUNNER_CLUSTER": self.farm.scheduler.address,
+            "RUNNER_SETTLE_WINDOW": "0s",
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runner", *arguments],
+            cwd=self.folder,
+            env={**os.environ, **named, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def start_apply(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        """Start `runner apply`, whose leases are short."""
+        return self.start("apply", "--auto-approve", "--partition-lease", str(LEASE_S), *arguments, **options)
+
+    def apply(self, *arguments: str, **options: Any) -> tuple[int, str, str]:
+        """Run `runner apply`; return its exit code, its output and its messages."""
+        return finish(self.start_apply(*arguments, **options))
+
+    def require_everyone_once(self, phones: tuple[str, ...]) -> None:
+        """Make sure that the service has texted everyone exactly once, and that the lockfile has it all."""
+        assert dict(self.service.accepted) == dict.fromkeys(phones, 1)
+        assert self.list_recorded() == len(self.service.launches)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end of a command; return its exit code, its output and its messages."""
+    out, err = process.communicate(timeout=5 * PATIENCE_S)
+    return process.returncode, out, err
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that must happen."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

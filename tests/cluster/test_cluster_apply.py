@@ -1,0 +1,215 @@
+"""`runner apply --cluster`: real workers send, and nobody is texted twice, whatever becomes of the processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.sending_farm import Farm, Sending, finish, wait_until
+from tests.deliver.conftest import FaultyService, Request, faulty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.deliver.conftest import Behaviour
+    from tests.postgres import PostgresServer
+
+__all__ = ["faulty"]
+
+HAS_ENDED = """
+SELECT bool_or(holder IS NOT NULL AND expires_at < extract(epoch FROM clock_timestamp())) FROM partition_leases
+"""
+
+
+@pytest.fixture(scope="session")
+def farm(postgres: PostgresServer) -> Iterator[Farm]:
+    """Two workers for all tests of a process; their ledger is emptied for each."""
+    farm = Farm(postgres)
+    with farm.scheduler:
+        for _worker in range(2):
+            farm.scheduler.add_worker(farm.environment)
+        yield farm
+
+
+@pytest.fixture
+def sending(tmp_path: Path, farm: Farm, faulty: FaultyService) -> Iterator[Sending]:
+    """A repository whose campaign the workers send to a service that counts."""
+    farm.empty_ledger()
+    sending = Sending(tmp_path, farm, faulty)
+    try:
+        yield sending
+    finally:
+        faulty.open_gate()
+        for process in sending.processes:
+            process.kill()
+            process.communicate()
+
+
+def test_workers_send_everyone_once(sending: Sending) -> None:
+    """A whole run: what it says, and what is on record, is what one process would say and record."""
+    phones = sending.write_campaign(30)
+    code, out, err = sending.apply("--format", "json", "--quiet")
+    assert (code, err) == (0, "")
+    sending.require_everyone_once(phones)
+    (campaign,) = json.loads(out)["campaigns"]
+    launches = campaign.pop("launches")
+    assert campaign == {
+        "name": "pulse",
+        **dict.fromkeys(("rejected", "unknown", "not_sent", "adopted", "unresolved", "not_tried"), 0),
+        **dict.fromkeys(("deferred", "expired", "opted_out", "capped"), 0),
+        "sent": 30,
+        "recipients_sent": 30,
+    }
+    assert {launch["project_launch_guid"] for launch in launches} == set(sending.service.guids)
+    assert sending.farm.query("SELECT count(DISTINCT run), count(*) FROM launches WHERE run IS NOT NULL") == [
+        (1, 30)
+    ]
+    assert sending.farm.query("SELECT count(*) FROM cluster_runs") == [(0,)]
+    assert sending.apply()[:2] == (0, "pulse: nothing sent.\n")
+
+
+def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
+    """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
+    phones = sending.write_campaign(24, rate="12/s")
+    client = sending.start_apply()
+    sending.service.wait_for_requests(6)
+    client.kill()
+    client.communicate()
+    code, out, err = sending.apply()
+    assert code == 0, err
+    assert re.search(r"pulse: \d+ recipients texted in \d+ launches\.\n", out)
+    sending.require_everyone_once(phones)
+
+
+def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending) -> None:
+    """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
+    phones = sending.write_campaign(24, rate="12/s")
+    client = sending.start_apply()
+    sending.service.wait_for_requests(6)
+    sending.farm.scheduler.kill_worker()
+    sending.farm.scheduler.add_worker(sending.farm.environment)
+    code, out, err = finish(client)
+    assert (code, out) == (0, "pulse: 24 recipients texted in 24 launches.\n"), err
+    sending.require_everyone_once(phones)
+
+
+def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
+    """Stopped for longer than its lease, it finds on its return that it has lost it; others sent meanwhile."""
+    phones = sending.write_campaign(24, rate="12/s")
+    client = sending.start_apply()
+    sending.service.wait_for_requests(6)
+    worker = sending.farm.scheduler.workers[-1]
+    worker.send_signal(signal.SIGSTOP)
+    wait_until(lambda: sending.farm.query(HAS_ENDED) == [(True,)])
+    worker.send_signal(signal.SIGCONT)
+    code, out, err = finish(client)
+    assert (code, out) == (0, "pulse: 24 recipients texted in 24 launches.\n"), err
+    sending.require_everyone_once(phones)
+
+
+def test_of_two_clients_one_sends(sending: Sending) -> None:
+    """The other one says who has the lock, and exits with 6."""
+    phones = sending.write_campaign(12, rate="12/s")
+    ended = [finish(process) for process in (sending.start_apply(), sending.start_apply())]
+    assert sorted(code for code, _, _ in ended) == [0, 6], ended
+    loser = next(err for code, _, err in ended if code == 6)
+    assert loser.startswith("Error: pulse on live is being sent by another run: process ")
+    sending.require_everyone_once(phones)
+
+
+def test_all_tasks_together_keep_the_rate(sending: Sending) -> None:
+    """Twenty sends at twenty a second take the time of nineteen intervals, less what tasks hold in advance."""
+    arrivals: list[float] = []
+
+    def decide(_number: int, _request: Request) -> Behaviour:
+        arrivals.append(time.monotonic())
+        return {}
+
+    sending.service.decide = decide
+    sending.write_campaign(20, rate="20/s")
+    assert sending.apply()[0] == 0
+    assert arrivals[-1] - arrivals[0] >= (19 - 2) / 20
+
+
+def test_what_the_service_asks_one_task_for_holds_for_all(sending: Sending) -> None:
+    """After a 429 with Retry-After no task sends until that is over, but what was under way."""
+    arrivals: list[float] = []
+
+    def decide(number: int, _request: Request) -> Behaviour:
+        arrivals.append(time.monotonic())
+        if number == 5:
+            return {"accepts": False, "status": 429, "headers": {"Retry-After": "3"}}
+        return {}
+
+    sending.service.decide = decide
+    phones = sending.write_campaign(30, rate="20/s")
+    code, _, err = sending.apply()
+    assert code == 0, err
+    sending.require_everyone_once(phones)
+    asked_at = arrivals[4]
+    assert not [moment for moment in arrivals if asked_at + 1.5 < moment < asked_at + 2.9]
+
+
+def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
+    """Failures in a row are counted over all tasks: after the limit, nobody sends on."""
+    sending.write_campaign(80)
+    sending.service.behave({"accepts": False, "status": 500})
+    code, out, err = sending.apply("--concurrency", "4")
+    assert code == 1
+    assert "Warning: pulse: the run was ended, every further send would fail too: " in err
+    assert "10 launches in a row failed, the last one with: " in err
+    assert "not tried" in out
+    assert len(sending.service.requests) <= 10 + 4
+    assert sending.farm.query("SELECT count(*) FROM deliveries WHERE NOT released") == [(0,)]
+
+
+def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
+    """Ctrl-C stops all tasks; what was sent is recorded, and the next run sends the rest."""
+    phones = sending.write_campaign(30, rate="10/s")
+    client = sending.start_apply()
+    sending.service.wait_for_requests(5)
+    client.send_signal(signal.SIGINT)
+    code, _, err = finish(client)
+    assert code == 130
+    assert "Stopping: waiting for the sends in flight. Once more ends at once.\n" in err
+    assert err.endswith(
+        "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
+    )
+    assert 5 <= len(sending.service.launches) < 30
+    assert sending.list_recorded() == len(sending.service.launches)
+    assert sending.apply()[0] == 0
+    sending.require_everyone_once(phones)
+
+
+def test_a_refusal_is_diagnosed(sending: Sending) -> None:
+    """A 403 in one task ends all, and the client looks for the cause once."""
+    sending.write_campaign(40)
+    sending.service.behave({"accepts": False, "status": 403})
+    code, out, err = sending.apply("--concurrency", "2")
+    assert code == 1
+    assert "Warning: pulse: the service refuses to send (HTTP 403) but takes these credentials" in err
+    assert "not tried" in out
+    assert len(sending.service.requests) < 40
+
+
+def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path) -> None:
+    """What `plan --out` put into a folder is sent as it is; a changed campaign refuses it."""
+    phones = sending.write_campaign(8)
+    folder = str(tmp_path / "set")
+    code, _, err = finish(sending.start("plan", "--out", folder))
+    assert code == 0, err
+    code, out, err = sending.apply("--plan", folder)
+    assert (code, out) == (0, "pulse: 8 recipients texted in 8 launches.\n"), err
+    sending.require_everyone_once(phones)
+    code, _, err = sending.apply("--plan", folder)
+    assert code == 1
+    assert err == (
+        f"Error: the plan {folder} is out of date: pulse: something has been sent, or recorded, in the meantime\n"
+        "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+    )

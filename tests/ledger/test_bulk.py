@@ -1,0 +1,134 @@
+"""Statements for very many rows: however they get to the database, the same comes of it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy import table as sqlalchemy_table
+
+from runner.errors import LedgerError, RunLockedError
+from runner.ledger.bulk import COPIED_FROM
+from runner.ledger.deliveries import enter_campaign, record_outcomes
+from runner.ledger.entry import absorb_launches, add_intents
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
+from runner.ledger.reconciled import store_results
+from runner.ledger.tables import PARTITIONED, PARTITIONS, deliveries, launches, results
+from tests.ledger.conftest import AT, KEY
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from runner.ledger.database import Ledger
+
+MANY = [f"{number:020x}" for number in range(3 * COPIED_FROM)]
+
+
+def make_intent(name: str, people: list[str]) -> Intent:
+    return Intent("ask", f"key-{name}", "tag", f"digest-{name}", '{"text": "a\\tb\\n\\\\N"}', tuple(people))
+
+
+def enter(connection: Connection, *intents: Intent) -> list[int]:
+    return add_intents(connection, enter_campaign(connection, "live", "pulse", KEY), intents, AT)
+
+
+def test_intents_of_many(ledger: Ledger) -> None:
+    """Intents of many people are entered whole, texts with tabs and line breaks as they are."""
+    with ledger.writing() as connection:
+        (number,) = enter(connection, make_intent("a", MANY))
+    with ledger.reading() as connection:
+        found = connection.execute(select(deliveries.c.fingerprint).order_by("fingerprint")).scalars().all()
+        assert found == MANY
+        query = select(launches.c.definition).where(launches.c.id == number)
+        assert connection.execute(query).scalar() == '{"text": "a\\tb\\n\\\\N"}'
+
+
+def test_claims_of_many(ledger: Ledger) -> None:
+    """Released people are taken again; if one of very many is taken already, nothing is entered."""
+    with ledger.writing() as connection:
+        (number,) = enter(connection, make_intent("a", MANY))
+        record_outcomes(connection, [Outcome(number, "rejected", AT)])
+    with ledger.writing() as connection:
+        enter(connection, make_intent("b", MANY[1:]))
+    with pytest.raises(RunLockedError), ledger.writing() as connection:
+        enter(connection, make_intent("c", MANY))
+    with ledger.reading() as connection:
+        query = select(deliveries.c.released, func.count()).group_by("released").order_by("released")
+        assert [tuple(row) for row in connection.execute(query)] == [(False, len(MANY) - 1), (True, 1)]
+
+
+def test_twice_in_one(ledger: Ledger) -> None:
+    """Who is in two intents of one group is not entered at all."""
+    with pytest.raises(RunLockedError), ledger.writing() as connection:
+        enter(connection, make_intent("a", MANY), make_intent("b", MANY[:1]))
+
+
+def test_absorbed_twice(ledger: Ledger) -> None:
+    """Who is in two launches of a lockfile is entered under the later one, however many there are."""
+    records = []
+    for name, people in (("a", MANY), ("b", MANY[:1])):
+        key = launch_key("pulse", "ask", "digest", people)
+        records.append(LaunchRecord("ask", key, "tag", "digest", f"guid-{name}", AT, tuple(people)))
+    with ledger.writing() as connection:
+        assert absorb_launches(connection, enter_campaign(connection, "live", "pulse", KEY), records) == 2
+    with ledger.reading() as connection:
+        query = select(launches.c.project_launch_guid, func.count()).group_by("project_launch_guid")
+        joined = query.join(deliveries, deliveries.c.launch_id == launches.c.id)
+        assert {row[0]: row[1] for row in connection.execute(joined)} == {
+            "guid-a": len(MANY) - 1,
+            "guid-b": 1,
+        }
+
+
+def test_results_of_many(ledger: Ledger) -> None:
+    """Of results that come twice the later counts, at once or one after the other; what is the same stays."""
+    with ledger.writing() as connection:
+        (number,) = enter(connection, make_intent("a", MANY[:1]))
+
+    def make(guid: int, answer: str) -> StoredResult:
+        texts = ("person", "question", "tag", "What\\N?\t")
+        return StoredResult(number, f"r{guid}", *texts, 1, answer, "\r\n", AT, AT)
+
+    with ledger.writing() as connection:
+        first = [make(guid, "old") for guid in range(2 * COPIED_FROM)]
+        assert store_results(connection, [*first, make(0, "new")]) == len(first) + 1
+    with ledger.writing() as connection:
+        store_results(connection, [*first[1:], make(1, "changed")])
+    with ledger.reading() as connection:
+        query = select(results.c.result_answer, results.c.revision, func.count()).group_by(
+            results.c.result_answer, results.c.revision
+        )
+        found = {tuple(row) for row in connection.execute(query)}
+        assert found == {("new", 1, 1), ("changed", 2, 1), ("old", 1, len(first) - 2)}
+        assert connection.execute(select(results.c.question_text).limit(1)).scalar() == "What\\N?\t"
+
+
+def test_error_of_many(ledger: Ledger) -> None:
+    """What the database refuses is said as any error of it, and nothing is kept."""
+    texts = ("x", "x", "x", "x")
+    rows = [StoredResult(404, f"r{guid}", *texts, 1, "x", "x", AT, AT) for guid in range(COPIED_FROM)]
+    with pytest.raises(LedgerError), ledger.writing() as connection:
+        store_results(connection, rows)
+    if ledger.file is None:
+        wrong: Any = "no number"
+        rows = [replace(row, question_display_order=wrong) for row in rows]
+        with pytest.raises(LedgerError, match="invalid input syntax"), ledger.writing() as connection:
+            store_results(connection, rows)
+
+
+def test_partitions(ledger: Ledger) -> None:
+    """On a server, deliveries and results are divided; each part gets its share."""
+    with ledger.writing() as connection:
+        enter(connection, make_intent("a", MANY))
+    if ledger.file is not None:
+        return
+    with ledger.reading() as connection:
+        for table, number in itertools.product(PARTITIONED, range(PARTITIONS)):
+            part = sqlalchemy_table(f"{table.name}_{number}")
+            count = connection.execute(select(func.count()).select_from(part)).scalar()
+            assert isinstance(count, int)
+            assert bool(count) is (table is deliveries)
