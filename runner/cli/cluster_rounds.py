@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runner.cli.delivery import ROUNDS
 
@@ -11,10 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.cli.campaign_run import CampaignRun
-    from runner.cli.cluster_delivery import ClusterDelivery
+    from runner.cli.planning import PlannedHead
     from runner.cluster.coordinator import Coordinator
     from runner.cluster.sending import PartitionReport, SendingOrder
     from runner.errors import RunnerError
+
+
+class RoundSender(Protocol):
+    """What rounds ask of the run that they belong to."""
+
+    def send_round(
+        self, coordinator: Coordinator, order: SendingOrder, partitions: Sequence[int], total: int
+    ) -> list[PartitionReport]:
+        """Have partitions sent; return what their tasks did, once none of them can send any more."""
+
+    def refresh(self, run: CampaignRun, order: SendingOrder, reports: Sequence[PartitionReport]) -> None:
+        """Have a run's summary say what the ledger says by now."""
+
+    def settle_round(self, item: PlannedHead) -> frozenset[str]:
+        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+
+    def has_ended(self, run: CampaignRun) -> bool:
+        """Return whether nothing more is to be sent."""
 
 
 class ClusterRounds:
@@ -31,7 +49,7 @@ class ClusterRounds:
     """
 
     def __init__(
-        self, delivery: ClusterDelivery, coordinator: Coordinator, run: CampaignRun, order: SendingOrder
+        self, delivery: RoundSender, coordinator: Coordinator, run: CampaignRun, order: SendingOrder
     ) -> None:
         self._delivery = delivery
         self._coordinator = coordinator
