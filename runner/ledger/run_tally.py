@@ -80,17 +80,17 @@ def iterate_run(connection: Connection, campaign_id: int, run: str, *, ignored: 
 
 
 def _select_latest(campaign_id: int, run: str, ignored: str) -> Subquery:
-    return (
-        select(launches)
+    place = func.row_number().over(partition_by=launches.c.launch_key, order_by=launches.c.id.desc())
+    ranked = (
+        select(launches, place.label("place"))
         .where(
             launches.c.campaign_id == campaign_id,
             launches.c.run == run,
             func.coalesce(launches.c.detail, "") != ignored,
         )
-        .distinct(launches.c.launch_key)
-        .order_by(launches.c.launch_key, launches.c.id.desc())
         .subquery()
     )
+    return select(ranked).where(ranked.c.place == 1).subquery()
 
 
 def _as_told(latest: Subquery) -> ColumnElement[str]:

@@ -10,17 +10,20 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from runner.cli.main import run as run_command
 from tests.cluster.schedulers import DaskScheduler, free_port
 from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from tests.deliver.conftest import FaultyService
     from tests.postgres import PostgresServer
 
-LEASE_S = 1.5
+APPLY = ("apply", "--auto-approve", "--partition-lease", "1.5")
 
 
 class Farm:
@@ -60,11 +63,15 @@ class Sending:
         folder: the repository's root.
         farm: what sends.
         service: what is sent to.
+        monkeypatch: names them in the environment of this process.
+        capture: has what commands write that run inside this process.
     """
 
     folder: Path
     farm: Farm
     service: FaultyService
+    monkeypatch: pytest.MonkeyPatch
+    capture: pytest.CaptureFixture[str]
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def write_campaign(self, count: int, *, rate: str | None = None, per_send: int = 1) -> tuple[str, ...]:
@@ -90,18 +97,24 @@ class Sending:
         """Return how many launches the lockfile has."""
         return len(json.loads(self.lockfile.read_text(encoding="utf-8"))["launches"])
 
-    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start a command as a process of its own, with the ledger, the service and the cluster named."""
+    def enter(self) -> None:
+        """Have commands of this process, and of those that it starts, run here, with everything named."""
+        self.monkeypatch.chdir(self.folder)
         named = {
             **self.farm.environment,
             "RUNNER_BASE_URL": self.service.url,
             "RUNNER_CLUSTER": self.farm.scheduler.address,
             "RUNNER_SETTLE_WINDOW": "0s",
         }
+        for name, value in named.items():
+            self.monkeypatch.setenv(name, value)
+
+    def start_apply(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `runner apply` as a process of its own; its leases are short."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "runner", *arguments],
+            [sys.executable, "-m", "runner", *APPLY, *arguments],
             cwd=self.folder,
-            env={**os.environ, **named, **(environment or {})},
+            env=dict(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -110,13 +123,15 @@ class Sending:
         self.processes.append(process)
         return process
 
-    def start_apply(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        """Start `runner apply`, whose leases are short."""
-        return self.start("apply", "--auto-approve", "--partition-lease", str(LEASE_S), *arguments, **options)
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command inside this process; return its exit code, its output and its messages."""
+        code = run_command(arguments)
+        out, err = self.capture.readouterr()
+        return code, out, err
 
-    def apply(self, *arguments: str, **options: Any) -> tuple[int, str, str]:
-        """Run `runner apply`; return its exit code, its output and its messages."""
-        return finish(self.start_apply(*arguments, **options))
+    def apply(self, *arguments: str) -> tuple[int, str, str]:
+        """Run `runner apply` inside this process."""
+        return self.run(*APPLY, "--quiet", *arguments)
 
     def require_everyone_once(self, phones: tuple[str, ...]) -> None:
         """Make sure that the service has texted everyone exactly once, and that the lockfile has it all."""
@@ -126,7 +141,7 @@ class Sending:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end of a command; return its exit code, its output and its messages."""
-    out, err = process.communicate(timeout=2 * PATIENCE_S)
+    out, err = process.communicate(timeout=5 * PATIENCE_S)
     return process.returncode, out, err
 
 

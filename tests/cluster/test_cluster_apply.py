@@ -38,10 +38,17 @@ def farm(postgres: PostgresServer) -> Iterator[Farm]:
 
 
 @pytest.fixture
-def sending(tmp_path: Path, farm: Farm, faulty: FaultyService) -> Iterator[Sending]:
+def sending(
+    tmp_path: Path,
+    farm: Farm,
+    faulty: FaultyService,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Sending]:
     """A repository whose campaign the workers send to a service that counts."""
     farm.empty_ledger()
-    sending = Sending(tmp_path, farm, faulty)
+    sending = Sending(tmp_path, farm, faulty, monkeypatch, capsys)
+    sending.enter()
     try:
         yield sending
     finally:
@@ -54,7 +61,7 @@ def sending(tmp_path: Path, farm: Farm, faulty: FaultyService) -> Iterator[Sendi
 def test_workers_send_everyone_once(sending: Sending) -> None:
     """A whole run: what it says, and what is on record, is what one process would say and record."""
     phones = sending.write_campaign(30)
-    code, out, err = sending.apply("--format", "json", "--quiet")
+    code, out, err = sending.apply("--format", "json")
     assert (code, err) == (0, "")
     sending.require_everyone_once(phones)
     (campaign,) = json.loads(out)["campaigns"]
@@ -123,37 +130,25 @@ def test_of_two_clients_one_sends(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-def test_all_tasks_together_keep_the_rate(sending: Sending) -> None:
-    """Twenty sends at twenty a second take the time of nineteen intervals, less what tasks hold in advance."""
-    arrivals: list[float] = []
-
-    def decide(_number: int, _request: Request) -> Behaviour:
-        arrivals.append(time.monotonic())
-        return {}
-
-    sending.service.decide = decide
-    sending.write_campaign(20, rate="20/s")
-    assert sending.apply()[0] == 0
-    assert arrivals[-1] - arrivals[0] >= (19 - 2) / 20
-
-
-def test_what_the_service_asks_one_task_for_holds_for_all(sending: Sending) -> None:
-    """After a 429 with Retry-After no task sends until that is over, but what was under way."""
+def test_all_tasks_keep_one_pace(sending: Sending) -> None:
+    """All together keep the rate; and after a 429 with Retry-After, none sends until that is over."""
     arrivals: list[float] = []
 
     def decide(number: int, _request: Request) -> Behaviour:
         arrivals.append(time.monotonic())
-        if number == 5:
+        if number == 10:
             return {"accepts": False, "status": 429, "headers": {"Retry-After": "3"}}
         return {}
 
     sending.service.decide = decide
-    phones = sending.write_campaign(30, rate="20/s")
+    phones = sending.write_campaign(25, rate="20/s")
     code, _, err = sending.apply()
     assert code == 0, err
     sending.require_everyone_once(phones)
-    asked_at = arrivals[4]
-    assert not [moment for moment in arrivals if asked_at + 1.5 < moment < asked_at + 2.9]
+    # A task may be late for a moment that it holds, and so come near the next one's.
+    assert arrivals[9] - arrivals[0] >= (9 - 2) / 20
+    assert not [moment for moment in arrivals if arrivals[9] + 1.5 < moment < arrivals[9] + 2.9]
+    assert arrivals[-1] - arrivals[9] >= 3
 
 
 def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
@@ -202,7 +197,7 @@ def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path) -> None:
     """What `plan --out` put into a folder is sent as it is; a changed campaign refuses it."""
     phones = sending.write_campaign(8)
     folder = str(tmp_path / "set")
-    code, _, err = finish(sending.start("plan", "--out", folder))
+    code, _, err = sending.run("plan", "--out", folder)
     assert code == 0, err
     code, out, err = sending.apply("--plan", folder)
     assert (code, out) == (0, "pulse: 8 recipients texted in 8 launches.\n"), err
