@@ -11,7 +11,7 @@ from runner.cli.clustering import open_chosen_cluster
 from runner.cli.console import note, show_progress
 from runner.cli.delivery import ROUNDS, DeliveryRun
 from runner.cluster.coordinator import Coordinator
-from runner.cluster.plan_set import PlanSet
+from runner.cluster.plan_set import PlanSet, require_part
 from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
@@ -112,9 +112,18 @@ class ClusterDelivery(DeliveryRun):
             planned = self._plan(scope, options, reader, self._enter_summed)
         return planned
 
+    def _require_parts(self, saved: PlanSet) -> None:
+        """Refuse a plan set of which a file is not as it was: before anything of it is sent."""
+        parts = [(saved, name, each) for name, files in saved.parts.items() for each in range(len(files))]
+        cluster, _ = self.open_cluster()
+        for _ in cluster.run(require_part, parts):
+            pass
+
     def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
         """Return saved plans as they are: each launch says until when it may be sent."""
         del options
+        if self._cluster_options.saved is not None:
+            self._require_parts(self._cluster_options.saved)
         return planned
 
     def _enter_new(self, campaign: Campaign) -> SummedRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,8 +173,10 @@ def _read_set(url: str) -> SavedPlan:
             f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
             hint="pip install 'sms-campaign-runner[cluster]'",
         ) from None
-    # Workers may stand in another folder than this process.
-    found = read_plan_set(url if "://" in url else str(Path(url).absolute()))
+    found = read_plan_set(url)
+    if "://" not in url:
+        # Workers may stand in another folder than this process.
+        found = replace(found, url=str(Path(url).absolute()))
     return SavedPlan(url, found.campaigns, found.only, found.limit, found.now, found.digest, found)
 
 

@@ -163,6 +163,16 @@ def count_phones(url: str, part: PartFile) -> Iterator[int]:
         yield from row.phones
 
 
+def require_part(plan_set: PlanSet, campaign: str, partition: int) -> None:
+    """Make sure that the file of a partition is the one that was planned.
+
+    Raises:
+        PlanChangedError: it is missing, or was edited.
+        RunnerError: it cannot be read.
+    """
+    _read_part(plan_set.url, plan_set.parts[campaign][partition])
+
+
 def _read_part(url: str, part: PartFile) -> bytes:
     try:
         content = SharedFolder(url).read(part.file)

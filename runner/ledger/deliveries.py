@@ -69,7 +69,10 @@ _RELEASE = (
     update(deliveries)
     .where(
         deliveries.c.launch_id == bindparam("b_id"),
-        exists().where(launches.c.id == bindparam("b_id"), launches.c.state.in_(_REACHED_NOBODY)),
+        # Not `in_`: a statement that is run for many rows cannot have a list in it.
+        exists().where(
+            launches.c.id == bindparam("b_id"), or_(*[launches.c.state == state for state in _REACHED_NOBODY])
+        ),
     )
     .values(released=True)
 )
