@@ -15,7 +15,8 @@ from runner.errors import LedgerError
 from runner.ledger.draft import sync_folder
 from runner.ledger.export_manifest import MANIFEST, Export, ExportFile, digest_file, dump_manifest
 from runner.ledger.parquet_files import ROWS_A_FILE, ParquetWriter
-from runner.ledger.tables import SCHEMA_VERSION, campaigns, info, launches, metadata
+from runner.ledger.tables import campaigns, info, launches, metadata
+from runner.ledger.versions import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

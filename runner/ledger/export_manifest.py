@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LedgerError
-from runner.ledger.tables import SCHEMA_VERSION
+from runner.ledger.versions import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

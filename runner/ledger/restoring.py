@@ -14,7 +14,8 @@ from runner.ledger.export import list_tables
 from runner.ledger.export_manifest import Export, read_export
 from runner.ledger.parquet_files import iterate_rows
 from runner.ledger.result_feed import renew_edition
-from runner.ledger.tables import COLUMNS_SINCE, campaigns, info, launches
+from runner.ledger.tables import campaigns, info, launches
+from runner.ledger.versions import COLUMNS_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
