@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from runner.cluster.sending import send_partition
@@ -23,9 +24,10 @@ from runner.ledger.cluster_run import (
 from runner.ledger.lease_wait import count_recipients_done, find_live_leases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.cluster.engine import Cluster
+    from runner.cluster.plan_set import PartFile
     from runner.cluster.sending import PartitionReport, SendingOrder
     from runner.ledger.database import Ledger
     from runner.ledger.lease_wait import LiveLeases
@@ -33,6 +35,16 @@ if TYPE_CHECKING:
 
 _BEAT_S = 0.25
 _POLL_S = 0.25
+
+
+def _make_calls(
+    order: SendingOrder, partitions: Iterable[int]
+) -> Iterator[tuple[SendingOrder, int, PartFile]]:
+    """Yield what tasks are called with: each is told of its own file alone, of what may be thousands."""
+    parts = order.plan_set.parts[order.campaign.name]
+    brief = replace(order, plan_set=replace(order.plan_set, campaigns=(), parts={}))
+    for partition in partitions:
+        yield brief, partition, parts[partition]
 
 
 class Coordinator:
@@ -104,7 +116,7 @@ class Coordinator:
         reports = []
         with self._beating(advance):
             try:
-                for _, report in self._cluster.run(send_partition, [(order, each) for each in partitions]):
+                for _, report in self._cluster.run(send_partition, _make_calls(order, partitions)):
                     reports.append(report)
                     self._note_failure(report)
             except RunnerError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from runner.campaign.model import Campaign
-    from runner.cluster.plan_set import PlanSet
+    from runner.cluster.plan_set import PartFile, PlanSet
     from runner.cluster.worker_access import WorkerTarget
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
@@ -53,7 +53,7 @@ class SendingOrder:
     Attributes:
         run_id: the run on the cluster.
         round: of the run.
-        plan_set: has the launches.
+        plan_set: has the launches; tasks are told of their own files beside it.
         campaign: the campaign, without its audience.
         campaign_id: the ledger's number of it.
         target: where to send, less what is secret.
@@ -111,12 +111,13 @@ class PartitionReport:
         return isinstance(self.failure, (LedgerError, RunLockedError))
 
 
-def send_partition(order: SendingOrder, partition: int) -> PartitionReport:
+def send_partition(order: SendingOrder, partition: int, part: PartFile) -> PartitionReport:
     """Send what is left of a partition.
 
     Args:
         order: what is sent, and how.
         partition: its number.
+        part: its file.
     """
     report = PartitionReport(partition)
     try:
@@ -126,7 +127,7 @@ def send_partition(order: SendingOrder, partition: int) -> PartitionReport:
             lease = _wait_for_lease(ledger, claim, LeaseTerms.lasting(order.lease_s))
             if lease is not None:
                 with open_worker_service(order.target, order.concurrency, os.environ) as client:
-                    _Sending(order, ledger, client, key, claim, lease).send(report)
+                    _Sending(order, ledger, client, key, claim, lease).send(part, report)
     except RunnerError as error:
         report.failure = error
     return report
@@ -170,11 +171,12 @@ class _Sending:
         self._breaker = SharedBreaker(ledger, order.run_id, order.failures, _TOLD_S, self._stop)
         self._heartbeat = Heartbeat(ledger, claim, lease, self._pace, self._breaker, self._stop)
 
-    def send(self, report: PartitionReport) -> None:
+    def send(self, part: PartFile, report: PartitionReport) -> None:
         order = self._order
         run = order.run.id
         on_record = OnRecord(self._ledger, order.campaign_id, order.campaign.name, self._key, run)
-        launches = read_launches(order.plan_set, order.campaign, report.partition)
+        own = replace(order.plan_set, parts={order.campaign.name: (part,)})
+        launches = read_launches(own, order.campaign, 0)
         with self._heartbeat:
             delivery = self._make_delivery()
             self._heartbeat.watch_final(lambda: delivery.summary.final_reply)

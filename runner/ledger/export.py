@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
 
-OF_RUNS = {"locks", "partition_leases", "cluster_runs", "cluster_terms"}
+OF_RUNS = {"locks", "partition_leases", "cluster_terms", "cluster_runs"}
 """The tables of what is running: nothing of it outlives the ledger."""
 _PORTION = 5_000
 

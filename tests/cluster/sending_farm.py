@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.cli.main import run as run_command
 from tests.cluster.schedulers import DaskScheduler, free_port
-from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
+from tests.deliver.conftest import API_KEY, USERNAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.deliver.conftest import FaultyService
     from tests.postgres import PostgresServer
 
+_PATIENCE_S = 100.0
 APPLY = ("apply", "--auto-approve", "--partition-lease", "1.5")
 
 
@@ -88,6 +89,16 @@ class Sending:
         )
         return phones
 
+    def hold_after(self, count: int) -> None:
+        """Have the service text everyone, but leave requests after the first ones without an answer."""
+        self.service.decide = lambda number, _request: {"end": "hold"} if number > count else {}
+
+    def start_until(self, count: int) -> subprocess.Popen[str]:
+        """Start `runner apply` as a process of its own, and wait until so many requests have come."""
+        client = self.start_apply()
+        wait_until(lambda: len(self.service.requests) >= count)
+        return client
+
     @property
     def lockfile(self) -> Path:
         """The campaign's."""
@@ -141,13 +152,13 @@ class Sending:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end of a command; return its exit code, its output and its messages."""
-    out, err = process.communicate(timeout=5 * PATIENCE_S)
+    out, err = process.communicate(timeout=_PATIENCE_S)
     return process.returncode, out, err
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
     """Wait for something that must happen."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + _PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -83,50 +84,58 @@ def test_workers_send_everyone_once(sending: Sending) -> None:
 
 def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
-    phones = sending.write_campaign(24, rate="12/s")
-    client = sending.start_apply()
-    sending.service.wait_for_requests(6)
+    phones = sending.write_campaign(40)
+    sending.hold_after(6)
+    client = sending.start_until(8)
     client.kill()
     client.communicate()
+    sending.service.open_gate()
     code, out, err = sending.apply()
     assert code == 0, err
-    assert re.search(r"pulse: \d+ recipients texted in \d+ launches\.\n", out)
+    assert re.search(r"pulse: (\d+ recipients? texted in \d+ launch(es)?|nothing sent)\.\n", out)
     sending.require_everyone_once(phones)
 
 
 def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending) -> None:
     """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
-    phones = sending.write_campaign(24, rate="12/s")
-    client = sending.start_apply()
-    sending.service.wait_for_requests(6)
+    phones = sending.write_campaign(40)
+    sending.hold_after(6)
+    client = sending.start_until(8)
     sending.farm.scheduler.kill_worker()
     sending.farm.scheduler.add_worker(sending.farm.environment)
+    sending.service.open_gate()
     code, out, err = finish(client)
-    assert (code, out) == (0, "pulse: 24 recipients texted in 24 launches.\n"), err
+    assert (code, out) == (0, "pulse: 40 recipients texted in 40 launches.\n"), err
     sending.require_everyone_once(phones)
 
 
 def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
-    """Stopped for longer than its lease, it finds on its return that it has lost it; others sent meanwhile."""
-    phones = sending.write_campaign(24, rate="12/s")
-    client = sending.start_apply()
-    sending.service.wait_for_requests(6)
+    """Stopped for longer than its lease, it finds on its return that it has lost it, whatever was queued."""
+    phones = sending.write_campaign(40)
+    sending.hold_after(6)
+    client = sending.start_until(8)
     worker = sending.farm.scheduler.workers[-1]
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: sending.farm.query(HAS_ENDED) == [(True,)])
+    sending.service.open_gate()
     worker.send_signal(signal.SIGCONT)
     code, out, err = finish(client)
-    assert (code, out) == (0, "pulse: 24 recipients texted in 24 launches.\n"), err
+    assert (code, out) == (0, "pulse: 40 recipients texted in 40 launches.\n"), err
     sending.require_everyone_once(phones)
 
 
 def test_of_two_clients_one_sends(sending: Sending) -> None:
     """The other one says who has the lock, and exits with 6."""
-    phones = sending.write_campaign(12, rate="12/s")
-    ended = [finish(process) for process in (sending.start_apply(), sending.start_apply())]
-    assert sorted(code for code, _, _ in ended) == [0, 6], ended
-    loser = next(err for code, _, err in ended if code == 6)
-    assert loser.startswith("Error: pulse on live is being sent by another run: process ")
+    phones = sending.write_campaign(12)
+    sending.hold_after(0)
+    client = sending.start_until(1)
+    code, _, err = sending.apply()
+    assert code == 6
+    assert err.startswith(
+        f"Error: pulse on live is being sent by another run: process {client.pid} on {socket.gethostname()} since"
+    )
+    sending.service.open_gate()
+    assert finish(client)[0] == 0
     sending.require_everyone_once(phones)
 
 
@@ -166,17 +175,21 @@ def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
 
 def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     """Ctrl-C stops all tasks; what was sent is recorded, and the next run sends the rest."""
-    phones = sending.write_campaign(30, rate="10/s")
-    client = sending.start_apply()
-    sending.service.wait_for_requests(5)
+    phones = sending.write_campaign(60)
+    sending.hold_after(6)
+    client = sending.start_until(8)
     client.send_signal(signal.SIGINT)
+    wait_until(lambda: sending.farm.query("SELECT bool_and(stopped) FROM cluster_runs") == [(True,)])
+    # Each task looks several times a second.
+    time.sleep(1)
+    sending.service.open_gate()
     code, _, err = finish(client)
     assert code == 130
     assert "Stopping: waiting for the sends in flight. Once more ends at once.\n" in err
     assert err.endswith(
         "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
     )
-    assert 5 <= len(sending.service.launches) < 30
+    assert 8 <= len(sending.service.launches) < 60
     assert sending.list_recorded() == len(sending.service.launches)
     assert sending.apply()[0] == 0
     sending.require_everyone_once(phones)

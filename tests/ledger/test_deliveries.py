@@ -213,6 +213,19 @@ def test_another_messages_recipient_is_free(ledger: Ledger) -> None:
         assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}, "nudge": {"a"}}
 
 
+def test_several_launches_are_freed_at_once(ledger: Ledger) -> None:
+    """The recipients of all launches that reached nobody are free again, however many end together."""
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        intents = [make_intent("ask", {person}) for person in "abc"]
+        ids = add_intents(connection, campaign_id, intents, AT)
+        states: list[LaunchState] = ["not_sent", "rejected", "unknown"]
+        record_outcomes(
+            connection, [Outcome(number, state, AT) for number, state in zip(ids, states, strict=True)]
+        )
+        assert read_known(connection, campaign_id).unresolved == {"ask": {"c"}}
+
+
 def test_numbers_come_in_the_order_of_the_intents(ledger: Ledger) -> None:
     """The ledger's numbers go with the intents they were asked for, however many there are."""
     intents = [make_intent("ask", {str(number)}, name=f"k{number}") for number in range(2000)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.postgres import find_postgres, run_postgres
-from tests.torture.cluster.series import WORKERS, run_rounds
+from tests.torture.cluster.series import WORKERS, count_cluster_faults, run_rounds
 from tests.torture.ledgers import PostgresLedger, SqliteLedger
 from tests.torture.series import JOBS, run_scenarios
 
@@ -73,11 +73,16 @@ def _torture_cluster(server: PostgresServer, options: argparse.Namespace) -> Tal
         faults=options.faults,
         first_seed=options.seed,
         workers=options.workers,
-        show=lambda tally: _show(name, tally),
+        show=_note_round,
         keep=options.keep,
     )
     sys.stdout.write(f"{total.describe(name)}\n")
     return total
+
+
+def _note_round(tally: Tally) -> None:
+    # A round takes a minute: each is worth a line, in a log, too.
+    sys.stderr.write(f"{count_cluster_faults(tally):,} faults; {tally.sum_up()}\n")
 
 
 def _show(name: str, tally: Tally) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.postgres import PostgresServer
 
-ROUND_S = 8.0
+ROUND_S = 6.0
 CAMPAIGNS = 2
 
 

@@ -12,9 +12,9 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, LiteralString, Self
 
-from psycopg import sql
+from psycopg import Connection, OperationalError, sql
 from psycopg.errors import UndefinedTable
 
 from tests.torture.cluster.nursery import Nursery
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from tests.torture.cluster.wire import Wire
     from tests.torture.launcher import Death
 
-SETTLE_WINDOW_S = 3.0
+SETTLE_WINDOW_S = 3.5
 """Longer than any pause of a worker, less the margin of its lease: see `faults.PAUSE_S`."""
 _SOCKET = ".s.PGSQL.5432"
 _PATIENCE_S = 60.0
 _POLL_S = 0.02
 _REST_S = 0.5
 """A worker that ends sooner than this after its start has to wait, as one that crashes over and over does."""
-_HOLDERS = (
+_HOLDERS: LiteralString = (
     "SELECT holder FROM partition_leases "
     "WHERE holder IS NOT NULL AND expires_at > extract(epoch FROM clock_timestamp())"
 )
@@ -103,6 +103,7 @@ class Fleet:
         self._choose_death = choose_death
         self.database = server.create_database()
         self._server = server
+        self._connection: Connection[Any] | None = None
         self._exchange = self._stack.enter_context(Exchange())
         self.ledger = open_socket_wire(self._exchange, folder / _SOCKET, server.folder / _SOCKET)
         url = server.url(self.database).replace(str(server.folder), str(folder))
@@ -128,6 +129,7 @@ class Fleet:
         for child in (self.scheduler, *(berth.child for berth in self.berths)):
             child.send_signal(signal.SIGKILL)
         self._stack.close()
+        self._hang_up()
 
     def make_wire(self) -> tuple[Wire, int]:
         """Return a wire to the scheduler, which is one circuit, 0, and the port at which it begins."""
@@ -163,10 +165,21 @@ class Fleet:
     def find_holders(self) -> set[int]:
         """Return the process ids of those who hold a lease of a partition."""
         try:
-            rows = self._server.execute(_HOLDERS, database=self.database)
+            if self._connection is None:
+                self._connection = self._server.connect(self.database)
+            rows = self._connection.execute(_HOLDERS).fetchall()
         except UndefinedTable:
             return set()
+        except OperationalError:
+            # This session may be ended like any other.
+            self._hang_up()
+            return set()
         return {int(number) for (holder,) in rows for number in re.findall(r"\d+", holder)}
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def list_sessions(self) -> list[int]:
         """Return the server's numbers of the sessions of runs and workers."""

@@ -126,6 +126,8 @@ class Nursery:
             self._process.stdin.close()
         self._process.wait()
         self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def start(
         self,

@@ -24,6 +24,7 @@ class Exchange:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -40,7 +41,18 @@ class Exchange:
         """Do something in the thread, and wait for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def listen(self, starting: Coroutine[object, object, asyncio.Server]) -> asyncio.Server:
+        """Let a server listen as long as this runs."""
+
+        async def start() -> None:
+            self._servers.append(await starting)
+
+        self.do(start())
+        return self._servers[-1]
+
     async def _cancel_all(self) -> None:
+        for server in self._servers:
+            server.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -148,25 +160,16 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flow
 def open_socket_wire(exchange: Exchange, near: Path, far: Path) -> Wire:
     """Return a wire between Unix sockets; the circuit of a connection is the process id of its peer."""
     wire = Wire(exchange, lambda: asyncio.open_unix_connection(far), _read_peer)
-
-    async def listen() -> None:
-        await asyncio.start_unix_server(wire.take, near)
-
-    exchange.do(listen())
+    exchange.listen(asyncio.start_unix_server(wire.take, near))
     return wire
 
 
 def open_port_wire(exchange: Exchange, far_port: int) -> tuple[Wire, int]:
     """Return a wire from a port of this machine to another one, which is one circuit, 0, and its port."""
     wire = Wire(exchange, lambda: asyncio.open_connection("127.0.0.1", far_port), lambda _: 0)
-    ports: list[int] = []
-
-    async def listen() -> None:
-        server = await asyncio.start_server(wire.take, "127.0.0.1", 0)
-        ports.append(server.sockets[0].getsockname()[1])
-
-    exchange.do(listen())
-    return wire, ports[0]
+    server = exchange.listen(asyncio.start_server(wire.take, "127.0.0.1", 0))
+    port: int = server.sockets[0].getsockname()[1]
+    return wire, port
 
 
 def _read_peer(connection: socket.socket) -> int:
