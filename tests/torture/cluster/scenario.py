@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.torture.cluster.faults import LEASE_S, PAUSE_S
+from tests.torture.cluster.faults import LEASE_S, choose_pause
 from tests.torture.launcher import HANGS, Death
 from tests.torture.repository import MESSAGES, Audience, Repository
 from tests.torture.schedule import make_random
@@ -127,7 +127,7 @@ class ClusterScenario:
         child = self._start()
         if self._pause(child):
             self.tally.faults["client stopped beyond its lease"] += 1
-            time.sleep(self._rng.uniform(*PAUSE_S))
+            time.sleep(choose_pause(self._rng))
             child.send_signal(signal.SIGCONT)
         self._finish(child)
 
@@ -139,7 +139,7 @@ class ClusterScenario:
             self._fleet.ledger.mend(child.pid)
             self.tally.faults["client stopped, and replaced by another one"] += 1
             other = self._start(folder=self._clone())
-            time.sleep(self._rng.uniform(*PAUSE_S))
+            time.sleep(choose_pause(self._rng))
             child.send_signal(signal.SIGCONT)
             self._finish(other)
         self._finish(child)
@@ -177,7 +177,7 @@ class ClusterScenario:
             kind = f"client's {name} gone silent"
             wire.deaden(circuit)
         self.tally.faults[kind] += not child.ended.is_set()
-        time.sleep(self._rng.uniform(*PAUSE_S))
+        time.sleep(choose_pause(self._rng))
         wire.mend(circuit)
         self._finish(child)
 
