@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tests.torture.launcher import Phase, Step
 
 LEASE_S = 1.5
-_PAUSES_S = ((1.8, 2.8), (4.0, 7.0))
+_PAUSES_S = ((1.8, 2.8), (6.0, 11.0))
 """How long a process is stopped, and a connection dead: longer than a lease, which may have passed on by then;
 the longer ones so that what was under way may have been settled, too, and sent again by others. Only those,
 right between the last look at the lease and the first byte of a request, could text somebody twice
 (`runner.ledger.partition_lease`): that takes microseconds."""
-REST_S = (0.1, 1.0)
+REST_S = (0.05, 0.8)
 """From one fault to the next."""
 _FEWEST_WELL = 2
 """Workers that nothing happens to, so that there is something to befall."""

@@ -58,7 +58,7 @@ class ClusterScenario:
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
         self._lockfile = rng.choice(("full", "full", "summary"))
-        limits = {"concurrency": rng.choice((4, 8))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
+        limits = {"concurrency": rng.choice((4, 8, 16))} | ({"rate": "90/s"} if rng.random() < 0.5 else {})
         self._repository = Repository(
             folder / "repository",
             _make_audience(rng),
@@ -209,7 +209,7 @@ class ClusterScenario:
 
     def _edit(self) -> None:
         if self._rng.random() < 0.5:
-            self._repository.audience.add(self._rng.randint(20, 80))
+            self._repository.audience.add(self._rng.randint(20, 60))
         if self._rng.random() < 0.3:
             self._repository.audience.edit(self._rng)
         self._repository.write()
@@ -292,5 +292,5 @@ def _make_service(seed: int, rng: random.Random) -> Service:
 
 def _make_audience(rng: random.Random) -> Audience:
     messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
-    people = list(range(100, 100 + rng.randint(80, 250)))
+    people = list(range(100, 100 + rng.randint(60, 150)))
     return Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))
