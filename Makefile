@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format torture torture-cluster fuzz bench clean help
+.PHONY: demo test lint format torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -40,12 +40,15 @@ bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and re
 	@$(BIN)/python -m tests.benchmarks.reconcile
 	@$(BIN)/python -m tests.benchmarks.report
 
+bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N)
+	@$(BIN)/python -m tests.benchmarks.cluster_plan $(if $(rows),--rows $(rows))
+
 clean: ## remove what was built and installed here, and the sandbox's data
 	rm -rf $(VENV) .runner build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 22
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from runner.ledger.database import Ledger
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,6 +50,7 @@ class PostgresServer:
     folder: Path
     process: subprocess.Popen[bytes]
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _template: str = ""
 
     def url(self, database: str, *, password: str = PASSWORD, scheme: str = "postgresql+psycopg") -> str:
         """Return the URL of a database, for the ledger."""
@@ -57,6 +60,17 @@ class PostgresServer:
         """Create an empty database and return its name."""
         name = f"test_{next(self._numbers)}"
         self.execute(sql.SQL("CREATE DATABASE {} " + options).format(sql.Identifier(name)))
+        return name
+
+    def create_ledger(self) -> str:
+        """Create a database with an empty ledger's tables, and return its name: a copy, which is made faster."""
+        if not self._template:
+            self._template = self.create_database()
+            with Ledger(self.url(self._template)) as ledger:
+                ledger.prepare()
+        name = f"test_{next(self._numbers)}"
+        copied = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        self.execute(copied.format(sql.Identifier(name), sql.Identifier(self._template)))
         return name
 
     def execute(self, statement: sql.Composed | LiteralString, *, database: str = "postgres") -> list[Any]:

@@ -53,9 +53,11 @@ def expand_files(sources: Iterable[RecipientSource]) -> Iterator[RecipientSource
         if not isinstance(source, FileRecipients):
             yield source
         elif source.url is None:
-            yield from (replace(source, path=path) for path in _list_paths(source.path))
+            yield from (
+                replace(source, path=path, location=str(path.absolute())) for path in _list_paths(source.path)
+            )
         else:
-            yield from (replace(source, path=Path(url), url=url) for url in _list_urls(source.url))
+            yield from (replace(source, path=Path(url), location=url) for url in _list_urls(source.url))
 
 
 def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Diagnostic]:

@@ -167,7 +167,7 @@ class FileRecipients:
         timezone_column: holds IANA names; None to go by the numbers.
         consent: the columns that hold it; None if the file has none.
         format: what it is written in.
-        url: where it is, if that is no path.
+        location: where it is, for every process: an absolute path, or a URL.
     """
 
     path: Path
@@ -177,7 +177,7 @@ class FileRecipients:
     timezone_column: str | None = None
     consent: ConsentColumns | None = None
     format: FileFormat = "csv"
-    url: str | None = None
+    location: str = ""
 
     @property
     def unit(self) -> str:
@@ -185,9 +185,9 @@ class FileRecipients:
         return "line" if self.format == "csv" else "row"
 
     @property
-    def location(self) -> str:
-        """Where it is: a path, or a URL."""
-        return self.url or str(self.path)
+    def url(self) -> str | None:
+        """Where it is, if that is no path."""
+        return self.location if "://" in self.location else None
 
 
 RecipientSource = InlineRecipient | FileRecipients

@@ -89,16 +89,17 @@ class _Reader:
 
     def _file(self, row: dict[str, Any], key: FileFormat) -> FileRecipients:
         written: str = row[key]
-        url = written if is_url(written) and not written.startswith(_FILE_URL) else None
+        has_path = written.startswith(_FILE_URL) or not is_url(written)
+        path = self._document.file.parent / written.removeprefix(_FILE_URL) if has_path else Path(written)
         return FileRecipients(
-            Path(url) if url else self._document.file.parent / written.removeprefix(_FILE_URL),
+            path,
             row.get("phone_column", "phone"),
             row.get("region"),
             self._position(row, key),
             row.get("timezone_column"),
             ConsentColumns(**row["consent"]) if "consent" in row else None,
             key,
-            url,
+            str(path.absolute()) if has_path else written,
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:

@@ -99,7 +99,7 @@ def iterate_slice(
             tally.rows += 1
             phone = read_phone(written, line)
             if phone is not None:
-                yield AudienceRow(index, line, phone, given, timezone, consent)
+                yield AudienceRow._make((index, line, phone, given, timezone, consent))
         if isinstance(source, InlineRecipient):
             phones.note_repairs()
 

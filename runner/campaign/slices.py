@@ -67,7 +67,7 @@ def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) 
     blocks = []
     for index, source in enumerate(list_sources(campaign, role)):
         if isinstance(source, FileRecipients) and source.format == "csv":
-            location = _locate(source)
+            location = source.location
             size = _measure(location)
             starts = range(0, size, block_bytes) if size > block_bytes else ()
             blocks += [
@@ -122,10 +122,6 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
     return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def _locate(source: FileRecipients) -> str:
-    return source.url or str(source.path.absolute())
-
-
 def _measure(location: str) -> int:
     try:
         return measure_file(location)
@@ -137,18 +133,18 @@ def _measure(location: str) -> int:
 def _cut_file(
     role: Role, index: int, source: FileRecipients, surveyed: Sequence[tuple[Block, BlockSurvey]]
 ) -> list[Slice]:
-    whole = [Slice(role, index, "whole", _locate(source))]
+    whole = [Slice(role, index, "whole", source.location)]
     if not surveyed or not _is_plain_text(survey for _, survey in surveyed):
         return whole
     try:
-        with open_binary(_locate(source)) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as stream:
+        with open_binary(source.location) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as stream:
             table = read_table(source.path, stream, str(source.path))
     except (OSError, TableProblemError):
         return whole
     places = [(0, 1), *_list_cuts(surveyed), (surveyed[-1][0].stop, 0)]
     header = tuple(table.header)
     return [
-        Slice(role, index, "csv", _locate(source), start, stop, line, header, table.delimiter)
+        Slice(role, index, "csv", source.location, start, stop, line, header, table.delimiter)
         for (start, line), (stop, _) in pairwise(places)
         if start < stop
     ]
@@ -159,7 +155,7 @@ def _divide_groups(role: Role, index: int, source: FileRecipients, slice_rows: i
     # Imported here: an extra, and most audiences are CSV.
     from runner.campaign.parquet_table import count_rows  # noqa: PLC0415
 
-    location = _locate(source)
+    location = source.location
     try:
         counts = count_rows(location)
     except (OSError, ValueError):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.cli.cluster_planning import ClusterPlanning
+from runner.cli.cluster_rounds import ClusterRounds
 from runner.cli.clustering import open_chosen_cluster
 from runner.cli.console import note, show_progress
-from runner.cli.delivery import ROUNDS, DeliveryRun
+from runner.cli.delivery import DeliveryRun
 from runner.cluster.coordinator import Coordinator
 from runner.cluster.plan_set import PlanSet, require_part
 from runner.cluster.run_summary import RunSummary
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from runner.cluster.engine import Cluster
     from runner.cluster.folder import SharedFolder
     from runner.cluster.sending import PartitionReport
-    from runner.errors import RunnerError
     from runner.ledger.database import Ledger
     from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.recorded import SummedRecord
@@ -182,7 +182,7 @@ class ClusterDelivery(DeliveryRun):
             self._ledger, cluster, lock, run_id, self._cluster_options.lease_s, self.stop
         )
         with coordinator.begin(self._workspace.target.name):
-            rounds = _Rounds(self, coordinator, run, self._make_order(item, plan_set, run_id))
+            rounds = ClusterRounds(self, coordinator, run, self._make_order(item, plan_set, run_id))
             rounds.run(list(range(plan_set.partitions(item.campaign.name))))
         if summary.final_reply is None and rounds.failure is not None:
             raise rounds.failure
@@ -274,51 +274,3 @@ class _LatePlanner:
         name = self.workspace.target.name
         planner = Planner(self.campaign, name, record.known, record.key, PlanOptions())
         return planner.find_payloads(phones)
-
-
-class _Rounds:
-    """Sends a campaign in rounds: what a round has left, because workers were lost or launches freed again.
-
-    Attributes:
-        failure: what kept partitions from being sent to their end.
-    """
-
-    def __init__(
-        self, delivery: ClusterDelivery, coordinator: Coordinator, run: CampaignRun, order: SendingOrder
-    ) -> None:
-        self._delivery = delivery
-        self._coordinator = coordinator
-        self._run = run
-        self._order = order
-        self._reports: dict[int, PartitionReport] = {}
-        self.failure = coordinator.failure
-
-    def run(self, partitions: Sequence[int]) -> None:
-        accepted = -1
-        for number in range(1, ROUNDS + 1):
-            order = replace(self._order, round=number)
-            total = sum(message.to_send for message in self._run.planned.plan.messages)
-            for report in self._delivery.send_round(self._coordinator, order, partitions, total):
-                self._reports[report.partition] = report
-            self._refresh()
-            freed = self._delivery.settle_round(self._run.planned)
-            if freed:
-                self._refresh()
-            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
-            self.failure = self._coordinator.failure or self._find_failure(partitions)
-            count = self._run.summary.count("sent")
-            is_hopeless = accepted == count or self._coordinator.failure is not None
-            if not partitions or is_hopeless or self._delivery.has_ended(self._run):
-                return
-            accepted = count
-
-    def _refresh(self) -> None:
-        self._delivery.refresh(self._run, self._order, list(self._reports.values()))
-
-    def _is_left(self, partition: int, *, has_freed: bool) -> bool:
-        report = self._reports.get(partition)
-        return report is None or not report.is_complete or bool(has_freed and report.unclear)
-
-    def _find_failure(self, partitions: Sequence[int]) -> RunnerError | None:
-        found = (self._reports[each].failure for each in partitions if each in self._reports)
-        return next(filter(None, found), None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import load_campaigns
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
@@ -19,7 +20,6 @@ from runner.cli.difference import find_differences
 from runner.cli.job_summary import append_summary, has_summary, summary_room
 from runner.cli.planning import plan_campaigns
 from runner.cli.scope import Scope, target_scope
-from runner.cli.validate import find_audience_problems
 from runner.cli.workspace import Workspace, ca_bundle
 from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
 from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker

@@ -133,7 +133,10 @@ class DeliveryRun:
 
     def _lock(self, campaign: Campaign) -> None:
         self._reserving.hold(self._stack, self._options.lock_timeout_s)
-        lock = self._workspace.hold_lock(self._ledger, campaign, timeout_s=self._options.lock_timeout_s)
+        options = self._options
+        lock = self._workspace.hold_lock(
+            self._ledger, campaign, timeout_s=options.lock_timeout_s, quiet=options.quiet
+        )
         self._locks[campaign.name] = self._stack.enter_context(lock)
 
     def _enter(self, campaign: Campaign) -> Record:

@@ -30,6 +30,7 @@ COMMANDS = {
     "resolve": "List launches of unknown outcome, and say what became of them.",
     "status": "Show what is sent, in progress, answered and unresolved.",
     "reconcile": "Bring counts and results of every launch into the ledger.",
+    "ledger": "Write the ledger to Parquet files, or fill one from them.",
     "optouts": "Show and change who is not to be texted by any campaign.",
     "report": "Write a report per campaign from the ledger.",
     "forget": "Remove a person's data, and never text them again.",

@@ -182,7 +182,7 @@ def plan_campaign(
 def check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
     """Find what is wrong with the audiences of the campaigns that can be loaded, where others cannot."""
     # Some campaigns cannot be loaded: the others are checked all the same, so that all is said at once.
-    from runner.cli.validate import find_audience_problems
+    from runner.cli.audience_check import find_audience_problems
 
     for campaign in campaigns:
         find_audience_problems(campaign, problems)

@@ -15,12 +15,12 @@ from runner.campaign.include import include_folder
 from runner.campaign.phone import mask_phone
 from runner.campaign.template import TextCompiler
 from runner.campaign.variants import Draw
+from runner.cli.audience_check import find_audience_problems
 from runner.cli.console import print_json
 from runner.cli.conversations import Preview, preview_json, preview_markdown, write_preview
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.phone_list import parse_phones
 from runner.cli.scope import Scope, format_option, single_scope
-from runner.cli.validate import find_audience_problems
 from runner.errors import RunnerError, UsageError
 from runner.plan.track import Track, compile_tracks
 from runner.source.diagnostic import Problems

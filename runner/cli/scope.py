@@ -158,6 +158,11 @@ def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:
     return _give_scope(function, _TARGET, _LEDGER, _QUIET, _VERBOSE)
 
 
+def recorded_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command a `Scope` of what a ledger has of campaign files: PATH…, --target, --ledger."""
+    return _give_scope(function, _PATHS, _ALLOWED, _TARGET, _LEDGER, _QUIET, _VERBOSE)
+
+
 def _give_scope(function: Callable[..., int], *options: Callable[[Any], Any]) -> Callable[..., int]:
     names = Scope.__dataclass_fields__.keys()
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import load_campaigns, show_path
-from runner.cli.clustering import choose_cluster
+from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
 from runner.cli.scope import Scope, clustered_file_scope, format_option
-from runner.ledger.model import Known
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-
-if TYPE_CHECKING:
-    from runner.campaign.model import Campaign
 
 
 @click.command(
@@ -35,17 +28,18 @@ def command(scope: Scope, format_: str) -> int:
     `github` annotates lines of a pull request, and writes the rest to the log and the job's summary;
     `sarif` is for code scanning.
     """
-    choose_cluster(scope, None)
+    settings = choose_cluster(scope, None)
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
-    for campaign in loaded.campaigns:
+    if settings is not None:
+        # Imported here: only those who have a cluster pay for it, and have it installed.
+        from runner.cli.cluster_checking import find_problems_on_cluster
+
+        with open_chosen_cluster(settings, None) as (cluster, folder):
+            find_problems_on_cluster(cluster, folder, loaded.campaigns, problems, quiet=scope.quiet)
+    for campaign in loaded.campaigns if settings is None else ():
         if scope.verbose and not scope.quiet:
             note(f"Checking {show_path(campaign.file)}")
         find_audience_problems(campaign, problems)
     REPORTERS[format_](problems, len(loaded.files))
     return 1 if problems.error_count else 0
-
-
-def find_audience_problems(campaign: Campaign, problems: Problems) -> None:
-    """Render every text for every recipient, as if nobody had been texted yet, and note what fails."""
-    Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)

@@ -177,7 +177,7 @@ class Workspace:
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
     def hold_lock(
-        self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
+        self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0, quiet: bool = False
     ) -> AbstractContextManager[CampaignLock]:
         """Hold the lock of a campaign, under all of its names, while the block lasts.
 
@@ -185,6 +185,7 @@ class Workspace:
             ledger: open for writing.
             campaign: the campaign.
             timeout_s: for how long to wait for another run, in seconds.
+            quiet: say nothing of tasks of an earlier run on a cluster that have to be waited for.
 
         Raises:
             RunLockedError: another run still holds it.
@@ -197,7 +198,7 @@ class Workspace:
             identity.names,
             holder,
             timeout_s=timeout_s,
-            tell=lambda leases: note(_say_waiting(campaign.name, leases)),
+            tell=lambda leases: None if quiet else note(_say_waiting(campaign.name, leases)),
         )
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: RecordHead) -> None:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from runner.campaign.block_survey import survey_block
+from runner.campaign.model import FileRecipients
 from runner.campaign.phone_column import Repairs
 from runner.campaign.slice_reader import note_repairs
 from runner.campaign.slices import BLOCK_BYTES, join_slices, list_blocks, plan_slices
@@ -30,6 +31,8 @@ ROWS_PER_PARTITION = 100_000
 _ROW_BYTES = 50
 """A guess, rather too few: partitions that are too small cost less than those that are too large."""
 _PARTITIONS_PER_SLOT = 2
+_WANTED_SLICES = 64
+_LEAST_BLOCK_BYTES = 16 << 20
 _GROUP_ROWS = 100_000
 """A guess, of a row group of a Parquet file."""
 
@@ -61,7 +64,7 @@ class ScatteredRows:
 
 
 def cut_audience(
-    cluster: Workers, campaign: Campaign, observe: Observe, block_bytes: int = BLOCK_BYTES
+    cluster: Workers, campaign: Campaign, observe: Observe, block_bytes: int | None = None
 ) -> CutAudience:
     """Return an audience in slices.
 
@@ -69,11 +72,12 @@ def cut_audience(
         cluster: surveys large files.
         campaign: whose audience.
         observe: is told of the stage, how much of it is done, and of how much.
-        block_bytes: how much of a file one survey reads, and about how much a slice has.
+        block_bytes: how much of a file one survey reads, and about how much a slice has; None to choose.
     """
+    chosen = block_bytes or _choose_block_bytes(campaign)
 
     def cut(role: Role) -> tuple[Slice, ...]:
-        blocks = list_blocks(campaign, role, block_bytes)
+        blocks = list_blocks(campaign, role, chosen)
         surveys = {}
         for done, (place, survey) in enumerate(cluster.run(survey_block, [(each,) for each in blocks]), 1):
             surveys[blocks[place]] = survey
@@ -81,6 +85,20 @@ def cut_audience(
         return tuple(plan_slices(campaign, role, surveys))
 
     return CutAudience(cut("recipients"), cut("exclude"))
+
+
+def _choose_block_bytes(campaign: Campaign) -> int:
+    """Return how much a slice has: less takes less memory, but each partition reads from every slice."""
+    files = (source for source in campaign.recipients if isinstance(source, FileRecipients))
+    size = sum(_measure(source.location) for source in files)
+    return min(max(size // _WANTED_SLICES, _LEAST_BLOCK_BYTES), BLOCK_BYTES)
+
+
+def _measure(location: str) -> int:
+    try:
+        return measure_file(location)
+    except OSError:  # who reads it says so
+        return 0
 
 
 def choose_partitions(audiences: Iterable[CutAudience], slots: int) -> int:
@@ -102,10 +120,7 @@ def _guess_rows(part: Slice) -> int:
         return (part.stop - part.start) * _GROUP_ROWS
     if part.kind == "inline":
         return part.stop - part.start
-    try:
-        return measure_file(part.location) // _ROW_BYTES
-    except OSError:  # who reads it says so
-        return 0
+    return _measure(part.location) // _ROW_BYTES
 
 
 def scatter_audience(

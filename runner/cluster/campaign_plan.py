@@ -41,7 +41,7 @@ class PlanRequest:
         campaign: the campaign.
         target: the target's name.
         options: what the user asks for.
-        now: the moment for which is planned.
+        now: the moment for which is planned; None to look at the campaign's files alone.
         audience: in slices.
         partitions: how many there are: a power of two, the same for all campaigns of a command.
         record: where the ledger has its people; None to go by the files alone.
@@ -54,7 +54,7 @@ class PlanRequest:
     campaign: Campaign
     target: str
     options: PlanOptions
-    now: datetime
+    now: datetime | None
     audience: CutAudience
     partitions: int
     record: RecordPlace | None = None

@@ -120,10 +120,13 @@ def _join(local: LocalCluster, patience_s: float) -> Iterator[Client]:
 
 
 def _require_listener(address: str) -> None:
-    """See at once if nobody listens at an address, which the client finds out when its patience ends."""
+    """See soon if no scheduler listens at an address: the client itself would wait, some even for ever."""
     parts = urlsplit(address)
     try:
-        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=_CONNECT_S).close()
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=_CONNECT_S) as probe:
+            # Without TLS, both sides begin to speak at once.
+            if parts.scheme == "tcp" and not probe.recv(1):
+                raise _no_scheduler(address, EOFError())
     except OSError as error:
         raise _no_scheduler(address, error) from None
 

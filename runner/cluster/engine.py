@@ -49,6 +49,8 @@ class Cluster:
         self._client = client
         self._where = where
         self._patience_s = patience_s
+        self._most = 0
+        self._asked_at = 0.0
 
     @property
     def slots(self) -> int:
@@ -98,9 +100,9 @@ class Cluster:
         waiting = (_Call(place, pack_call(task, each)) for place, each in enumerate(arguments))
         ended: SimpleQueue[Future] = SimpleQueue()
         calls: dict[Future, _Call] = {}
-        most = _CALLS_PER_SLOT * self.slots
         try:
             while True:
+                most = self._find_most()
                 while len(calls) < most and (call := next(waiting, None)):
                     self._submit(call, calls, ended)
                 if not calls:
@@ -159,6 +161,13 @@ class Cluster:
                 raise outcome.error
         return {worker: outcome.value for worker, outcome in answers.items()}
 
+    def _find_most(self) -> int:
+        """Return how many calls may be at the scheduler: workers come, so it is asked now and then."""
+        now = time.monotonic()
+        if not self._most or now - self._asked_at > _LOOK_S:
+            self._most, self._asked_at = _CALLS_PER_SLOT * self.slots, now
+        return self._most
+
     def _submit(self, call: _Call, calls: dict[Future, _Call], ended: SimpleQueue[Future]) -> None:
         self._await_scheduler()
         future = self._client.submit(make_call, call.packed, pure=False)
@@ -199,11 +208,13 @@ class Cluster:
         while self._client.status == "connecting":
             time.sleep(_LOOK_S / 20)
         if self._client.status != "running":
-            raise RunnerError(
-                f"the scheduler at {self._where} has gone, and did not come back within "
-                f"{self._patience_s:g} s",
-                hint="start it and its workers, then run the same command again: what was done is recorded",
-            )
+            raise self._gone()
+
+    def _gone(self) -> RunnerError:
+        return RunnerError(
+            f"the scheduler at {self._where} has gone, and did not come back within {self._patience_s:g} s",
+            hint="start it and its workers, then run the same command again: what was done is recorded",
+        )
 
     def _cancel(self, calls: Mapping[Future, _Call]) -> None:
         if calls and self._client.status == "running":

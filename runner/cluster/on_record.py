@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.deliver.summary import TOO_LATE
-from runner.ledger.deliveries import find_recorded
+from runner.ledger.recorded_people import find_recorded
 from runner.ledger.unsettled import OPEN
 
 if TYPE_CHECKING:

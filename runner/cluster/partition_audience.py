@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.cluster.folder import SharedFolder
 
 _PLACE_BITS = 40
-"""Of a place: more rows than a slice has."""
+"""Of a place: more lines than a file has."""
 
 
 class PartitionAudience:
@@ -32,7 +32,7 @@ class PartitionAudience:
 
     Attributes:
         duplicates: rows whose phone was mentioned before, as far as the people were yielded.
-        place: in the audience, of who was yielded last: a later one's is greater, in whatever partition.
+        slice_number: the place of the slice of who was yielded last.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PartitionAudience:
         self._files = files
         self._partition = partition
         self.duplicates = 0
-        self.place = 0
+        self.slice_number = 0
 
     def __iter__(self) -> Iterator[Recipient]:
         """Yield the people in the order of the audience."""
@@ -61,11 +61,10 @@ class PartitionAudience:
         seen: set[int] = set()
         for slice_number, name in enumerate(self._files):
             rows = self._read(name)
-            self.place = slice_number << _PLACE_BITS
+            self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
             for number, line, source, zone, consent, day, variables in own:
-                self.place += 1
                 if number in seen:
                     self.duplicates += 1
                     continue
@@ -74,6 +73,16 @@ class PartitionAudience:
                 yield Recipient._make(
                     (f"+{number}", entire, source, places[source], line, zone, consent, day)
                 )
+
+    def find_place(self, last: Recipient) -> int:
+        """Return the place in the audience of who was yielded last: of later people it is greater, anywhere.
+
+        Args:
+            last: who that was.
+        """
+        # Several recipients of the campaign file may stand in one line of it.
+        is_inline = isinstance(self._campaign.recipients[last.source], InlineRecipient)
+        return (self.slice_number << _PLACE_BITS) + (last.source if is_inline else last.line)
 
     def list_phones(self) -> list[str]:
         """Return the phones of all rows, in no order, each once."""

@@ -120,9 +120,9 @@ def rank_partition(task: PartitionTask, most: int) -> bytes:
     audience = _open_audience(task, job)
     reporter = RowReporter(job.job.campaign, Problems())
     places = array("q")
-    for _, assignments in _pass_over(task, job, audience, reporter):
+    for recipient, assignments in _pass_over(task, job, audience, reporter):
         if any(assignment.counts for assignment in assignments):
-            places.append(audience.place)
+            places.append(audience.find_place(recipient))
             if len(places) == most:
                 break
     return places.tobytes()

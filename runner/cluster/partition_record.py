@@ -30,12 +30,12 @@ class PartitionRecord:
     Attributes:
         known: their deliveries.
         key: of the campaign's fingerprints; None if the campaign has texted nobody.
-        circumstances: what else there is to know of them.
+        circumstances: what else there is to know of them; None to go by the campaign's files alone.
     """
 
     known: Known
     key: FingerprintKey | None
-    circumstances: Circumstances
+    circumstances: Circumstances | None
 
 
 @dataclass(slots=True)
@@ -63,6 +63,8 @@ def read_partition_record(
     Raises:
         LedgerError: the ledger cannot be read.
     """
+    if job.now is None:
+        return PartitionRecord(Known({}, {}), None, None)
     place = job.record
     state_key = (environment.get(place.key_variable) or None) if place is not None else None
     key = place.key.open(state_key) if place is not None and place.key is not None else None

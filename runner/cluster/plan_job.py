@@ -96,7 +96,7 @@ class PlanJob:
         campaign: the campaign.
         target: the target's name.
         options: what the user asks for, `limit` aside.
-        now: the moment for which is planned.
+        now: the moment for which is planned; None to look at the campaign's files alone.
         included: the files that its texts include, by name.
         partitions: how many there are: a power of two.
         record: where the ledger has its people; None to go by the files alone.
@@ -106,7 +106,7 @@ class PlanJob:
     campaign: Campaign
     target: str
     options: PlanOptions
-    now: datetime
+    now: datetime | None
     included: Mapping[str, str | None]
     partitions: int
     record: RecordPlace | None = None

@@ -16,7 +16,7 @@ import random
 from collections import deque
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
@@ -36,28 +36,16 @@ if TYPE_CHECKING:
 
     from runner.deliver.gate import Gate
     from runner.deliver.guids import FindClaims
+    from runner.deliver.observer import DeliveryObserver
     from runner.deliver.pace import Pace
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import LaunchState, Run
+    from runner.ledger.model import Run
     from runner.plan.model import PlannedLaunch
 
 ENDED = "the run ended before its turn"
 _AHEAD = 2
 """Launches that may have an intent, for each thread: one in flight and one to take next."""
-
-
-class DeliveryObserver(Protocol):
-    """Is told of each outcome as soon as it is durable."""
-
-    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Take note of one launch's outcome.
-
-        Args:
-            outcome: where the launch is now.
-            recipients: how many phones it has.
-            detail: why it is not `sent`.
-        """
 
 
 class Delivery:

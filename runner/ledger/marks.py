@@ -21,11 +21,13 @@ from runner.ledger.tables import campaigns, deliveries, launches, lockfile_marks
 from runner.ledger.tally import PeopleTally
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from sqlalchemy import ColumnElement
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 _GROUP = 10_000
+_ASKED = 500
+"""Launches that are asked for by their numbers at once."""
+_FEW = 20_000
+"""Up to how many launches to ask for them by their numbers costs less than to go through all deliveries."""
 _IS_MARKED = and_(launches.c.mark.is_not(None), launches.c.state == "sent")
 
 
@@ -65,7 +67,7 @@ def mark_launches(connection: Connection, campaign_id: int) -> None:
         launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.mark.is_(None)
     )
     if connection.execute(update(launches).where(is_new).values(mark=number)).rowcount:
-        added = tally_launches(connection, campaign_id, launches.c.mark == number)
+        added = _tally_new(connection, campaign_id, number)
         _enter(connection, campaign_id, number, {name: last[name] + added[name] for name in added})
 
 
@@ -76,7 +78,7 @@ def renew_marks(connection: Connection, campaign_id: int) -> None:
         return
     is_sent = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
     connection.execute(update(launches).where(is_sent).values(mark=number))
-    counted = tally_launches(connection, campaign_id, _IS_MARKED)
+    counted = tally_marked(connection, campaign_id)
     gone = {name: PeopleTally() for name in last.keys() - counted.keys()}
     _enter(connection, campaign_id, number, {**gone, **counted})
 
@@ -128,25 +130,45 @@ def take_out(
     _enter(connection, campaign_id, number, changed)
 
 
-def tally_launches(
-    connection: Connection, campaign_id: int, condition: ColumnElement[bool]
-) -> dict[str, PeopleTally]:
-    """Return whom launches that fit a condition hold, by the id under which the message is entered."""
+def tally_marked(connection: Connection, campaign_id: int) -> dict[str, PeopleTally]:
+    """Return whom marked launches hold, by the id under which the message is entered."""
+    return _tally(connection, campaign_id, lambda state, mark: state == "sent" and mark is not None)
+
+
+def _tally_new(connection: Connection, campaign_id: int, number: int) -> dict[str, PeopleTally]:
+    """Return whom the launches hold that have just got a mark."""
+    is_new = and_(launches.c.campaign_id == campaign_id, launches.c.mark == number)
+    ids = connection.execute(select(launches.c.id).where(is_new).limit(_FEW + 1)).scalars().all()
+    if len(ids) > _FEW:
+        return _tally(connection, campaign_id, lambda _, mark: mark == number)
     found: defaultdict[str, PeopleTally] = defaultdict(PeopleTally)
-    query = (
-        select(deliveries.c.message, deliveries.c.fingerprint)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False), condition)
-        .execution_options(yield_per=_GROUP)
-    )
-    for message, fingerprint in connection.execute(query):
-        found[message].add(fingerprint)
+    for start in range(0, len(ids), _ASKED):
+        query = select(deliveries.c.message, deliveries.c.fingerprint).where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.launch_id.in_(ids[start : start + _ASKED]),
+            deliveries.c.released.is_(False),
+        )
+        for message, fingerprint in connection.execute(query):
+            found[message].add(fingerprint)
     return found
 
 
-def tally_marked(connection: Connection, campaign_id: int) -> dict[str, PeopleTally]:
-    """Return whom marked launches hold, by the id under which the message is entered."""
-    return tally_launches(connection, campaign_id, _IS_MARKED)
+def _tally(
+    connection: Connection, campaign_id: int, is_wanted: Callable[[str, int | None], bool]
+) -> dict[str, PeopleTally]:
+    found: defaultdict[str, PeopleTally] = defaultdict(PeopleTally)
+    # Launches are told apart here: a server that takes few of them for marked, as one does whose statistics
+    # are older than the marks, would go through all launches for each delivery.
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state, launches.c.mark)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+        .execution_options(yield_per=_GROUP)
+    )
+    for message, fingerprint, state, mark in connection.execute(query):
+        if is_wanted(state, mark):
+            found[message].add(fingerprint)
+    return found
 
 
 def list_lines(connection: Connection, campaign_id: int) -> list[SummaryLine]:

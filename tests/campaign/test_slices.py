@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, NamedTuple
 
+import fsspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.block_survey import Role, survey_block
+from runner.campaign.load import load_campaign
 from runner.campaign.phone_column import Repairs
 from runner.campaign.slice_reader import AudienceRow, BrokenSliceError, iterate_slice, note_repairs
 from runner.campaign.slices import Slice, join_slices, list_blocks, plan_slices
@@ -248,3 +250,18 @@ def test_a_missing_file_is_a_problem_of_its_slice(people: Campaign, tmp_path: Pa
     found, _ = read_in_slices(people, "recipients", 10)
     assert drop_duplicates(found) == read_at_once(people)
     assert "csv-unreadable" in {problem.code for problem in found.problems}
+
+
+def test_files_at_urls_are_read_in_slices(tmp_path: Path) -> None:
+    """On object storage, too, a file is surveyed, cut and read as one on a disk."""
+    rows = "".join(f'415{2_000_000 + number},"a\né",,,\n' for number in range(300))
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/slices/people.csv", f"{HEADER}\n{rows}".encode())
+    file = tmp_path / "campaign.yaml"
+    file.write_text(YAML.replace("people.csv", "memory://slices/people.csv"), encoding="utf-8")
+    campaign, problems = load_campaign(file, current=tmp_path, allowed=("memory://slices",))
+    assert campaign is not None, problems
+    found, slices = read_in_slices(campaign, "recipients", 1000)
+    system.rm("/slices", recursive=True)
+    assert len([part for part in slices if part.kind == "csv"]) > 5
+    assert [row[1] for row in found.rows if row[0] == 2] == list(range(2, 602, 2))

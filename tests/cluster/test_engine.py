@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -269,6 +270,23 @@ def test_a_cluster_without_workers_is_said() -> None:
             list(cluster.run(tasks.square, [(1,)]))
         assert caught.value.message == f"the cluster at {scheduler.address} has had no worker for 0.5 s"
         assert caught.value.hint == f"start workers, as with: dask worker {scheduler.address}"
+
+
+def test_another_program_at_the_address_is_said() -> None:
+    """Who listens there, but is no scheduler, is found out before it is waited for."""
+
+    def hang_up(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        other = threading.Thread(target=hang_up, args=(server,))
+        other.start()
+        with pytest.raises(RunnerError) as caught, open_cluster(Address(address), {}):
+            pytest.fail("there is none")
+        other.join()
+    assert caught.value.message == f"there is no Dask scheduler at {address}: it does not answer as one"
 
 
 def test_nobody_at_the_address_is_said_at_once() -> None:

@@ -166,6 +166,23 @@ def test_newer_ledger(
     assert json.loads(write(ledger, identity))["messages"][0]["recipients"] == 4
 
 
+def test_many_new_launches(
+    ledger: Ledger,
+    identity: Identity,
+    make_record: Callable[..., LaunchRecord],
+    deliver: Callable[..., list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Too many launches to ask for one by one add up to the same, without those that were told before."""
+    records = [make_record(name, number) for number, name in enumerate("abc")]
+    deliver(records[0])
+    write(ledger, identity)
+    deliver(*records[1:])
+    monkeypatch.setattr("runner.ledger.marks._FEW", 1)
+    (line,) = json.loads(write(ledger, identity))["messages"]
+    assert line["digest"] == PeopleTally(record.recipients[0] for record in records).digest
+
+
 def test_older_copy(
     sqlite_ledger: Ledger,
     sqlite_file: Path,

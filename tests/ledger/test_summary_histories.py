@@ -148,7 +148,7 @@ def is_taken(ledger: Ledger, identity: Identity) -> bool:
     return True
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_taken_if_nobody_is_missing(steps: Steps) -> None:
     """Every copy of the ledger goes with every lockfile whose people it has sent to, and with no other."""
@@ -168,7 +168,7 @@ def test_taken_if_nobody_is_missing(steps: Steps) -> None:
                     assert is_taken(other, history.identity) is not bool(lacks), (people, held)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=STEPS, ours=STEPS, theirs=STEPS)
 def test_another_ledger(before: Steps, ours: Steps, theirs: Steps) -> None:
     """A copy of the ledger that has gone on by itself is refused by lockfiles that tell of others."""

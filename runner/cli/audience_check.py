@@ -1,0 +1,18 @@
+"""Checks the audience of a campaign without asking the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.ledger.model import Known
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+
+if TYPE_CHECKING:
+    from runner.campaign.model import Campaign
+    from runner.source.diagnostic import Problems
+
+
+def find_audience_problems(campaign: Campaign, problems: Problems) -> None:
+    """Render every text for every recipient, as if nobody had been texted yet, and note what fails."""
+    Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)

@@ -1,0 +1,93 @@
+"""`runner plan --cluster`: the output of one process, from real workers over one PostgreSQL ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cluster.plan_set import read_plan_set
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.postgres import PostgresServer
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+NOW = "2026-11-20T17:00:00Z"
+FIRST = """\
+version: 1
+name: alpha
+recipients: [{csv: people.csv}]
+messages: [{id: hello, text: "Hi {{ name }}"}]
+"""
+CAPPED = """\
+version: 1
+name: beta
+recipients: [{csv: more.csv}]
+messages: [{id: hello, text: "Hello {{ name }}"}]
+policy: {frequency_cap: {messages: 1, within: 7d}}
+"""
+
+
+@pytest.fixture
+def shared(folder: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two campaigns, of which the second counts what the first sends; a ledger of its own."""
+    monkeypatch.setenv("RUNNER_LEDGER", postgres.url(postgres.create_database()))
+    campaigns = folder / "campaigns"
+    for file in campaigns.iterdir():
+        if file.is_file():
+            file.unlink()
+    (campaigns / "alpha.yaml").write_text(FIRST, encoding="utf-8")
+    (campaigns / "beta.yaml").write_text(CAPPED, encoding="utf-8")
+    rows = [f"+1415555{number:04},Name{number}\n" for number in range(300)]
+    (campaigns / "people.csv").write_text("phone,name\n" + "".join(rows[:200]), encoding="utf-8")
+    (campaigns / "more.csv").write_text("phone,name\n" + "".join(rows[100:]), encoding="utf-8")
+    return folder
+
+
+def read(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode in (0, 2), done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
+    """JSON, exit code and digests are those of one process; the set holds the launches; nothing else stays."""
+    options = ("plan", "--format", "json", "--now", NOW, "--detailed-exitcode")
+    alone = run(*options, cwd=shared)
+    together = run(*options, "--cluster", "local:2", "--out", "set", cwd=shared)
+    assert (together.returncode, read(together)) == (alone.returncode, read(alone))
+    counts = [campaign["messages"][0] for campaign in read(together)["campaigns"]]
+    assert [(one["to_send"], one["capped"]) for one in counts] == [(200, 0), (100, 100)]
+    found = read_plan_set(str(shared / "set"))
+    assert found.digest == read(alone)["plan_digest"]
+    assert {name: sum(part.recipients for part in parts) for name, parts in found.parts.items()} == {
+        "alpha": 200,
+        "beta": 100,
+    }
+    assert list((shared / ".runner" / "cluster").iterdir()) == []
+
+
+def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) -> None:
+    """What is wrong with rows is said in the same words, with the same exit code."""
+    with (shared / "campaigns" / "people.csv").open("a", encoding="utf-8") as stream:
+        stream.write("12,Bo\n+14155559999,\n")
+    alone = run("plan", "--quiet", cwd=shared)
+    together = run("plan", "--quiet", "--cluster", "local:2", cwd=shared)
+    assert alone.returncode == 1
+    assert (together.returncode, together.stdout, together.stderr) == (1, alone.stdout, alone.stderr)
+
+
+@pytest.mark.parametrize("option", ["--diff", "--launches"])
+def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, option: str) -> None:
+    """A cluster is for people too many to be shown one by one: the options that do so are refused."""
+    done = run("plan", option, "--cluster", "local:2", cwd=shared)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        f"Error: {option} shows every person's text, and is not made on a cluster\n"
+        f"  leave out {option}, or plan in one process, without --cluster\n"
+    )

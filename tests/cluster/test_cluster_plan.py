@@ -1,0 +1,337 @@
+"""Plans by partitions: whatever one process finds, they find, and nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert
+
+from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.campaign_plan import CampaignPlanner, PartitionedPlan, PlanRequest
+from runner.cluster.folder import SharedFolder
+from runner.cluster.plan_job import KeySource, RecordPlace
+from runner.cluster.plan_set import PlanSet, read_launches
+from runner.ledger.database import Ledger
+from runner.ledger.model import Known
+from runner.ledger.moment import format_moment
+from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, target_keys
+from runner.plan.circumstances import Circumstances
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+from runner.plan.shard import SHARDS, partition_of, shard_of
+from runner.source.diagnostic import Problems
+from tests.cluster.in_process import InProcess
+from tests.plan.worlds import KEY, NOON, TARGET_KEY, WORLDS, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.campaign.model import Campaign
+    from runner.cluster.engine import Cluster
+    from runner.cluster.task import Workers
+    from runner.plan.model import PlannedLaunch
+
+QUICK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+def be_still(_title: str, _done: int, _total: int) -> None:
+    """Show nothing."""
+
+
+def read_problems(problems: Problems) -> tuple[Any, ...]:
+    counts = problems.error_count, problems.warning_count, problems.note_count
+    return list(problems), problems.omitted(), counts
+
+
+def list_deliveries(planned: Iterator[PlannedLaunch]) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return what everyone gets, by message and phone."""
+    return {
+        (launch.message.id, phone): (
+            launch.payload.digest,
+            launch.payload.definition,
+            launch.arm,
+            launch.until,
+        )
+        for launch in planned
+        for phone in launch.phones
+    }
+
+
+def plan_in_partitions(
+    workers: Workers, request: Callable[..., PlanRequest], folder: Path, problems: Problems, block_bytes: int
+) -> PartitionedPlan | None:
+    audience = cut_audience(workers, request(None, 1).campaign, be_still, block_bytes)
+    whole = request(audience, choose_partitions([audience], workers.slots))
+    return CampaignPlanner(workers, SharedFolder(str(folder)), be_still).make_plan(whole, problems)
+
+
+def require_equal(
+    planner: Planner,
+    request: Callable[..., PlanRequest],
+    folder: Path,
+    *,
+    workers: Workers | None = None,
+    block_bytes: int = 200,
+) -> None:
+    """Require that partitions come to the plan of one process, its launches and its problems."""
+    expected, found = Problems(), Problems()
+    plan = planner.make_plan(expected)
+    made = plan_in_partitions(workers or InProcess(), request, folder, found, block_bytes)
+    assert read_problems(found) == read_problems(expected)
+    if plan is None:
+        assert made is None
+        return
+    assert made is not None
+    assert made.plan.digest == plan.digest
+    assert made.plan.refusals == plan.refusals
+    assert made.plan.recipients_to_send == plan.recipients_to_send
+    for theirs, ours in zip(made.plan.messages, plan.messages, strict=True):
+        assert theirs.launches >= ours.launches
+        theirs.launches = ours.launches
+        assert theirs == ours
+    campaign = plan.campaign
+    parts = PlanSet(str(folder / "set"), (), None, None, NOON, "", {campaign.name: made.parts})
+    launches = (
+        launch
+        for partition in range(parts.partitions(campaign.name))
+        for launch in read_launches(parts, campaign, partition)
+    )
+    assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
+
+
+def enter_world(world: World, url: str) -> None:
+    """Write what a world knows into a ledger."""
+    sent_to = [("ask", i, one) for i, one in enumerate(world.people) if one.asked is not None]
+    sent_to += [("nudge", i, one) for i, one in enumerate(world.people) if one.sent]
+    unresolved = [("nudge", i, one) for i, one in enumerate(world.people) if one.unresolved and not one.sent]
+    with Ledger(url) as ledger:
+        ledger.prepare()
+        with ledger.writing() as connection:
+            for name, own in (("pulse", 1), ("news", 2)):
+                row = {"id": own, "target": "sandbox", "name": name, "salt": "salt"}
+                connection.execute(insert(campaigns).values(**row, key_fingerprint=KEY.name))
+            number = 0
+
+            def launch(campaign: int, message: str, state: str, at: str, index: int, name: str) -> int:
+                nonlocal number
+                number += 1
+                guid = f"g{number}" if state == "sent" else None
+                connection.execute(
+                    insert(launches).values(
+                        id=number,
+                        campaign_id=campaign,
+                        message=message,
+                        launch_key=f"k{number}",
+                        tag="t",
+                        payload_digest="d",
+                        recipients=1,
+                        state=state,
+                        project_launch_guid=guid,
+                        intent_at=at,
+                        outcome_at=at if state == "sent" else None,
+                    )
+                )
+                fingerprint = KEY.fingerprint(name, world.phone(index))
+                connection.execute(
+                    insert(deliveries).values(
+                        campaign_id=campaign, message=message, fingerprint=fingerprint, launch_id=number
+                    )
+                )
+                return number
+
+            for message, index, person in sent_to:
+                at = format_moment(world.now - person.asked) if person.asked and message == "ask" else OLD
+                own = launch(1, message, "sent", at, index, "pulse")
+                if message == "ask":
+                    enter_answers(connection, world, index, own)
+            for message, index, _ in unresolved:
+                launch(1, message, "unknown", OLD, index, "pulse")
+            for index, person in enumerate(world.people):
+                for copy in range(person.recent):
+                    launch(2, f"n{copy}", "sent", format_moment(world.now), index, "news")
+            enter_opt_outs(connection, world)
+
+
+OLD = "2020-01-01T00:00:00.000000Z"
+
+
+def enter_answers(connection: Any, world: World, index: int, launch_id: int) -> None:
+    person = world.people[index]
+    if person.reconciled is not None:
+        names = [c.name for c in launch_stats.c if c.name.startswith("num_")]
+        read_at = format_moment(world.now - person.reconciled)
+        row = {**dict.fromkeys(names, 0), "launch_id": launch_id, "project_launch_start": OLD}
+        connection.execute(insert(launch_stats).values(**row, reconciled_at=read_at))
+    if person.answered:
+        names = [c.name for c in results.c if c.name.startswith(("question_", "result_"))]
+        row = {**dict.fromkeys(names, ""), "launch_id": launch_id, "question_display_order": 0}
+        row |= {"participant": KEY.fingerprint("pulse", world.phone(index)), "created": OLD, "updated": OLD}
+        connection.execute(insert(results).values(**row))
+
+
+def enter_opt_outs(connection: Any, world: World) -> None:
+    row = {"target": "sandbox", "salt": "salt", "key_fingerprint": TARGET_KEY.name}
+    connection.execute(insert(target_keys).values(**row))
+    for index, person in enumerate(world.people):
+        if person.opt_out is not None:
+            own = {"fingerprint": TARGET_KEY.fingerprint(world.phone(index)), "evidence": "e", "at": OLD}
+            state = {"target": "sandbox", "source": "person", "state": person.opt_out}
+            connection.execute(insert(opt_outs).values(**own, **state))
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@given(world=WORLDS)
+@settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
+def test_partitions_plan_what_one_process_plans(
+    world: World, campaign: Callable[..., Campaign], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every situation that a plan tells apart, the same people get the same for the same reasons."""
+    # No other campaign of the run: `--plan` tells of those by their files.
+    world = replace(world, people=tuple(replace(one, planned=0) for one in world.people))
+    with scratch() as folder:
+        url = f"sqlite:///{folder / 'ledger.sqlite'}"
+        monkeypatch.setenv("TEST_LEDGER", url)
+        enter_world(world, url)
+        loaded = world.load(campaign)
+        planner = world.plan(campaign)
+        options = PlanOptions(limit=world.limit, ignore_time=world.ignore_time)
+        is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
+        place = RecordPlace(
+            "TEST_LEDGER",
+            "NO_KEY",
+            1,
+            KeySource.of(KEY) if is_known else None,
+            has_opt_outs=True,
+            recent_since=OLD if world.cap else None,
+        )
+
+        def request(audience: Any, partitions: int) -> PlanRequest:
+            out = str(folder / "set")
+            return PlanRequest(loaded, "sandbox", options, world.now, audience, partitions, place, (), out)
+
+        require_equal(planner, request, folder)
+
+
+BAD_ROWS = """\
+phone,name,tz,source
++14155550101,Ada,,shop
+12,Bo,,shop
++14155550101,Twice,,shop
++14155550102,,,shop
++14155550103,Cy,Mars/Base,shop
+4.15556E+10,Di,,shop
+"""
+LACKING = """\
+version: 1
+name: lacking
+vars: {{shop: Corner}}
+recipients:
+  - {{phone: "+14155550100", vars: {{name: Zoe, seats: 3}}}}
+  - {{phone: "+14155550199", vars: {{}}}}
+  - csv: people.csv
+    timezone_column: tz
+  - csv: more.csv
+exclude:
+  - csv: out.csv
+messages:
+  - id: hello
+    text: Hi {{{{ name }}}} of {{{{ shop }}}}{more}
+policy: {{timezone_unknown: campaign}}
+schedule: {{timezone: America/New_York}}
+"""
+
+
+def make_rows(count: int) -> str:
+    """Return a table in which every third name is blank, and every fifth phone is mentioned twice."""
+    numbers = [number - 1 if number % 5 == 0 else number for number in range(count)]
+    names = ["" if number % 3 == 0 else f"Name{number}" for number in range(count)]
+    rows = (f"+1415555{number % 10000:04},{name}" for number, name in zip(numbers, names, strict=True))
+    return "phone,name\n" + "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["", ", {{ plan }}", "{{ 1 // (name | length - 3) }}", "{% include 'sign.txt' %}"],
+    ids=["blank", "unknown", "failing", "included"],
+)
+def test_partitions_find_the_problems_of_one_process(
+    more: str, campaign: Callable[..., Campaign], tmp_path: Path
+) -> None:
+    """Problems come by line, the first twenty of a kind, what is said once is said once, all are counted."""
+    (tmp_path / "sign.txt").write_text(", yours {{ name }}", encoding="utf-8")
+    tables = {"people": BAD_ROWS, "more": make_rows(200), "out": "phone\n+14155550102\nnobody\n"}
+    loaded = campaign(LACKING.format(more=more), **tables)
+    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+
+    def request(audience: Any, partitions: int) -> PlanRequest:
+        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions)
+
+    require_equal(planner, request, tmp_path / "scratch")
+
+
+def test_an_empty_audience_is_said_as_by_one_process(
+    campaign: Callable[..., Campaign], tmp_path: Path
+) -> None:
+    """An audience without a row is a warning, and a plan of nobody."""
+    yaml = LACKING.format(more="").replace("  - {phone", "  # - {phone")
+    loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
+    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+
+    def request(audience: Any, partitions: int) -> PlanRequest:
+        out = str(tmp_path / "scratch" / "set")
+        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions, out=out)
+
+    require_equal(planner, request, tmp_path / "scratch")
+
+
+def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campaign], tmp_path: Path) -> None:
+    """The first so many of those who get something get it, whatever partition they are in."""
+    table = make_rows(300).replace(",\n", ",Someone\n")
+    yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
+    loaded = campaign(yaml, people="phone,name,tz\n", more=table, out="phone\n+14155550007\n")
+    for limit in (1, 2, 40, 1000):
+        options = PlanOptions(limit=limit)
+        circumstances = Circumstances(NOON)
+        planner = Planner(loaded, "sandbox", Known({}, {}), None, options, circumstances)
+
+        def request(audience: Any, partitions: int, options: PlanOptions = options) -> PlanRequest:
+            out = str(tmp_path / f"{options.limit}" / "set")
+            return PlanRequest(loaded, "sandbox", options, NOON, audience, partitions, out=out)
+
+        require_equal(planner, request, tmp_path / f"{limit}", block_bytes=500)
+
+
+def test_a_real_cluster_plans_what_one_process_plans(
+    campaign: Callable[..., Campaign], tmp_path: Path, local_cluster: Cluster
+) -> None:
+    """Worker processes come to the same plan, from a file that is read in slices."""
+    table = make_rows(500).replace(",\n", ",Someone\n")
+    yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
+    loaded = campaign(yaml, people=BAD_ROWS.splitlines()[0] + "\n", more=table, out="phone\n")
+    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(NOON))
+
+    def request(audience: Any, partitions: int) -> PlanRequest:
+        out = str(tmp_path / "scratch" / "set")
+        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions, out=out)
+
+    require_equal(planner, request, tmp_path / "scratch", workers=local_cluster, block_bytes=1000)
+
+
+@given(number=st.integers(1, 10**15), power=st.integers(0, 9))
+def test_partitions_are_made_of_neighbouring_shards(number: int, power: int) -> None:
+    """Whatever their number, each partition has whole shards, so their digests come together."""
+    shard = shard_of(number)
+    assert 0 <= shard < SHARDS
+    assert partition_of(number, 1 << power) == shard >> (9 - power)

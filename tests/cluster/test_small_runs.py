@@ -1,0 +1,83 @@
+"""Runs that start their own workers, and runs in one process after one on a cluster."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.ledger.cluster_run import begin_cluster_run, open_round
+from runner.ledger.database import Ledger
+from runner.ledger.lock import LockHolder, hold_campaign_lock, read_clock
+from runner.ledger.partition_lease import LeaseClaim, LeaseTerms, PartitionLease, acquire_lease
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.postgres import PostgresServer
+
+CAMPAIGN = """\
+version: 1
+name: pulse
+tag: pulse-2026
+recipients:
+  - {phone: '+14155550101', vars: {name: Ada}}
+  - {phone: '+14155550102', vars: {name: Grace}}
+messages:
+  - {id: ask, text: 'Hello {{ name }}!'}
+"""
+
+
+@pytest.fixture
+def ledger_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new ledger on a server, in whose folder a campaign is, which the sandbox gets."""
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns" / "pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    url = postgres.url(postgres.create_database())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RUNNER_LEDGER", url)
+    return url
+
+
+def test_processes_of_this_machine_send_to_the_sandbox(
+    run_process: Callable[..., subprocess.CompletedProcess[str]], ledger_url: str, tmp_path: Path
+) -> None:
+    """With `local:N` the client runs the sandbox and its workers, and nothing has to be set for either."""
+    assert ledger_url
+    done = run_process(
+        "apply", "--auto-approve", "--quiet", "--cluster", "local:2", cwd=tmp_path, timeout=110
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "pulse: 2 recipients texted in 2 launches.\n",
+        "",
+    )
+    assert (tmp_path / "campaigns" / "pulse.sandbox.lock.json").exists()
+    assert not list((tmp_path / ".runner" / "cluster").iterdir())
+
+
+def test_a_run_in_one_process_waits_for_tasks_of_a_lost_one(
+    ledger_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever sends next, with or without a cluster, says for whose lease it waits, and how long at most."""
+    holder = LockHolder("ci-1", 41, None, "2026-11-20T12:00:00.000000Z")
+    with Ledger(ledger_url) as ledger, ExitStack() as stack:
+        ledger.prepare()
+        lock = stack.enter_context(hold_campaign_lock(ledger, "sandbox", ["pulse"], holder))
+        with ledger.writing() as connection:
+            begin_cluster_run(connection, "0123456789abcdef", "sandbox", lock.terms, 30)
+            open_round(connection, "0123456789abcdef", 1)
+        claim = LeaseClaim("0123456789abcdef", 1, 0, "process 7 on node-1", "partition 0 of pulse")
+        assert isinstance(acquire_lease(ledger, claim, LeaseTerms.lasting(4), read_clock), PartitionLease)
+    assert run_command(["apply", "--auto-approve"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "pulse: 2 recipients texted in 2 launches.\n"
+    said = (
+        "pulse: an earlier run's tasks may still send: waiting for process 7 on node-1, [0-4] s at most\\.\n"
+    )
+    assert re.fullmatch(said, err)

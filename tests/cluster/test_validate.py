@@ -1,0 +1,118 @@
+"""`runner validate --cluster` says what one process says."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.campaign.load import load_campaign
+from runner.cli.audience_check import find_audience_problems
+from runner.cli.cluster_checking import find_problems_on_cluster
+from runner.cluster.folder import SharedFolder
+from runner.source.diagnostic import Diagnostic, Problems
+from tests.test_cases import ALL_CASES, name_case
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.cluster.engine import Cluster
+    from runner.cluster.task import Workers
+
+CAMPAIGN = """\
+version: 1
+recipients:
+  - phone: "+14155550101"
+  - csv: people-*.csv
+    region: US
+    timezone_column: tz
+exclude: [{csv: people-1.csv, region: US}]
+messages:
+  - id: hello
+    text: Hello {{ name }} from {{ city }}, {{ nobody }}
+"""
+
+
+class InProcess:
+    """Calls functions in this process; what goes there and comes back is pickled, as on a cluster."""
+
+    slots = 2
+
+    def run(
+        self, task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Any]]:
+        """Call a function with each of several arguments, the last ones first."""
+        for place, given in reversed(list(enumerate(arguments))):
+            yield place, pickle.loads(pickle.dumps(task(*pickle.loads(pickle.dumps(given)))))  # noqa: S301
+
+
+def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, int]], tuple[int, int, int]]:
+    counts = problems.error_count, problems.warning_count, problems.note_count
+    return list(problems), problems.omitted(), counts
+
+
+def check_both(campaign: Campaign, cluster: Workers, folder: Path) -> list[Diagnostic]:
+    """Return what is found on a cluster; it must be what one process finds."""
+    here, there = Problems(), Problems()
+    find_audience_problems(campaign, here)
+    find_problems_on_cluster(cluster, SharedFolder(str(folder / "scratch")), [campaign], there, quiet=True)
+    assert tell(there) == tell(here)
+    return list(there)
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=name_case)
+def test_each_case_is_judged_alike(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every campaign that people wrote, wrong or right, has the same problems on a cluster."""
+    folder = shutil.copytree(case, tmp_path / "case", symlinks=True)
+    monkeypatch.chdir(folder)
+    for file in sorted(folder.rglob("*.yaml")):
+        campaign, _ = load_campaign(file, current=folder)
+        if campaign is not None:
+            check_both(campaign, InProcess(), tmp_path)
+
+
+@pytest.fixture
+def people(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
+    """A campaign with many bad rows, in several files, and texts that lack variables."""
+    for number in (1, 2):
+        rows = "".join(
+            f"415{number}{place:06},{'' if place % 3 else 'Ada'},{'' if place % 50 else 'Mars'},\n"
+            if place % 7
+            else f'12{place},,,"a\nb"\n'
+            for place in range(300)
+        )
+        (tmp_path / f"people-{number}.csv").write_text(f"phone,name,tz,city\n{rows}", encoding="utf-8")
+    return campaign(CAMPAIGN)
+
+
+def test_many_problems_of_many_files_are_added_up(
+    local_cluster: Cluster, people: Campaign, tmp_path: Path
+) -> None:
+    """The first twenty of a kind are shown, the others counted, wherever they were found."""
+    found = check_both(people, local_cluster, tmp_path)
+    assert {one.code for one in found} >= {
+        "recipient-phone-invalid",
+        "recipient-variable-missing",
+        "recipient-timezone-unknown",
+        "template-variable-unknown",
+    }
+
+
+@pytest.mark.usefixtures("people")
+def test_the_command_says_what_it_says_without_a_cluster(
+    run_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Started with --cluster, `validate` writes the same report, and leaves nothing behind."""
+    alone = run_process("validate", "campaign.yaml", "--format", "json", cwd=tmp_path)
+    together = run_process(
+        "validate", "campaign.yaml", "--format", "json", "--cluster", "local:2", cwd=tmp_path
+    )
+    assert together.stderr == ""
+    assert (together.returncode, json.loads(together.stdout)) == (alone.returncode, json.loads(alone.stdout))
+    assert list((tmp_path / ".runner/cluster").iterdir()) == []
