@@ -11,7 +11,8 @@ from runner.service.model import SendReply
 if TYPE_CHECKING:
     from runner.deliver.pace import Pace
 
-Send = Callable[[str, list[str]], SendReply]
+Send = Callable[[str, list[str], Callable[[], None]], SendReply]
+"""One POST: definition, phones, and what is called once the connection stands, before the first byte."""
 
 
 class WithheldError(Exception):
@@ -67,7 +68,8 @@ class Retrier:
         pace: is kept by every try; a `Retry-After` pauses it, and so all threads.
         random: returns a uniform number from 0 to 1.
         is_over: whether the run has ended, so that nothing may be sent any more.
-        guard: is called before each try, and raises if nothing may be sent any more.
+        guard: is called before each try, and right before its first byte, and raises if nothing may be sent
+            any more.
     """
 
     def __init__(
@@ -109,9 +111,10 @@ class Retrier:
             if self._is_over():
                 break
             self._guard()
-            # Last: between this and the request there must be nothing that takes time.
             check()
-            reply = self._send(definition, phones)
+            # What was asked of the ledger meanwhile, or the connecting, may have taken any time: the sender
+            # looks once more, and after that nothing takes time but the machine.
+            reply = self._send(definition, phones, self._guard)
             if not reply.may_retry or failures == self._policy.tries:
                 break
             if not self._wait_for_next(reply, failures, latest):

@@ -18,15 +18,14 @@ apart, of which a scheduler may have started two for the same partition; terms t
 
 The race that remains: a task can be stopped between its last look at the clock and the request's way into the
 network. If it goes on when its lease has ended and the run has been settled, its request comes after the
-service was asked for it. No lease can close that which the service doesn't know of. How wide it is: between
-the look and the write to the socket there are some microseconds of this program (and, for a request on a new
-connection, the connecting, which its timeout bounds), in which the machine would have to stand still for
+service was asked for it. No lease can close that which the service doesn't know of. How wide it is: the clock
+is looked at when the connection stands, right before the first byte. Between that look and the write to the
+socket there are some microseconds of this program, in which the machine would have to stand still for
 longer than `margin_s` + what is left until settling releases the launch. That is at least the settle window:
 the intent is on record, so the launch counts as one of unknown outcome, and is free to be sent again only
 after two full lists of the service, a settle window apart, have both lacked it. A margin of 5 s and a window
 of 60 s thus want a machine that stands still, at this very place, for more than 65 s. Set the margin, or the
-window, higher where machines are moved while they run; a connect timeout that is longer than the margin
-belongs to the pause, too.
+window, higher where machines are moved while they run.
 """
 
 from __future__ import annotations

@@ -58,16 +58,18 @@ class ServiceClient:
         # The longest first: a secret may contain another one.
         self._secrets = re.compile("|".join(sorted(written, key=len, reverse=True)), re.IGNORECASE)
 
-    def send(self, definition: str, phones: list[str]) -> SendReply:
+    def send(self, definition: str, phones: list[str], look: Callable[[], None] = lambda: None) -> SendReply:
         """Send one launch: one POST, whatever happens (reference, 4.1).
 
         Args:
             definition: the send body less `phone`, as a JSON object.
             phones: E.164, at least one.
+            look: is called when the connection stands, right before the first byte; what it raises comes
+                through, and nothing has been sent.
         """
         body = f'{{"phone":{json.dumps(phones)},{definition[1:]}'.encode()
         try:
-            answer = self._connection.post("/api/send", body)
+            answer = self._connection.post("/api/send", body, look)
         except NetworkError as error:
             if error.bytes_left:
                 return SendReply("unknown", detail=error.reason)

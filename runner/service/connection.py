@@ -25,6 +25,7 @@ from runner.service.route import open_pool, parse_base_url
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from urllib3.connection import HTTPConnection
 
@@ -89,8 +90,14 @@ class Connection:
         if is_forwarded:
             self._headers += "".join(f"{n}: {v}\r\n" for n, v in self._pool.proxy_headers.items())
 
-    def post(self, path: str, body: bytes) -> Answer:
+    def post(self, path: str, body: bytes, look: Callable[[], None] = lambda: None) -> Answer:
         """Send one POST with a JSON body.
+
+        Args:
+            path: below the base URL.
+            body: JSON.
+            look: is called when the connection stands, right before the first byte; what it raises comes
+                through, and nothing has been sent.
 
         Raises:
             NetworkError: no whole answer came back.
@@ -99,7 +106,7 @@ class Connection:
             f"POST {self._prefix}{path}?{self._credentials} HTTP/1.1\r\n{self._headers}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        return self._exchange(head.encode("ascii") + body)
+        return self._exchange(head.encode("ascii") + body, look)
 
     def get(self, path: str, query: dict[str, str | int]) -> Answer:
         """Send one GET.
@@ -117,7 +124,7 @@ class Connection:
             self._kept.pop().close()
         self._adapter.close()
 
-    def _exchange(self, request: bytes) -> Answer:
+    def _exchange(self, request: bytes, look: Callable[[], None] = lambda: None) -> Answer:
         try:
             connection = self._take_kept() or self._open_connection()
         except (HTTPError, HTTPException, OSError) as error:
@@ -126,6 +133,7 @@ class Connection:
             raise NetworkError(reason, bytes_left=False) from None
         reader = AnswerReader()
         try:
+            look()
             _converse(connection.sock, request, reader, self._read_timeout)
             answer = reader.read()
         except (BrokenAnswerError, OSError) as error:

@@ -27,7 +27,6 @@ from runner.service.model import SendReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from runner.deliver.retry import Send
     from runner.ledger.model import LaunchState
 
     Deliver = Callable[..., Delivery]
@@ -68,7 +67,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
         with ledger.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "pulse", KEY)
 
-        def make(send: Send, **given: Any) -> Delivery:
+        def make(send: Callable[[str, list[str]], SendReply], **given: Any) -> Delivery:
             stop = given.pop("stop", threading.Event())
             settings = {
                 "pace": Pace(None, lambda: 0.0, stop),
@@ -82,7 +81,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
                 campaign_id=campaign_id,
                 campaign="pulse",
                 key=KEY,
-                send=send,
+                send=lambda definition, phones, _look: send(definition, phones),
                 stop=stop,
                 now=lambda: MOMENT,
                 **settings,

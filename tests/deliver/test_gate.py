@@ -226,7 +226,7 @@ class Runs:
             campaign_id=self.campaign_id,
             campaign="pulse",
             key=KEY,
-            send=post or accept,
+            send=lambda definition, phones, _look: (post or accept)(definition, phones),
             pace=Pace(None, lambda: 0.0, stop),
             stop=stop,
             concurrency=1,

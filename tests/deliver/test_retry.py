@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runner.deliver.pace import Pace
 from runner.deliver.retry import Retrier, RetryPolicy, WithheldError
+from runner.errors import LedgerError
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Attempts:
             },
         )
 
-    def _send(self, _definition: str, _phones: list[str]) -> SendReply:
+    def _send(self, _definition: str, _phones: list[str], look: Callable[[], None]) -> SendReply:
+        look()
         self.moments.append(self.clock.now)
         return next(self._replies)
 
@@ -178,7 +180,7 @@ def test_one_threads_pause_is_everybodys() -> None:
     replies = {"first": iter([ask_to_wait(20), SENT]), "second": iter([SENT])}
 
     def make(name: str) -> Retrier:
-        def send(_definition: str, _phones: list[str]) -> SendReply:
+        def send(_definition: str, _phones: list[str], _look: Callable[[], None]) -> SendReply:
             moments[name].append(clock.now)
             reply = next(replies[name])
             if reply.may_retry:
@@ -282,3 +284,26 @@ def test_a_service_that_recovers_gets_the_launch_once(
     assert reply.outcome == "sent"
     assert faulty.accepted == {PHONE: 1}
     assert clock.now == pytest.approx(60.0)
+
+
+def test_a_lock_that_is_lost_during_the_last_check_keeps_the_request_back(
+    faulty: FaultyService, connect: Callable[..., ServiceClient]
+) -> None:
+    """A ledger may take any time to say who has opted out: the lock is looked at once more after that."""
+    is_lost = threading.Event()
+
+    def require_held() -> None:
+        if is_lost.is_set():
+            raise LedgerError("the lock is lost")
+
+    retrier = Retrier(
+        connect(faulty.url).send,
+        policy=RetryPolicy(),
+        pace=Pace(None, lambda: 0.0, threading.Event()),
+        random=lambda: 0.0,
+        is_over=lambda: False,
+        guard=require_held,
+    )
+    with pytest.raises(LedgerError, match="the lock is lost"):
+        retrier.send(DEFINITION, [PHONE], is_lost.set)
+    assert not faulty.requests

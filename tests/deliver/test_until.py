@@ -93,7 +93,7 @@ class Runs:
         """Send launches; `reply` answers a request, and may move the clock."""
         clock, trace = clock or Clock(), Trace()
 
-        def post(_definition: str, phones: list[str]) -> SendReply:
+        def post(_definition: str, phones: list[str], _look: Callable[[], None]) -> SendReply:
             trace.requests.append((clock.now(), phones[0]))
             found = reply(clock, phones[0])
             return replace(found, project_launch_guid=found.project_launch_guid and f"guid-{phones[0]}")

@@ -119,7 +119,7 @@ class Run:
         delivery.run(iter(planned))
         return delivery
 
-    def _post(self, _definition: str, phones: list[str]) -> SendReply:
+    def _post(self, _definition: str, phones: list[str], _look: Callable[[], None]) -> SendReply:
         self.requests.append((self.clock.seconds, tuple(phones)))
         return self.post(self, tuple(phones))
 

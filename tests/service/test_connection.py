@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pytest
 import trustme
 
-from runner.errors import ConfigurationError
+from runner.errors import ConfigurationError, LedgerError
 from runner.service.connection import Connection, NetworkError
 from runner.service.target import Credentials, Target
 from tests.service.wire import WireServer, echo, read_message, write_answer
@@ -110,6 +110,25 @@ def test_closing_closes_what_was_kept(connect: Connect) -> None:
         assert ended.wait(PATIENCE_S)
         connection.post("/api/send", b"2")
         assert server.connections == 2
+
+
+def test_a_last_look_keeps_every_byte_back(connect: Connect) -> None:
+    """Who looks when the connection stands, and finds that nothing may leave, has sent nothing."""
+    received: list[bytes] = []
+    ended = threading.Event()
+
+    def serve(_stream: socket.socket, reader: BinaryIO) -> None:
+        received.append(reader.read())
+        ended.set()
+
+    def refuse() -> None:
+        raise LedgerError("the lease is lost")
+
+    with WireServer(serve) as server:
+        with pytest.raises(LedgerError, match="the lease is lost"):
+            connect(server.port).post("/api/send", b"1", refuse)
+        assert ended.wait(PATIENCE_S)
+    assert received == [b""]
 
 
 @pytest.mark.parametrize("tls", [False, True])

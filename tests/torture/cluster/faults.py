@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tests.torture.launcher import Phase, Step
 
 LEASE_S = 1.5
-PAUSE_S = (1.8, 2.8)
-"""How long a process is stopped, and a connection dead: longer than a lease, which has passed on by then,
-and shorter than the margin of a lease and the settle window together. Only a pause longer than those, right
-between the last look at the lease and the first byte of the request, could text somebody twice
-(design: delivery)."""
-REST_S = (0.1, 1.0)
+_PAUSES_S = ((1.8, 2.8), (6.0, 11.0))
+"""How long a process is stopped, and a connection dead: longer than a lease, which may have passed on by then;
+the longer ones so that what was under way may have been settled, too, and sent again by others. Only those,
+right between the last look at the lease and the first byte of a request, could text somebody twice
+(`runner.ledger.partition_lease`): that takes microseconds."""
+REST_S = (0.05, 0.8)
 """From one fault to the next."""
 _FEWEST_WELL = 2
 """Workers that nothing happens to, so that there is something to befall."""
@@ -91,7 +91,7 @@ class Mishaps:
     def _strike(self) -> None:
         kinds = {**self._on_workers, **self._on_all}
         kind = self._rng.choices(tuple(kinds), [weight for weight, _ in kinds.values()])[0]
-        pause_s = self._rng.uniform(*PAUSE_S)
+        pause_s = choose_pause(self._rng)
         if kind in self._on_all:
             is_done = self._on_all[kind][1](pause_s)
             self.faults[kind] += is_done
@@ -193,6 +193,11 @@ class Mishaps:
     def _end_sessions(self, _: float) -> bool:
         self._server.end_sessions(self._fleet.database)
         return True
+
+
+def choose_pause(rng: random.Random) -> float:
+    """Return how long a process is stopped, or a connection dead, in seconds."""
+    return rng.uniform(*rng.choice(_PAUSES_S))
 
 
 _STEPS: tuple[tuple[Step, int], ...] = (("commit", 60), ("send", 60))

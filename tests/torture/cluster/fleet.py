@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.torture.cluster.wire import Wire
     from tests.torture.launcher import Death
 
-SETTLE_WINDOW_S = 3.5
-"""Longer than any pause of a worker, less the margin of its lease: see `faults.PAUSE_S`."""
+SETTLE_WINDOW_S = 1.5
+"""Longer than the service takes to accept and to list a launch, whatever happens."""
 _SOCKET = ".s.PGSQL.5432"
 _PATIENCE_S = 60.0
 _POLL_S = 0.02

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.torture.cluster.faults import LEASE_S, PAUSE_S
+from tests.torture.cluster.faults import LEASE_S, choose_pause
 from tests.torture.launcher import HANGS, Death
 from tests.torture.repository import MESSAGES, Audience, Repository
 from tests.torture.schedule import make_random
@@ -58,7 +58,7 @@ class ClusterScenario:
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
         self._lockfile = rng.choice(("full", "full", "summary"))
-        limits = {"concurrency": rng.choice((4, 8))} | ({"rate": "60/s"} if rng.random() < 0.5 else {})
+        limits = {"concurrency": rng.choice((4, 8, 16))} | ({"rate": "90/s"} if rng.random() < 0.5 else {})
         self._repository = Repository(
             folder / "repository",
             _make_audience(rng),
@@ -127,7 +127,7 @@ class ClusterScenario:
         child = self._start()
         if self._pause(child):
             self.tally.faults["client stopped beyond its lease"] += 1
-            time.sleep(self._rng.uniform(*PAUSE_S))
+            time.sleep(choose_pause(self._rng))
             child.send_signal(signal.SIGCONT)
         self._finish(child)
 
@@ -139,7 +139,7 @@ class ClusterScenario:
             self._fleet.ledger.mend(child.pid)
             self.tally.faults["client stopped, and replaced by another one"] += 1
             other = self._start(folder=self._clone())
-            time.sleep(self._rng.uniform(*PAUSE_S))
+            time.sleep(choose_pause(self._rng))
             child.send_signal(signal.SIGCONT)
             self._finish(other)
         self._finish(child)
@@ -177,7 +177,7 @@ class ClusterScenario:
             kind = f"client's {name} gone silent"
             wire.deaden(circuit)
         self.tally.faults[kind] += not child.ended.is_set()
-        time.sleep(self._rng.uniform(*PAUSE_S))
+        time.sleep(choose_pause(self._rng))
         wire.mend(circuit)
         self._finish(child)
 
@@ -209,7 +209,7 @@ class ClusterScenario:
 
     def _edit(self) -> None:
         if self._rng.random() < 0.5:
-            self._repository.audience.add(self._rng.randint(20, 80))
+            self._repository.audience.add(self._rng.randint(20, 60))
         if self._rng.random() < 0.3:
             self._repository.audience.edit(self._rng)
         self._repository.write()
@@ -292,5 +292,5 @@ def _make_service(seed: int, rng: random.Random) -> Service:
 
 def _make_audience(rng: random.Random) -> Audience:
     messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
-    people = list(range(100, 100 + rng.randint(80, 250)))
+    people = list(range(100, 100 + rng.randint(60, 150)))
     return Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))
