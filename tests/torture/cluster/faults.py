@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tests.torture.launcher import Phase, Step
 
 LEASE_S = 1.5
-_PAUSES_S = ((1.8, 2.8), (6.0, 11.0))
+Pauses = tuple[tuple[float, float], ...]
+BRIEF_S: Pauses = ((1.8, 2.8),)
+PAUSES_S: Pauses = (*BRIEF_S, (6.0, 11.0))
 """How long a process is stopped, and a connection dead: longer than a lease, which may have passed on by then;
 the longer ones so that what was under way may have been settled, too, and sent again by others. Only those,
 right between the last look at the lease and the first byte of a request, could text somebody twice
@@ -42,12 +44,14 @@ class Mishaps:
         fleet: the cluster.
         server: of its ledger.
         rng: chooses.
+        pauses: how long pauses are: one of several ranges, in seconds.
 
     Attributes:
         faults: how often each has happened.
     """
 
-    def __init__(self, fleet: Fleet, server: PostgresServer, rng: random.Random) -> None:
+    def __init__(self, fleet: Fleet, server: PostgresServer, rng: random.Random, pauses: Pauses) -> None:
+        self._pauses = pauses
         self.faults: Counter[str] = Counter()
         self._fleet = fleet
         self._server = server
@@ -91,7 +95,7 @@ class Mishaps:
     def _strike(self) -> None:
         kinds = {**self._on_workers, **self._on_all}
         kind = self._rng.choices(tuple(kinds), [weight for weight, _ in kinds.values()])[0]
-        pause_s = choose_pause(self._rng)
+        pause_s = choose_pause(self._rng, self._pauses)
         if kind in self._on_all:
             is_done = self._on_all[kind][1](pause_s)
             self.faults[kind] += is_done
@@ -195,9 +199,9 @@ class Mishaps:
         return True
 
 
-def choose_pause(rng: random.Random) -> float:
+def choose_pause(rng: random.Random, pauses: Pauses) -> float:
     """Return how long a process is stopped, or a connection dead, in seconds."""
-    return rng.uniform(*rng.choice(_PAUSES_S))
+    return rng.uniform(*rng.choice(pauses))
 
 
 _STEPS: tuple[tuple[Step, int], ...] = (("commit", 60), ("send", 60))

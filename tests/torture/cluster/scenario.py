@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
+    from tests.torture.cluster.faults import Pauses
     from tests.torture.cluster.fleet import Fleet
     from tests.torture.cluster.nursery import Child
     from tests.torture.launcher import Ended, Phase, Step
@@ -43,12 +44,14 @@ class ClusterScenario:
         seed: of the schedule.
         folder: a scratch folder of its own.
         fleet: the cluster.
+        pauses: how long its clients are stopped: one of several ranges, in seconds.
 
     Attributes:
         tally: what it adds up to.
     """
 
-    def __init__(self, seed: int, folder: Path, fleet: Fleet) -> None:
+    def __init__(self, seed: int, folder: Path, fleet: Fleet, pauses: Pauses) -> None:
+        self._pauses = pauses
         self.tally = Tally()
         self._seed = seed
         self._fleet = fleet
@@ -127,7 +130,7 @@ class ClusterScenario:
         child = self._start()
         if self._pause(child):
             self.tally.faults["client stopped beyond its lease"] += 1
-            time.sleep(choose_pause(self._rng))
+            time.sleep(choose_pause(self._rng, self._pauses))
             child.send_signal(signal.SIGCONT)
         self._finish(child)
 
@@ -139,7 +142,7 @@ class ClusterScenario:
             self._fleet.ledger.mend(child.pid)
             self.tally.faults["client stopped, and replaced by another one"] += 1
             other = self._start(folder=self._clone())
-            time.sleep(choose_pause(self._rng))
+            time.sleep(choose_pause(self._rng, self._pauses))
             child.send_signal(signal.SIGCONT)
             self._finish(other)
         self._finish(child)
@@ -177,7 +180,7 @@ class ClusterScenario:
             kind = f"client's {name} gone silent"
             wire.deaden(circuit)
         self.tally.faults[kind] += not child.ended.is_set()
-        time.sleep(choose_pause(self._rng))
+        time.sleep(choose_pause(self._rng, self._pauses))
         wire.mend(circuit)
         self._finish(child)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.torture.cluster.faults import Mishaps, choose_deaths
+from tests.torture.cluster.faults import PAUSES_S, Mishaps, choose_deaths
 from tests.torture.cluster.fleet import Fleet
 from tests.torture.cluster.scenario import ClusterScenario
 from tests.torture.schedule import make_random
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.postgres import PostgresServer
+    from tests.torture.cluster.faults import Pauses
 
 WORKERS = 4
 CAMPAIGNS = 4
@@ -38,6 +39,7 @@ def run_rounds(
     workers: int = WORKERS,
     campaigns: int = CAMPAIGNS,
     round_s: float = ROUND_S,
+    pauses: Pauses = PAUSES_S,
     show: Callable[[Tally], None] = lambda _: None,
     keep: Path | None = None,
 ) -> Tally:
@@ -50,6 +52,7 @@ def run_rounds(
         workers: worker processes.
         campaigns: at once.
         round_s: for how long those of a round are disturbed, in seconds.
+        pauses: how long processes are stopped: one of several ranges, in seconds.
         show: is told how far it is.
         keep: a folder for what processes wrote, if anything is wrong; None to throw it away.
     """
@@ -61,7 +64,7 @@ def run_rounds(
         stack.enter_context(fleet)
         while count_cluster_faults(total) < faults:
             seeds = range(seed, seed + campaigns)
-            tally = _run_round(fleet, server, folder, seeds, round_s)
+            tally = _run_round(fleet, server, folder, seeds, round_s, pauses)
             seed += campaigns
             total.add(tally)
             show(total)
@@ -75,13 +78,15 @@ def count_cluster_faults(tally: Tally) -> int:
     return sum(number for kind, number in tally.faults.items() if not kind.startswith("service: "))
 
 
-def _run_round(fleet: Fleet, server: PostgresServer, folder: Path, seeds: range, round_s: float) -> Tally:
+def _run_round(
+    fleet: Fleet, server: PostgresServer, folder: Path, seeds: range, round_s: float, pauses: Pauses
+) -> Tally:
     fleet.wait_until_whole()
-    scenarios = [ClusterScenario(seed, folder / f"campaign-{seed}", fleet) for seed in seeds]
+    scenarios = [ClusterScenario(seed, folder / f"campaign-{seed}", fleet, pauses) for seed in seeds]
     until = time.monotonic() + round_s
     with ThreadPoolExecutor(len(scenarios)) as pool:
         running = [pool.submit(scenario.run, until) for scenario in scenarios]
-        with Mishaps(fleet, server, make_random(seeds[0], "mishaps")) as mishaps:
+        with Mishaps(fleet, server, make_random(seeds[0], "mishaps"), pauses) as mishaps:
             time.sleep(max(0.0, until - time.monotonic()))
     tally = Tally(faults=mishaps.faults)
     for future, scenario in zip(running, scenarios, strict=True):
