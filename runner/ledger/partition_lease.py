@@ -141,9 +141,7 @@ class PartitionLease:
         Raises:
             LeaseLostError: the lease has ended, or the run's term has.
         """
-        # A process that is stopped amid the transaction must not keep others out for ever.
-        limit_ms = str(math.ceil(self.terms.lease_s * 1000))
-        set_locally(connection, "idle_in_transaction_session_timeout", limit_ms)
+        _limit_idling(connection, self.terms)
         if not are_terms_current(connection, self._claim.run_id):
             raise self._lose()
         left = select(partition_leases.c.expires_at - SERVER_NOW).where(*self._own())
@@ -173,6 +171,7 @@ class PartitionLease:
         with self._turn:
             asked_at = self._clock()
             with self._ledger.writing() as connection:
+                _limit_idling(connection, self.terms)
                 is_current = are_terms_current(connection, self._claim.run_id)
                 renewed = self._update(partition_leases.c.expires_at > SERVER_NOW).values(
                     expires_at=SERVER_NOW + self.terms.lease_s,
@@ -247,6 +246,7 @@ def acquire_lease(
     """
     asked_at = clock()
     with ledger.writing() as connection:
+        _limit_idling(connection, terms)
         if not _is_wanted(connection, claim) or not are_terms_current(connection, claim.run_id):
             return None
         number = connection.execute(_compose_taking(claim, terms)).scalar()
@@ -257,6 +257,12 @@ def acquire_lease(
             columns.run_id == claim.run_id, columns.partition == claim.partition
         )
         return LeaseTaken(max(0.0, connection.execute(left).scalar_one()))
+
+
+def _limit_idling(connection: Connection, terms: LeaseTerms) -> None:
+    """See that a process which is stopped amid a transaction keeps others out for no longer than a lease."""
+    limit_ms = str(math.ceil(terms.lease_s * 1000))
+    set_locally(connection, "idle_in_transaction_session_timeout", limit_ms)
 
 
 def _is_wanted(connection: Connection, claim: LeaseClaim) -> bool:
