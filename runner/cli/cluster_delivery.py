@@ -243,7 +243,12 @@ class ClusterDelivery(DeliveryRun):
             )
 
     def settle_round(self, item: PlannedHead) -> frozenset[str]:
-        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+        """Settle what is unclear, if anything is; return the keys of launches that are free again.
+
+        Raises:
+            LedgerError: the campaign's lock was lost: what is unclear may be what another run is sending.
+        """
+        self._locks[item.campaign.name].require_latched()
         campaign_id, _ = item.record.require_entered()
         with self._ledger.reading() as connection:
             is_clear = not count_unsettled(connection, campaign_id)
