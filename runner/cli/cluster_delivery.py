@@ -114,7 +114,8 @@ class ClusterDelivery(DeliveryRun):
 
     def _require_parts(self, saved: PlanSet) -> None:
         """Refuse a plan set of which a file is not as it was: before anything of it is sent."""
-        parts = [(saved, name, each) for name, files in saved.parts.items() for each in range(len(files))]
+        # Each task is told of its own file alone, of what may be thousands.
+        parts = [(saved.url, part) for files in saved.parts.values() for part in files]
         cluster, _ = self.open_cluster()
         for _ in cluster.run(require_part, parts):
             pass
