@@ -114,7 +114,8 @@ class ClusterDelivery(DeliveryRun):
 
     def _require_parts(self, saved: PlanSet) -> None:
         """Refuse a plan set of which a file is not as it was: before anything of it is sent."""
-        parts = [(saved, name, each) for name, files in saved.parts.items() for each in range(len(files))]
+        # Each task is told of its own file alone, of what may be thousands.
+        parts = [(saved.url, part) for files in saved.parts.values() for part in files]
         cluster, _ = self.open_cluster()
         for _ in cluster.run(require_part, parts):
             pass
@@ -243,7 +244,12 @@ class ClusterDelivery(DeliveryRun):
             )
 
     def settle_round(self, item: PlannedHead) -> frozenset[str]:
-        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+        """Settle what is unclear, if anything is; return the keys of launches that are free again.
+
+        Raises:
+            LedgerError: the campaign's lock was lost: what is unclear may be what another run is sending.
+        """
+        self._locks[item.campaign.name].require_latched()
         campaign_id, _ = item.record.require_entered()
         with self._ledger.reading() as connection:
             is_clear = not count_unsettled(connection, campaign_id)

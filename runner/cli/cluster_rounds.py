@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from runner.cli.delivery import ROUNDS
+from runner.errors import RunnerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from runner.cli.planning import PlannedHead
     from runner.cluster.coordinator import Coordinator
     from runner.cluster.sending import PartitionReport, SendingOrder
-    from runner.errors import RunnerError
 
 
 class RoundSender(Protocol):
@@ -80,10 +80,26 @@ class ClusterRounds:
             partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
             self.failure = self._coordinator.failure or self._find_failure(partitions)
             count = self._run.summary.count("sent")
-            is_hopeless = accepted == count or self._coordinator.failure is not None
-            if not partitions or is_hopeless or self._delivery.has_ended(self._run):
+            if not partitions or self._delivery.has_ended(self._run):
                 return
+            if accepted == count or self._coordinator.failure is not None:
+                break
             accepted = count
+        self.failure = self.failure or self._describe_rest(partitions)
+
+    def _describe_rest(self, partitions: Sequence[int]) -> RunnerError | None:
+        """Return what to say of partitions that no task came to the end of, whose tasks have met no error."""
+        left = [
+            each for each in partitions if each not in self._reports or not self._reports[each].is_complete
+        ]
+        if not left:
+            return None
+        name = self._run.planned.campaign.name
+        return RunnerError(
+            f"{name}: {len(left)} of the plan's partitions were not sent to the end: "
+            "their tasks lost touch with this run again and again",
+            hint="everything that was sent is recorded; run the same command again to send the rest",
+        )
 
     def _refresh(self) -> None:
         self._delivery.refresh(self._run, self._order, list(self._reports.values()))

@@ -80,6 +80,7 @@ class DeliveryRun:
             workspace,
             ledger,
             lambda: self._open_service()[0],
+            self._locks.__getitem__,
             window_s=workspace.target.settle_window if window_s is None else window_s,
             stop=self.stop,
             quiet=options.quiet,

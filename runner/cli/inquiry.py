@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runner.deliver.preflight import PayloadFinder
     from runner.ledger.database import Ledger
     from runner.ledger.recorded import Record, RecordHead, SummedRecord
+    from runner.ledger.run_lock import RunLock
     from runner.service.client import ServiceClient
 
 
@@ -32,6 +33,7 @@ class Inquiry:
         workspace: names the target.
         ledger: where what is found out goes.
         open_client: returns a client of the service.
+        find_lock: returns the lock of a campaign, by its name.
         window_s: how long a launch may take to be listed, in seconds.
         stop: ends every wait when it is set.
         quiet: say nothing of waits and of what was settled.
@@ -42,6 +44,7 @@ class Inquiry:
         workspace: Workspace,
         ledger: Ledger,
         open_client: Callable[[], ServiceClient],
+        find_lock: Callable[[str], RunLock],
         *,
         window_s: float,
         stop: threading.Event,
@@ -50,6 +53,7 @@ class Inquiry:
         self._workspace = workspace
         self._ledger = ledger
         self._open_client = open_client
+        self._find_lock = find_lock
         self._window_s = window_s
         self._stop = stop
         self._quiet = quiet
@@ -129,6 +133,7 @@ class Inquiry:
             campaign=campaign.name,
             key=key,
             now=self._workspace.now_text,
+            lock=self._find_lock(campaign.name),
         )
 
     def _wait(self, campaign: Campaign, seconds: float, what: str) -> bool:

@@ -112,6 +112,8 @@ class Coordinator:
             LedgerError: the ledger cannot be written.
         """
         with self._ledger.writing() as connection:
+            # Between rounds nobody renews the client's own lease, and what is settled may take longer.
+            keep_client_alive(connection, self._run_id, self._lease_s)
             open_round(connection, self._run_id, order.round)
         reports = []
         with self._beating(advance):

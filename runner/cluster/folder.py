@@ -83,6 +83,11 @@ def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
     file = Path(root, name)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     waiting = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(waiting, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
-        stream.write(content)
-    waiting.replace(file)
+    try:
+        with os.fdopen(os.open(waiting, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
+            stream.write(content)
+        waiting.replace(file)
+    except OSError:
+        # A full disk leaves half a file, with phones in it, that nobody would look for.
+        waiting.unlink(missing_ok=True)
+        raise

@@ -163,14 +163,18 @@ def count_phones(url: str, part: PartFile) -> Iterator[int]:
         yield from row.phones
 
 
-def require_part(plan_set: PlanSet, campaign: str, partition: int) -> None:
+def require_part(url: str, part: PartFile) -> None:
     """Make sure that the file of a partition is the one that was planned.
+
+    Args:
+        url: the set's folder.
+        part: the partition's file.
 
     Raises:
         PlanChangedError: it is missing, or was edited.
         RunnerError: it cannot be read.
     """
-    _read_part(plan_set.url, plan_set.parts[campaign][partition])
+    _read_part(url, part)
 
 
 def _read_part(url: str, part: PartFile) -> bytes:

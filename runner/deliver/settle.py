@@ -61,6 +61,7 @@ class Settler:
 
         Raises:
             ServiceError: the service cannot be asked; nothing has changed but what was adopted before.
+            RunLockedError: another run has got the campaign's lock.
             LedgerError: the ledger cannot be written.
         """
         verdicts = self.judge()
@@ -100,6 +101,8 @@ class Settler:
     def _release(self, launches: Sequence[Unsettled]) -> None:
         if launches:
             with self._subject.ledger.writing() as connection:
+                # Who has lost it meanwhile would set free what another run is about to send.
+                self._subject.lock.require_held(connection)
                 for launch in launches:
                     release_launch(connection, launch.id, self._subject.now(), ABSENT)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.run_lock import RunLock
     from runner.service.client import ServiceClient
 
 
@@ -27,6 +28,7 @@ class Subject:
         campaign: its name.
         key: the key of its fingerprints.
         now: returns UTC, ISO 8601.
+        lock: the campaign's: nobody is set free without it.
     """
 
     ledger: Ledger
@@ -36,6 +38,7 @@ class Subject:
     campaign: str
     key: FingerprintKey
     now: Callable[[], str]
+    lock: RunLock
 
     def fingerprint(self, phone: str) -> str:
         """Return the fingerprint of a recipient of the campaign; the phone is E.164."""

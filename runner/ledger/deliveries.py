@@ -134,10 +134,12 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
     """Record what became of launches; recipients that were certainly not reached are free again.
 
     Who comes late, since its lease or lock has passed on, may find a launch settled: that stays as it is,
-    unless the service has accepted it.
+    unless the service has accepted it: then its recipients are not free after all, but for those whom another
+    launch has taken since.
     """
     if not outcomes:
         return
+    _take_back(connection, [o.launch_id for o in outcomes if o.state == "sent"])
     _RECORD_OUTCOMES.run(
         connection,
         [
@@ -154,6 +156,15 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
     free = [{"b_id": o.launch_id} for o in outcomes if o.state in _REACHED_NOBODY]
     if free:
         connection.execute(_RELEASE, free)
+
+
+def _take_back(connection: Connection, launch_ids: Sequence[int]) -> None:
+    """Hold the recipients again of those of some launches that were taken not to have been sent."""
+    was_freed = and_(launches.c.id.in_(launch_ids), launches.c.state.in_(_REACHED_NOBODY))
+    freed = connection.execute(select(launches.c.id).where(was_freed)).scalars().all()
+    if freed:
+        theirs = deliveries.c.launch_id.in_(freed)
+        connection.execute(update(deliveries).where(theirs).values(released=False))
 
 
 def read_guids(connection: Connection, campaign_id: int) -> set[str]:

@@ -144,15 +144,17 @@ def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> 
 def release_launch(connection: Connection, launch_id: int, at: str, detail: str) -> None:
     """Record that an unsettled launch was not sent: its recipients are free again.
 
+    One that has an outcome by now keeps it.
+
     Args:
         connection: commits after this.
         launch_id: the ledger's number of the launch.
         at: UTC, ISO 8601.
         detail: how that is known.
     """
-    connection.execute(
-        update(launches)
-        .where(launches.c.id == launch_id)
-        .values(state="not_sent", outcome_at=at, detail=detail)
-    )
-    connection.execute(update(deliveries).where(deliveries.c.launch_id == launch_id).values(released=True))
+    is_open = (launches.c.id == launch_id) & launches.c.state.in_(OPEN)
+    released = update(launches).where(is_open).values(state="not_sent", outcome_at=at, detail=detail)
+    if connection.execute(released).rowcount:
+        connection.execute(
+            update(deliveries).where(deliveries.c.launch_id == launch_id).values(released=True)
+        )

@@ -26,6 +26,11 @@ __all__ = ["faulty"]
 HAS_ENDED = """
 SELECT bool_or(holder IS NOT NULL AND expires_at < extract(epoch FROM clock_timestamp())) FROM partition_leases
 """
+EXPIRE_CLIENTS = """
+CREATE FUNCTION expire() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN NEW.coordinator_until := 0; RETURN NEW; END';
+CREATE TRIGGER expire BEFORE INSERT OR UPDATE ON cluster_runs FOR EACH ROW EXECUTE FUNCTION expire()
+"""
 
 
 @pytest.fixture(scope="session")
@@ -191,6 +196,36 @@ def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     )
     assert 8 <= len(sending.service.launches) < 60
     assert sending.list_recorded() == len(sending.service.launches)
+    assert sending.apply()[0] == 0
+    sending.require_everyone_once(phones)
+
+
+def test_what_is_settled_for_longer_than_a_lease_is_sent(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A settle window may be longer than the client's own lease: the next round is open all the same."""
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "2s")
+    phones = sending.write_campaign(6)
+    sending.service.decide = lambda number, _request: {"accepts": False, "status": 500} if number == 2 else {}
+    assert sending.apply() == (0, "pulse: 6 recipients texted in 6 launches.\n", "")
+    sending.require_everyone_once(phones)
+
+
+def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
+    """Tasks that take their client for dead send nothing: that is said, and the next run sends the rest."""
+    sending.write_campaign(1)
+    assert sending.apply()[0] == 0
+    sending.farm.query(EXPIRE_CLIENTS)
+    phones = sending.write_campaign(6)
+    code, out, err = sending.apply()
+    assert (code, out) == (1, "")
+    assert re.fullmatch(
+        r"Error: pulse: \d+ of the plan's partitions were not sent to the end: their tasks lost touch with this "
+        r"run again and again\n"
+        r"  everything that was sent is recorded; run the same command again to send the rest\n",
+        err,
+    )
+    sending.farm.query("DROP TRIGGER expire ON cluster_runs")
     assert sending.apply()[0] == 0
     sending.require_everyone_once(phones)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -305,3 +307,22 @@ def test_launches_without_recipients_are_looked_at_again(
     )
     assert repository.apply().code == 0
     assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_who_has_lost_the_lock_sets_nobody_free(repository: Repository, faulty: FaultyService) -> None:
+    """What a run finds unclear may be what another one is about to send, once that has the lock."""
+    repository.write_campaign(2)
+    faulty.behave({"accepts": False, "status": 500})
+
+    def take_the_lock(_number: int, launches: list[StatJson]) -> list[StatJson]:
+        if faulty.requests:
+            with closing(sqlite3.connect(repository.ledger)) as connection, connection:
+                connection.execute("UPDATE locks SET term = term + 1")
+        return launches
+
+    faulty.choose_listed = take_the_lock
+    applied = repository.apply(*ONE_BY_ONE)
+    assert (applied.code, applied.out) == (6, "")
+    assert "Error: this run has lost the lock of pulse on live to another run" in applied.err
+    assert applied.err.endswith("  let the other run end, then run the same command again\n")
+    assert repository.query("SELECT DISTINCT released FROM deliveries") == [(0,)]

@@ -56,6 +56,7 @@ class Launch:
     message: str
     state: LaunchState
     people: set[str] = field(default_factory=set)
+    freed: set[str] = field(default_factory=set)
 
 
 class DeliveriesMachine(RuleBasedStateMachine):
@@ -83,6 +84,12 @@ class DeliveriesMachine(RuleBasedStateMachine):
             if number not in self._absorbed and (launch.state == "intent") == is_open
         ]
 
+    def _take(self, message: str, people: set[str]) -> None:
+        for launch in self._launches.values():
+            if launch.message == message:
+                launch.people -= people
+                launch.freed -= people
+
     def _held(self, message: str) -> set[str]:
         return {
             person
@@ -104,6 +111,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
             assert not is_free
             return
         assert is_free
+        self._take(message, set(wanted))
         for number, people in zip(ids, groups, strict=True):
             self._launches[number] = Launch(message, "intent", set(people))
 
@@ -120,18 +128,23 @@ class DeliveriesMachine(RuleBasedStateMachine):
         if guid:
             self._guids[guid] = number
         if state in ("not_sent", "rejected"):
-            launch.people = set()
+            launch.people, launch.freed = set(), launch.people
 
     @precondition(lambda self: self._list_own(is_open=False))
     @rule(data=st.data(), state=st.sampled_from(["sent", "not_sent", "rejected", "unknown"]))
     def conclude_late(self, data: st.DataObject, state: LaunchState) -> None:
-        """Hear once more of a launch that is settled: what is known stays, but that it was sent counts."""
+        """Hear once more of a launch that is settled: what is known stays, but that it was sent counts.
+
+        Then those whom it had set free, and whom nobody has taken since, have been reached after all.
+        """
         number = data.draw(st.sampled_from(self._list_own(is_open=False)))
         guid = f"guid-{number}" if state == "sent" else None
         with self._ledger.writing() as connection:
             record_outcomes(connection, [Outcome(number, state, AT, guid)])
         if guid:
-            self._launches[number].state = "sent"
+            launch = self._launches[number]
+            launch.state = "sent"
+            launch.people, launch.freed = launch.people | launch.freed, set()
             self._guids[guid] = number
 
     @rule(message=MESSAGES, people=PEOPLE, name=st.sampled_from(["x", "y", "z"]))
@@ -145,9 +158,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
         assert count == (guid not in self._guids)
         if not count:
             return
-        for launch in self._launches.values():
-            if launch.message == message:
-                launch.people -= people
+        self._take(message, people)
         self._guids[guid] = number
         self._absorbed.add(number)
         self._launches[number] = Launch(message, "sent", set(people))
