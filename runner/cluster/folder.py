@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import fsspec
-
 from runner.errors import RunnerError
+from runner.source.storage import reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,9 @@ class SharedFolder:
             FileNotFoundError: there is none.
             RunnerError: it cannot be read.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            content: bytes = system.cat_file(f"{root}/{name}")
+            with reach(self.url) as (system, root):
+                content: bytes = system.cat_file(f"{root}/{name}")
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -45,9 +44,9 @@ class SharedFolder:
         Raises:
             RunnerError: it cannot be opened.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            stream: BinaryIO = system.open(f"{root}/{name}", "rb")
+            with reach(self.url) as (system, root):
+                stream: BinaryIO = system.open(f"{root}/{name}", "rb")
         except OSError as error:
             raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
         return stream
@@ -58,20 +57,20 @@ class SharedFolder:
         Raises:
             RunnerError: it cannot be written.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            if "file" in system.protocol:
-                _write_locally(root, name, content)
-            else:
-                system.pipe_file(f"{root}/{name}", bytes(content))
+            with reach(self.url) as (system, root):
+                if "file" in system.protocol:
+                    _write_locally(root, name, content)
+                else:
+                    system.pipe_file(f"{root}/{name}", bytes(content))
         except OSError as error:
             raise RunnerError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
 
     def remove(self) -> None:
         """Remove the folder with all that is in it; one that is not there is no error."""
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            system.rm(root, recursive=True)
+            with reach(self.url) as (system, root):
+                system.rm(root, recursive=True)
         except FileNotFoundError:
             return
         except OSError as error:
