@@ -80,7 +80,9 @@ class SharedFolder:
 def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
     # For its owner alone: there are phones in it. A task that is run twice at once writes two files.
     file = Path(root, name)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Path(root).parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(Path(name).parents):
+        Path(root, folder).mkdir(mode=0o700, exist_ok=True)
     waiting = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(waiting, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
         stream.write(content)
