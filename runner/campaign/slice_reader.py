@@ -130,7 +130,8 @@ def _iterate_file(
             if columns is not None:
                 yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
     except TableProblemError as error:
-        if part.kind == "csv":
+        # A table ends where it is wrong: the slices behind would go on, or say it once more.
+        if part.kind in ("csv", "parquet"):
             raise BrokenSliceError from None
         problems.add(error.diagnostic)
 

@@ -31,7 +31,7 @@ def command(scope: Scope, format_: str) -> int:
     settings = choose_cluster(scope, None)
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
-    if settings is not None:
+    if settings is not None and loaded.campaigns:
         # Imported here: only those who have a cluster pay for it, and have it installed.
         from runner.cli.cluster_checking import find_problems_on_cluster
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import warnings
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -142,6 +143,8 @@ def _no_scheduler(address: str, error: Exception) -> RunnerError:
 @contextmanager
 def _start_local(workers: int, environment: Mapping[str, str]) -> Iterator[LocalCluster]:
     try:
+        # Who starts this first has SIGINT unblocked again, so it must not be that thread.
+        resource_tracker.ensure_running()
         # The thread that starts the workers inherits the mask, and they do from it: Ctrl-C in the terminal
         # reaches this process alone, which then ends them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

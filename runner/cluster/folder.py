@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import fsspec
-
 from runner.errors import RunnerError
+from runner.source.storage import reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,9 @@ class SharedFolder:
             FileNotFoundError: there is none.
             RunnerError: it cannot be read.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            content: bytes = system.cat_file(f"{root}/{name}")
+            with reach(self.url) as (system, root):
+                content: bytes = system.cat_file(f"{root}/{name}")
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -45,9 +44,9 @@ class SharedFolder:
         Raises:
             RunnerError: it cannot be opened.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            stream: BinaryIO = system.open(f"{root}/{name}", "rb")
+            with reach(self.url) as (system, root):
+                stream: BinaryIO = system.open(f"{root}/{name}", "rb")
         except OSError as error:
             raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
         return stream
@@ -58,20 +57,20 @@ class SharedFolder:
         Raises:
             RunnerError: it cannot be written.
         """
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            if "file" in system.protocol:
-                _write_locally(root, name, content)
-            else:
-                system.pipe_file(f"{root}/{name}", bytes(content))
+            with reach(self.url) as (system, root):
+                if "file" in system.protocol:
+                    _write_locally(root, name, content)
+                else:
+                    system.pipe_file(f"{root}/{name}", bytes(content))
         except OSError as error:
             raise RunnerError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
 
     def remove(self) -> None:
         """Remove the folder with all that is in it; one that is not there is no error."""
-        system, root = fsspec.core.url_to_fs(self.url)
         try:
-            system.rm(root, recursive=True)
+            with reach(self.url) as (system, root):
+                system.rm(root, recursive=True)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -81,7 +80,9 @@ class SharedFolder:
 def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
     # For its owner alone: there are phones in it. A task that is run twice at once writes two files.
     file = Path(root, name)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Path(root).parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(Path(name).parents):
+        Path(root, folder).mkdir(mode=0o700, exist_ok=True)
     waiting = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(waiting, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:

@@ -39,8 +39,12 @@ def open_scratch(place: str) -> Iterator[SharedFolder]:
         folder = SharedFolder(f"{place.rstrip('/')}/{name}")
         try:
             yield folder
-        finally:
-            folder.remove()
+        except BaseException:
+            # A place that cannot be written cannot be cleaned, either: the first says more.
+            with suppress(RunnerError):
+                folder.remove()
+            raise
+        folder.remove()
         return
     above = Path(place).absolute()
     with _hold_folder(above / name) as own:

@@ -121,11 +121,11 @@ def _name_type(kind: Any) -> str:
 @contextmanager
 def _drafting(folder: Path) -> Iterator[Path]:
     """Yield a folder beside another; it takes its name when the block ends without an error."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LedgerError(
-            f"there is something in {folder} already", hint="name a folder that is not there yet"
-        )
     try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise LedgerError(
+                f"there is something in {folder} already", hint="name a folder that is not there yet"
+            )
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
         try:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,9 @@ def is_url(location: str) -> bool:
 
 def is_below(url: str, prefixes: tuple[str, ...]) -> bool:
     """Return whether a URL stands below one of some others, whatever its file system makes of its parts."""
-    if "::" in url or "\\" in url or ".." in urlsplit(url).path.split("/"):
+    # Some servers and libraries take `%2e%2e` for `..`, and `?` or `#` for no more than a character.
+    plain = unquote(url)
+    if "::" in plain or "\\" in plain or ".." in re.split(r"[/?#]", plain):
         return False
     return any(url.startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes)
 
@@ -45,7 +48,7 @@ def open_binary(location: str) -> BinaryIO:
     """
     if not is_url(location):
         return Path(location).open("rb")
-    with _reach(location) as (system, path):
+    with reach(location) as (system, path):
         return cast("BinaryIO", system.open(path, "rb"))
 
 
@@ -57,7 +60,7 @@ def measure_file(location: str) -> int:
     """
     if not is_url(location):
         return Path(location).stat().st_size
-    with _reach(location) as (system, path):
+    with reach(location) as (system, path):
         return int(system.size(path))
 
 
@@ -67,7 +70,7 @@ def stamp_file(location: str) -> tuple[object, ...] | None:
         if not is_url(location):
             status = Path(location).stat()
             return status.st_size, status.st_mtime_ns
-        with _reach(location) as (system, path):
+        with reach(location) as (system, path):
             told = system.info(path)
     except OSError:
         return None
@@ -80,7 +83,7 @@ def is_file(url: str) -> bool:
     Raises:
         OSError: it cannot be asked.
     """
-    with _reach(url) as (system, path):
+    with reach(url) as (system, path):
         return bool(system.isfile(path))
 
 
@@ -90,13 +93,17 @@ def list_matching(pattern: str) -> list[str]:
     Raises:
         OSError: they cannot be listed.
     """
-    with _reach(pattern) as (system, path):
+    with reach(pattern) as (system, path):
         return sorted(system.unstrip_protocol(name) for name in system.glob(path) if system.isfile(name))
 
 
 @contextmanager
-def _reach(url: str) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of a URL, and the path there; what goes wrong is an OSError, whoever says it."""
+def reach(url: str) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a URL, and the path there.
+
+    Raises:
+        OSError: whatever goes wrong while the block lasts, whoever says it.
+    """
     try:
         # Imported here: an extra, and most audiences are files of this machine.
         from fsspec.core import url_to_fs  # noqa: PLC0415
@@ -108,7 +115,8 @@ def _reach(url: str) -> Iterator[tuple[Any, str]]:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
-        raise OSError(0, type(error).__name__) from None
+        is_unknown = str(error).startswith("Protocol not known")
+        raise OSError(0, "fsspec knows no such protocol" if is_unknown else type(error).__name__) from None
 
 
 class FileRange(io.RawIOBase):

@@ -135,6 +135,10 @@ def test_a_url_elsewhere_is_refused(folder: Path, bucket: str) -> None:
         "s3://bucket/a::file:///etc",
         "S3://bucket/a",
         "s3://bucket\\a",
+        "s3://bucket/%2e%2E/b",
+        "s3://bucket/a?/../../b",
+        "s3://bucket/a#/../../b",
+        "s3://bucket/a%3A%3Afile:///etc",
     ],
 )
 def test_what_only_begins_like_an_allowed_url_is_not_below_it(url: str) -> None:

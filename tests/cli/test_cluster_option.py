@@ -101,3 +101,11 @@ def test_without_a_cluster_nothing_of_it_is_imported(folder: Path, arguments: li
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_wrong_with_every_campaign_file_needs_no_cluster(run: Run, folder: Path) -> None:
+    """Campaigns that cannot be read have no audience to check: their errors are said, cluster or not."""
+    (folder / "campaign.yaml").write_text("version: 1\n", encoding="utf-8")
+    done = run("validate", "campaign.yaml", "--cluster", "tcp://127.0.0.1:1", cwd=folder)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "the file has no `recipients`" in done.stdout

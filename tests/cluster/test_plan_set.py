@@ -93,6 +93,8 @@ def test_files_are_their_owners_alone(tmp_path: Path, campaign: Callable[..., Ca
     files = [file for file in (tmp_path / "set").rglob("*") if file.is_file()]
     assert sorted(file.name for file in files) == [MANIFEST, "part-00000.parquet"]
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    folders = {tmp_path / "set", *(file.parent for file in files)}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
 
 
 def read_all(found: PlanSet, campaign: Campaign) -> None:

@@ -60,3 +60,20 @@ def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
         f"the folder {tmp_path / 'file'} for intermediate files cannot be used: {os.strerror(errno.EEXIST)}"
     )
     assert caught.value.hint == "name another one with --scratch or RUNNER_SCRATCH"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("s3://bucket/scratch", "Install s3fs to access S3"),
+        ("nowhere://bucket/scratch", "fsspec knows no such protocol"),
+    ],
+)
+def test_a_url_that_cannot_be_reached_is_said_once(place: str, reason: str) -> None:
+    """What keeps files from being written is the error, and not that they cannot be removed."""
+    with pytest.raises(RunnerError) as caught, open_scratch(place) as folder:
+        folder.write("a", b"phones")
+    assert caught.value.message == f"{folder.url}/a cannot be written: {reason}"
+    for fail in (lambda: folder.read("a"), lambda: folder.open("a")):
+        with pytest.raises(RunnerError, match="cannot be read"):
+            fail()
