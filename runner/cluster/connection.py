@@ -90,17 +90,12 @@ def _restore_environment() -> Iterator[None]:
 @contextmanager
 def _silence() -> Iterator[None]:
     """Keep Dask's own words from the terminal: what matters of them is said as an error."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(_SILENT)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VersionMismatchWarning)
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    # For good: its threads go on speaking while they end, after an interrupt even later than this block.
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(_SILENT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VersionMismatchWarning)
+        yield
 
 
 @contextmanager
