@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint format torture torture-cluster fuzz bench bench-cluster clean help
+.PHONY: demo test test-long lint format torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
 
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-long: $(VENV)/.installed-dev ## run the tests of the cluster that take many processes
+	$(BIN)/python -m pytest -n 2 -m long
 
 lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check

@@ -101,6 +101,7 @@ def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending) -> None:
     """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
     phones = sending.write_campaign(40)
@@ -129,6 +130,7 @@ def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_of_two_clients_one_sends(sending: Sending) -> None:
     """The other one says who has the lock, and exits with 6."""
     phones = sending.write_campaign(12)
@@ -144,6 +146,7 @@ def test_of_two_clients_one_sends(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_all_tasks_keep_one_pace(sending: Sending) -> None:
     """All together keep the rate; and after a 429 with Retry-After, none sends until that is over."""
     arrivals: list[float] = []
@@ -165,6 +168,7 @@ def test_all_tasks_keep_one_pace(sending: Sending) -> None:
     assert arrivals[-1] - arrivals[9] >= 3
 
 
+@pytest.mark.long
 def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
     """Failures in a row are counted over all tasks: after the limit, nobody sends on."""
     sending.write_campaign(80)
@@ -200,6 +204,7 @@ def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_what_is_settled_for_longer_than_a_lease_is_sent(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +216,7 @@ def test_what_is_settled_for_longer_than_a_lease_is_sent(
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     """Tasks that take their client for dead send nothing: that is said, and the next run sends the rest."""
     sending.write_campaign(1)
@@ -230,6 +236,7 @@ def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     """A 403 in one task ends all, and the client looks for the cause once."""
     sending.write_campaign(40)

@@ -135,6 +135,7 @@ def test_workers_are_asked_again_when_one_is_lost_meanwhile(local_cluster: Clust
     assert killed[0] not in said.values()
 
 
+@pytest.mark.long
 def test_workers_that_are_lost_whenever_they_are_asked_are_said() -> None:
     """Who cannot ask every worker doesn't know whether all have what they need."""
     with (
@@ -192,6 +193,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_workers_end_with_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Ctrl-C ends command and workers without a word of Dask's; kill -9 of the command ends the workers, too."""
@@ -237,6 +239,7 @@ def test_a_scheduler_that_restarts_is_found_again(tmp_path: Path) -> None:
     assert sorted(place for place, _ in found) == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_a_scheduler_that_stays_away_is_said(tmp_path: Path) -> None:
     """Patience ends: then the command says that the scheduler has gone."""
     started = tmp_path / "started"

@@ -186,6 +186,7 @@ def test_the_ledgers_are_the_same(twins: Twins) -> None:
     twins.compare()
 
 
+@pytest.mark.long
 def test_nothing_was_sent_yet(twins: Twins) -> None:
     """A campaign without launches has nothing to read, and that is no error."""
     never = Campaign(twins.clustered.ledger, twins.clustered.client, twins.service, "never")
@@ -193,6 +194,7 @@ def test_nothing_was_sent_yet(twins: Twins) -> None:
     assert (summary.launches, summary.is_complete) == (0, True)
 
 
+@pytest.mark.long
 def test_pages_shift_while_they_are_read(twins: Twins) -> None:
     """Lists in another order at each request, which grow meanwhile: soon nothing is missing."""
     chance = random.Random(1)  # noqa: S311  no secret
@@ -229,6 +231,7 @@ def test_a_worker_that_is_killed_loses_nothing(twins: Twins) -> None:
     twins.compare()
 
 
+@pytest.mark.long
 def test_a_task_may_run_twice_at_once(twins: Twins) -> None:
     """Two attempts of the same tasks, each with threads of its own, store everything once."""
     order, count = twins.order(), len(twins.service.results)

@@ -52,7 +52,7 @@ def report(ledger: str, place: CountingPlace | None, *columns: str) -> list[str]
         ]
 
 
-@pytest.mark.parametrize("columns", [(), ("city", "first_name")])
+@pytest.mark.parametrize("columns", [pytest.param((), marks=pytest.mark.long), ("city", "first_name")])
 def test_the_figures_are_the_same(
     sent: Path,
     ledger: str,
@@ -72,6 +72,7 @@ def test_the_figures_are_the_same(
     assert other["messages"][0]["sent"] == 1
 
 
+@pytest.mark.long
 def test_files_go_by_way_of_a_store(sent: Path, ledger: str, tmp_path: Path) -> None:
     """`--cluster local:2` starts workers; what is at a URL is fetched and put there, and removed."""
     options = ("report", "campaigns/pulse.yaml", "--format", "json", "--by", "city")

@@ -69,7 +69,13 @@ def check_both(campaign: Campaign, cluster: Workers, folder: Path) -> list[Diagn
     return list(there)
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=name_case)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.long] if place % 4 else [], id=name_case(case))
+        for place, case in enumerate(ALL_CASES)
+    ],
+)
 def test_each_case_is_judged_alike(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every campaign that people wrote, wrong or right, has the same problems on a cluster."""
     folder = shutil.copytree(case, tmp_path / "case", symlinks=True)

@@ -39,6 +39,7 @@ def wait_for(is_so: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_nobody_is_texted_twice_and_nobody_skipped(
     postgres: PostgresServer, record_property: Callable[[str, object], None]
