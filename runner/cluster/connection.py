@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from runner.cluster.engine import PATIENCE_S, Cluster
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.cluster.address import Address
 
@@ -159,5 +159,16 @@ def _start_local(workers: int, environment: Mapping[str, str]) -> Iterator[Local
             f"the {workers} processes of --cluster local:{workers} cannot be started: {error}",
             hint="check the memory of this machine, and how many processes and files this user may have",
         ) from None
-    with local:
+    pids: set[int] = set()
+    with ExitStack() as stack:
+        # Last: Dask's own ending of busy workers can be cut short, and its threads wait for them for ever.
+        stack.callback(_kill, pids)
+        stack.enter_context(local)
+        stack.callback(lambda: pids.update(nanny.pid for nanny in local.workers.values() if nanny.pid))
         yield local
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
