@@ -87,6 +87,7 @@ def test_workers_send_everyone_once(sending: Sending) -> None:
     assert sending.apply()[:2] == (0, "pulse: nothing sent.\n")
 
 
+@pytest.mark.long
 def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
     phones = sending.write_campaign(40)
@@ -115,6 +116,7 @@ def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending)
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.long
 def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     """Stopped for longer than its lease, it finds on its return that it has lost it, whatever was queued."""
     phones = sending.write_campaign(40)
@@ -182,6 +184,7 @@ def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
     assert sending.farm.query("SELECT count(*) FROM deliveries WHERE NOT released") == [(0,)]
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     """Ctrl-C stops all tasks; what was sent is recorded, and the next run sends the rest."""
     phones = sending.write_campaign(60)
@@ -248,6 +251,7 @@ def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     assert len(sending.service.requests) < 40
 
 
+@pytest.mark.long
 def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `plan --out` put into a folder is sent as it is; nothing of it, if it or the record has changed."""
     phones = sending.write_campaign(8)

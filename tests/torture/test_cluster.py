@@ -53,6 +53,7 @@ def test_nobody_is_texted_twice_and_nobody_skipped(
     record_property("torture", f"cluster: {faults:,} faults injected, {tally.sum_up()}")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_worker_that_comes_back_sends_nothing_of_what_others_have_sent(
     postgres: PostgresServer, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
