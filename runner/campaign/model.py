@@ -290,6 +290,10 @@ class Campaign:
         """The ids of the messages, by those that they have and those that they had before."""
         return {name: message.id for message in self.messages for name in (*message.renamed_from, message.id)}
 
+    def list_earlier(self) -> set[str]:
+        """Return the ids of the messages that others come after."""
+        return {message.after.message for message in self.messages if message.after is not None}
+
     def list_arms(self, message_id: str) -> dict[str, Message]:
         """Return a message as each arm of the experiment sends it; nothing if it has no arms."""
         if self.variants is None or self.variants.of != message_id:

@@ -76,7 +76,7 @@ class CircumstanceReader:
             LedgerError: the ledger cannot be read, or a key that it was written with is not at hand.
             LockfileError: the lockfile cannot be read.
         """
-        after = {message.after.message for message in campaign.messages if message.after is not None}
+        after = campaign.list_earlier()
         identity = self._workspace.identify(campaign)
         return Circumstances(
             now=self._now,

@@ -13,6 +13,7 @@ from runner.cli.planning import PlannedHead, check_audiences, require_message, w
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.plan_job import KeySource, RecordPlace
+from runner.ledger.lookup import find_depleted
 from runner.ledger.moment import format_moment
 from runner.ledger.opt_outs import count_opt_outs
 from runner.ledger.target_key import read_target_key
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from runner.cluster.plan_set import PartFile
     from runner.ledger.database import Ledger
     from runner.ledger.recorded import SummedRecord
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlanOptions
 
 _LEDGER = "RUNNER_LEDGER"
@@ -194,7 +196,9 @@ class ClusterPlanning:
             with self._ledger.reading() as connection:
                 read_target_key(connection, target.name, target.state_key)
                 counts = count_opt_outs(connection, target.name)
-            place = replace(place, has_opt_outs=any(counts.get(state) for state in ("confirmed", "doubtful")))
+                depleted = self._find_depleted(connection, campaign, record.campaign_id)
+            has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
+            place = replace(place, has_opt_outs=has_opt_outs, depleted=depleted)
         cap = campaign.policy.frequency_cap
         if cap is None:
             return place
@@ -204,3 +208,12 @@ class ClusterPlanning:
             recent_since=format_moment(self._moment - cap.within),
             told_elsewhere=tuple((name, KeySource.of(key), people) for name, key, people in told),
         )
+
+    @staticmethod
+    def _find_depleted(
+        connection: LedgerConnection, campaign: Campaign, campaign_id: int | None
+    ) -> tuple[int, ...]:
+        after = campaign.list_earlier()
+        if campaign_id is None or not after:
+            return ()
+        return find_depleted(connection, campaign_id, campaign.message_ids, after)

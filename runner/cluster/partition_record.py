@@ -68,7 +68,7 @@ def read_partition_record(
     place = job.record
     state_key = (environment.get(place.key_variable) or None) if place is not None else None
     key = place.key.open(state_key) if place is not None and place.key is not None else None
-    after = {message.after.message for message in job.campaign.messages if message.after is not None}
+    after = job.campaign.list_earlier()
     found = _Found(earlier=dict.fromkeys(after, EarlierMessage()))
     if place is not None and place.ledger_variable is not None and _asks_something(place):
         with _reading(environment[place.ledger_variable]) as connection:
@@ -110,14 +110,14 @@ def _look_up(
     phones: Sequence[str],
 ) -> _Found:
     campaign, found = job.campaign, _Found()
-    after = {message.after.message for message in campaign.messages if message.after is not None}
+    after = campaign.list_earlier()
     found.earlier = dict.fromkeys(after, EarlierMessage())
     if key is not None and place.campaign_id is not None:
         people = [key.fingerprint(campaign.name, phone) for phone in phones]
         ids = campaign.message_ids
         found.known = find_known(connection, place.campaign_id, ids, people)
         if after:
-            found.earlier = find_earlier(connection, place.campaign_id, ids, after, people)
+            found.earlier = find_earlier(connection, place.campaign_id, ids, after, people, place.depleted)
     if place.has_opt_outs:
         target_key = read_target_key(connection, job.target, state_key)
         suppressions = find_suppressions(connection, target_key, phones)

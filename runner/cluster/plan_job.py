@@ -76,6 +76,8 @@ class RecordPlace:
         recent_since: from when on deliveries count for the frequency cap, UTC, ISO 8601; None without a cap.
         told_elsewhere: of the cap's time, what lockfiles of other campaigns tell and the ledger doesn't: of
             each its first name, its key, and the fingerprints of those it texted.
+        depleted: of messages that others come after, launches some of whose recipients are entered under
+            another one.
     """
 
     ledger_variable: str | None
@@ -86,6 +88,7 @@ class RecordPlace:
     has_opt_outs: bool = False
     recent_since: str | None = None
     told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
+    depleted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sqlalchemy import Connection, and_, inspect, select
+from sqlalchemy import Connection, Select, and_, func, inspect, select
 
 from runner.ledger.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.fingerprint_set import FingerprintSet
@@ -62,6 +62,7 @@ def find_earlier(
     message_ids: Mapping[str, str],
     wanted: Collection[str],
     people: Iterable[str],
+    depleted: Iterable[int],
 ) -> dict[str, EarlierMessage]:
     """Return what the ledger knows of some people and messages; as `read_earlier` says it of everybody.
 
@@ -71,10 +72,71 @@ def find_earlier(
         message_ids: the ids that messages have now, by those that they had before.
         wanted: ids of messages, as they are now.
         people: their fingerprints.
+        depleted: as `find_depleted` returns it.
     """
     found = {message: EarlierMessage() for message in wanted}
-    names = [name for name, current in message_ids.items() if current in found]
+    names = _names_of(message_ids, wanted)
+    query = _select_reached(campaign_id, names)
+    reached: dict[int, EarlierLaunch] = {}
+    asked = set()
+    for group in _iterate_groups(people):
+        asked.update(group)
+        rows = connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
+        for message, fingerprint, launch_id, sent_at, reconciled_at in rows:
+            if launch_id not in reached:
+                read_at = None if reconciled_at is None else datetime.fromisoformat(reconciled_at)
+                reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), read_at)
+            found[message_ids[message]].launches[fingerprint] = reached[launch_id]
+    # By the launches that reached them: to look through all results takes as long for some as for everybody.
+    for message, participant in _iterate_answers(connection, campaign_id, names, {*reached, *depleted}):
+        if participant in asked:
+            found[message_ids[message]].answered.add(participant)
+    return found
+
+
+def find_depleted(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
+) -> tuple[int, ...]:
+    """Return the launches some of whose recipients are entered under another one: few, if any.
+
+    These may have answered them all the same. Passes over the deliveries of the messages once.
+
+    Args:
+        connection: reads one state of the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+        wanted: ids of messages, as they are now.
+    """
+    names = _names_of(message_ids, wanted)
+    held = (
+        select(deliveries.c.launch_id, func.count().label("recipients"))
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(False),
+        )
+        .group_by(deliveries.c.launch_id)
+        .subquery()
+    )
     query = (
+        select(launches.c.id)
+        .outerjoin(held, held.c.launch_id == launches.c.id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.message.in_(names),
+            launches.c.state == "sent",
+            launches.c.recipients != func.coalesce(held.c.recipients, 0),
+        )
+    )
+    return tuple(connection.execute(query).scalars())
+
+
+def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[str]:
+    return [name for name, current in message_ids.items() if current in wanted]
+
+
+def _select_reached(campaign_id: int, names: Collection[str]) -> Select[Any]:
+    return (
         select(
             deliveries.c.message,
             deliveries.c.fingerprint,
@@ -92,21 +154,6 @@ def find_earlier(
             launches.c.outcome_at.is_not(None),
         )
     )
-    reached: dict[int, EarlierLaunch] = {}
-    asked = set()
-    for group in _iterate_groups(people):
-        asked.update(group)
-        rows = connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
-        for message, fingerprint, launch_id, sent_at, reconciled_at in rows:
-            if launch_id not in reached:
-                read_at = None if reconciled_at is None else datetime.fromisoformat(reconciled_at)
-                reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), read_at)
-            found[message_ids[message]].launches[fingerprint] = reached[launch_id]
-    # By the launches that reached them: to look through all results takes as long for some as for everybody.
-    for message, participant in _iterate_answers(connection, campaign_id, names, reached):
-        if participant in asked:
-            found[message_ids[message]].answered.add(participant)
-    return found
 
 
 def _iterate_answers(
