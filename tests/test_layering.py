@@ -70,7 +70,14 @@ SANDBOX_STOREYS = (
 """Storeys of the sandbox above its core: each may know those below it."""
 VALUES_BELOW: dict[str, set[str]] = {
     "runner.campaign.policy": {"runner.timing.schedule"},
-    "runner.campaign.model": {"runner.campaign.policy", "runner.timing.schedule"},
+    "runner.campaign.position": set(),
+    "runner.campaign.recipients": {"runner.campaign.position"},
+    "runner.campaign.model": {
+        "runner.campaign.policy",
+        "runner.campaign.position",
+        "runner.campaign.recipients",
+        "runner.timing.schedule",
+    },
     "runner.ledger.model": set(),
     "runner.ledger.report_model": {"runner.ledger.model"},
     "runner.service.model": set(),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
-from runner.campaign.model import Campaign, FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.phone_column import PhoneColumn
+from runner.campaign.recipients import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.source_table import open_source
 from runner.campaign.table import TableProblemError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.audience_rows import Entry
+    from runner.campaign.model import Campaign
     from runner.source.diagnostic import Problems
 
 

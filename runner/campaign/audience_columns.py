@@ -11,7 +11,7 @@ from runner.source.diagnostic import Diagnostic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.model import FileRecipients
+    from runner.campaign.recipients import FileRecipients
     from runner.campaign.table import Table
     from runner.source.diagnostic import Problems
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.source.confine import is_readable_below
 from runner.source.diagnostic import Diagnostic
 from runner.source.storage import is_below, is_file, list_matching
@@ -17,7 +17,7 @@ from runner.source.storage import is_below, is_file, list_matching
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from runner.campaign.model import RecipientSource
+    from runner.campaign.recipients import RecipientSource
 
 _INSTALL = "pip install 'sms-campaign-runner[cluster]'"
 _WILD = frozenset("*?[")

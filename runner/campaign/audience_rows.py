@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.consent_record import NO_CONSENT, Consent, ConsentRecord, read_consent
-from runner.campaign.model import InlineRecipient, Variables
+from runner.campaign.recipients import InlineRecipient, Variables
 from runner.campaign.zone_column import ZoneColumn
 
 if TYPE_CHECKING:

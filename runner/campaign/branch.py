@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.campaign.model import Message, TemplateText, Variables
+    from runner.campaign.model import Message, TemplateText
+    from runner.campaign.recipients import Variables
 
 _CONDITIONS = ("if", "elif")
 _LOOP = "for"

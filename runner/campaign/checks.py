@@ -12,15 +12,8 @@ import phonenumbers
 from runner.campaign.audience_files import check_file
 from runner.campaign.consent_record import find_date_problem
 from runner.campaign.flow import check_flow
-from runner.campaign.model import (
-    Campaign,
-    FileRecipients,
-    Message,
-    Position,
-    Question,
-    RecipientSource,
-    TemplateText,
-)
+from runner.campaign.position import Position
+from runner.campaign.recipients import FileRecipients, RecipientSource
 from runner.source.diagnostic import Diagnostic
 from runner.source.folding import fold_to_word
 from runner.source.schema import schema_text
@@ -29,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runner.campaign.model import Campaign, Message, Question, TemplateText
     from runner.source.document import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(

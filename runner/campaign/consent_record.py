@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.campaign.model import Position
 from runner.campaign.phone import mask_written
+from runner.campaign.position import Position
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.campaign.draft import Definition
-    from runner.campaign.model import Message, Question, TemplateText, Variables
+    from runner.campaign.model import Message, Question, TemplateText
+    from runner.campaign.recipients import Variables
     from runner.source.diagnostic import Diagnostic
 
 _MEMO_SIZE = 1024

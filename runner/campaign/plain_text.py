@@ -16,7 +16,7 @@ from runner.campaign.bounds import MAX_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.model import Variables
+    from runner.campaign.recipients import Variables
 
 _PRINTED_AS_THEY_ARE = frozenset((str, int, float))
 """Types themselves, not what derives from them: `True` is printed by no text."""

@@ -5,23 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from runner.campaign.model import (
-    After,
-    Arm,
-    Campaign,
+from runner.campaign.model import After, Arm, Campaign, Message, Question, TemplateText, Variants
+from runner.campaign.policy import FrequencyCap, Limits, Policy
+from runner.campaign.position import Position
+from runner.campaign.recipients import (
     Consent,
     ConsentColumns,
     FileFormat,
     FileRecipients,
     InlineRecipient,
-    Message,
-    Position,
-    Question,
     RecipientSource,
-    TemplateText,
-    Variants,
 )
-from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.source.duration import parse_duration
 from runner.source.rate import parse_rate
 from runner.source.storage import is_url

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import known_names
-from runner.campaign.model import FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import fold_name
 from runner.campaign.text_place import variable_diagnostic
 from runner.source.diagnostic import Diagnostic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.audience import EXCLUDED_PHONE, RECIPIENT_PHONE, open_phone_column
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, read_inline
-from runner.campaign.model import FileRecipients, InlineRecipient
+from runner.campaign.recipients import FileRecipients, InlineRecipient
 from runner.campaign.slices import list_sources
 from runner.campaign.source_table import open_source
 from runner.campaign.table import TableProblemError, continue_table, read_table
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from runner.campaign.audience_rows import Entry
     from runner.campaign.block_survey import Role
     from runner.campaign.consent_record import Consent
-    from runner.campaign.model import Campaign, Variables
+    from runner.campaign.model import Campaign
     from runner.campaign.phone_column import Repairs
+    from runner.campaign.recipients import Variables
     from runner.campaign.slices import Slice
     from runner.campaign.table import Table
 

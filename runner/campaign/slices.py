@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.block_survey import Block, BlockSurvey, Role
 from runner.campaign.encoding import is_utf8
-from runner.campaign.model import FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import TableProblemError, read_table
 from runner.source.storage import measure_file, open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.campaign.model import Campaign, RecipientSource
+    from runner.campaign.model import Campaign
+    from runner.campaign.recipients import RecipientSource
 
 BLOCK_BYTES = 64 << 20
 """How much of a file one survey reads, and about how much a slice has."""

@@ -10,7 +10,7 @@ from runner.campaign.table import open_table
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from runner.campaign.model import FileRecipients
+    from runner.campaign.recipients import FileRecipients
     from runner.campaign.table import Table
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from runner.campaign.model import TemplateText, Variables
+    from runner.campaign.model import TemplateText
     from runner.campaign.plain_text import PlainText
+    from runner.campaign.recipients import Variables
     from runner.source.diagnostic import Diagnostic
 
 _FAILURES = (

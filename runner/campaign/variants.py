@@ -21,7 +21,8 @@ from runner.source.diagnostic import Diagnostic
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Arm, Message, Position, Variants
+    from runner.campaign.model import Arm, Message, Variants
+    from runner.campaign.position import Position
 
 _WORD_BITS = 64
 _FRACTION_BITS = 53  # what a float holds exactly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
-from runner.campaign.model import FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.cli.campaigns import TARGETS_FILE
 from runner.ledger.lock import find_run_url
 from runner.ledger.provenance import make_run

@@ -7,8 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from runner.campaign.block_survey import survey_block
-from runner.campaign.model import FileRecipients
 from runner.campaign.phone_column import Repairs
+from runner.campaign.recipients import FileRecipients
 from runner.campaign.slice_reader import note_repairs
 from runner.campaign.slices import BLOCK_BYTES, join_slices, list_blocks, plan_slices
 from runner.cluster.scatter import Scattered, scatter_slice

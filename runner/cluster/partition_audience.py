@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.audience import Recipient
 from runner.campaign.audience_rows import leave_out_blank
-from runner.campaign.model import InlineRecipient
+from runner.campaign.recipients import InlineRecipient
 from runner.cluster.columns import read_numbers, read_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Campaign, Variables
+    from runner.campaign.model import Campaign
+    from runner.campaign.recipients import Variables
     from runner.cluster.columns import RowColumns
     from runner.cluster.folder import SharedFolder
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.include import include_folder
-from runner.campaign.model import Campaign, FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.campaign.row_problems import RowReporter
 from runner.campaign.template import TextCompiler
 from runner.errors import PlanChangedError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.campaign.draft import Draft
+    from runner.campaign.model import Campaign
     from runner.campaign.payload import Payload
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.load import load_campaign
-from runner.campaign.model import Position, TemplateText
+from runner.campaign.model import TemplateText
+from runner.campaign.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

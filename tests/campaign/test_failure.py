@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.failure import describe_failure
-from runner.campaign.model import Position, TemplateText
+from runner.campaign.model import TemplateText
+from runner.campaign.position import Position
 from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.ledger.model import Known
 from runner.plan.model import PlanOptions

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.campaign.model import Campaign, Variables
+    from runner.campaign.model import Campaign
+    from runner.campaign.recipients import Variables
 
 TEXTS = st.text(st.sampled_from('ab \n"\\é€👍,:{}[]'), max_size=4)
 QUESTIONS = st.fixed_dictionaries(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.campaign.model import TemplateText, Variables
+    from runner.campaign.model import TemplateText
+    from runner.campaign.recipients import Variables
 
     Render = Callable[..., str]
 

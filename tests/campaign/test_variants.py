@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.model import Arm, Message, Position, Question, TemplateText, Variants
+from runner.campaign.model import Arm, Message, Question, TemplateText, Variants
+from runner.campaign.position import Position
 from runner.campaign.variants import Draw, find_problems
 
 PLACE = Position(Path("pulse.yaml"), 7, 3)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from runner.campaign.model import Message, Position
+from runner.campaign.model import Message
 from runner.campaign.payload import Payload
+from runner.campaign.position import Position
 from runner.cli.trial import choose_launches
 from runner.plan.model import PlannedLaunch
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.campaign.model import Message, Position
+from runner.campaign.model import Message
 from runner.campaign.payload import Payload
+from runner.campaign.position import Position
 from runner.deliver.breaker import Breaker
 from runner.deliver.pace import Pace
 from runner.deliver.retry import RetryPolicy

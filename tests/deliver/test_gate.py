@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Message, Position
+from runner.campaign.model import Message
 from runner.campaign.payload import Payload
 from runner.campaign.policy import FrequencyCap
+from runner.campaign.position import Position
 from runner.deliver.gate import Admission, Gate
 from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery

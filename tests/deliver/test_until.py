@@ -16,8 +16,9 @@ from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.campaign.model import Message, Position
+from runner.campaign.model import Message
 from runner.campaign.payload import Payload
+from runner.campaign.position import Position
 from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery
 from runner.deliver.summary import TOO_LATE

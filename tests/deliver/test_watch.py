@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Message, Position
+from runner.campaign.model import Message
 from runner.campaign.payload import Payload
+from runner.campaign.position import Position
 from runner.deliver.crew import Flight
 from runner.deliver.gate import Gate
 from runner.deliver.pace import Pace

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from runner.campaign.model import Position, Variants
+from runner.campaign.model import Variants
+from runner.campaign.position import Position
 from runner.campaign.variants import Draw
 from runner.ledger.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.fingerprint import FingerprintKey
