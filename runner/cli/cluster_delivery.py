@@ -18,7 +18,6 @@ from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
 from runner.ledger.lockfile_writer import require_writable
-from runner.ledger.unsettled import count_unsettled
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.service.target import list_variables
@@ -88,14 +87,14 @@ class ClusterDelivery(DeliveryRun):
         if self._opened is None:
             settings = self._cluster_options.settings
             opened = open_chosen_cluster(settings, self._workspace, self._list_secrets())
-            self._opened = self._stack.enter_context(opened)
+            self._opened = self._custody.keep_open(opened)
         return self._opened
 
     def _list_secrets(self) -> dict[str, str]:
         """Return the credentials of the embedded sandbox, by variable: they are made when it starts."""
         if self._workspace.target.base_url is not None:
             return {}
-        _, target = self._open_service()
+        _, target = self._custody.open_service()
         if target.credentials is None:
             return {}
         username, api_key, _ = list_variables(target.name, self._workspace.targets)
@@ -109,7 +108,7 @@ class ClusterDelivery(DeliveryRun):
         """
         planned = self._plan(scope, options, reader, self._enter_new)
         while any(self._find_lost(item) for item in planned if item.plan.recipients_to_send):
-            planned = self._plan(scope, options, reader, self._enter_summed)
+            planned = self._plan(scope, options, reader, self._custody.enter_summed)
         return planned
 
     def _require_parts(self, saved: PlanSet) -> None:
@@ -128,12 +127,7 @@ class ClusterDelivery(DeliveryRun):
         return planned
 
     def _enter_new(self, campaign: Campaign) -> SummedRecord:
-        return self._enter_settled(campaign, self._enter_summed)
-
-    def _enter_summed(self, campaign: Campaign) -> SummedRecord:
-        record = self._workspace.enter_summed_record(self._ledger, campaign)
-        self._records[campaign.name] = record
-        return record
+        return self._custody.enter_settled(campaign, self._custody.enter_summed)
 
     def _plan(
         self,
@@ -155,18 +149,17 @@ class ClusterDelivery(DeliveryRun):
 
     def _find_lost(self, item: PlannedHead) -> bool:
         """Adopt launches that the service knows and the record doesn't; return whether there were any."""
-        campaign = item.campaign
+        campaign, inquiry = item.campaign, self._custody.inquiry
         require_writable(self._workspace.identify(campaign).lockfile)
         has_adopted = has_waited = False
         while True:
-            found = self._inquiry.find_lost(item, _LatePlanner(self._workspace, self._ledger, campaign))
+            found = inquiry.find_lost(item, _LatePlanner(self._workspace, self._ledger, campaign))
+            self._custody.note_adopted(campaign, found.adopted)
             if found.adopted:
                 has_adopted = True
-                self._adopted[campaign.name] += found.adopted
-                self.rewrite_lockfile(campaign)
             elif has_waited or not found.blank:
                 return has_adopted
-            if not self._inquiry.wait_for_more(campaign, found):
+            if not inquiry.wait_for_more(campaign, found):
                 return has_adopted
             has_waited = True
 
@@ -178,7 +171,7 @@ class ClusterDelivery(DeliveryRun):
         if plan_set is None:
             raise ValueError(item.campaign.name)
         run_id = secrets.token_hex(8)
-        lock = self._locks[item.campaign.name]
+        lock = self._custody.lock_of(item.campaign.name)
         coordinator = Coordinator(
             self._ledger, cluster, lock, run_id, self._cluster_options.lease_s, self.stop
         )
@@ -191,7 +184,7 @@ class ClusterDelivery(DeliveryRun):
     def _make_order(self, item: PlannedHead, plan_set: PlanSet, run_id: str) -> SendingOrder:
         if self._provenance is None:
             raise ValueError(item.campaign.name)
-        _, target = self._open_service()
+        _, target = self._custody.open_service()
         campaign_id, _ = item.record.require_entered()
         cluster, _ = self.open_cluster()
         tasks = min(cluster.slots, plan_set.partitions(item.campaign.name))
@@ -249,11 +242,8 @@ class ClusterDelivery(DeliveryRun):
         Raises:
             LedgerError: the campaign's lock was lost: what is unclear may be what another run is sending.
         """
-        self._locks[item.campaign.name].require_latched()
-        campaign_id, _ = item.record.require_entered()
-        with self._ledger.reading() as connection:
-            is_clear = not count_unsettled(connection, campaign_id)
-        return frozenset() if is_clear else self._settle(item).released
+        self._custody.lock_of(item.campaign.name).require_latched()
+        return self._settle(item).released if self._custody.count_unsettled(item.record) else frozenset()
 
     def has_ended(self, run: CampaignRun) -> bool:
         """Return whether nothing more is to be sent."""

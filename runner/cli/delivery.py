@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections import Counter
-from contextlib import ExitStack
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import Progress, count_words, note, show_progress, warn
-from runner.cli.inquiry import Inquiry
+from runner.cli.custody import Custody
 from runner.cli.planning import Planned, plan_campaign, plan_campaigns
-from runner.cli.reserving import Reserving
-from runner.cli.signals import interrupt_run, stop_on_signals
+from runner.cli.signals import stop_on_signals
 from runner.deliver.diagnosis import diagnose_refusal
 from runner.deliver.gate import Gate
 from runner.deliver.pace import Pace
@@ -25,28 +21,23 @@ from runner.deliver.run import Delivery
 from runner.deliver.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError
 from runner.ledger.lockfile_writer import require_writable
-from runner.ledger.unsettled import count_unsettled
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import threading
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cli.planning import PlannedHead
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
-    from runner.deliver.match import Verdict
     from runner.deliver.summary import DeliverySummary
     from runner.ledger.database import Ledger
-    from runner.ledger.lock import CampaignLock
     from runner.ledger.model import LaunchState, Run
-    from runner.ledger.recorded import Record, RecordHead, SummedRecord
+    from runner.ledger.recorded import Record
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import PlannedLaunch, PlanOptions
-    from runner.service.client import ServiceClient
-    from runner.service.target import Target
 
-_Found = TypeVar("_Found", "Record", "SummedRecord")
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 ROUNDS = 10
 """How often a run sends, and settles, before it leaves the rest to the next one."""
@@ -65,95 +56,26 @@ class DeliveryRun:
         self._workspace = workspace
         self._ledger = ledger
         self._options = options
-        self._stack = ExitStack()
-        self._service: tuple[ServiceClient, Target] | None = None
-        self._adopted: Counter[str] = Counter()
-        self._records: dict[str, RecordHead] = {}
-        self._locks: dict[str, CampaignLock] = {}
+        self._custody = Custody(workspace, ledger, options)
         self._provenance: Run | None = None
-        self._reserving = Reserving(workspace, ledger)
-        self.stop = threading.Event()
         # One for all campaigns: what the service asks for holds for the next one too.
         self._pace = Pace(None, time.monotonic, self.stop)
-        window_s = options.settle_window_s
-        self._inquiry = Inquiry(
-            workspace,
-            ledger,
-            lambda: self._open_service()[0],
-            self._locks.__getitem__,
-            window_s=workspace.target.settle_window if window_s is None else window_s,
-            stop=self.stop,
-            quiet=options.quiet,
-        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._custody.close()
+
+    @property
+    def stop(self) -> threading.Event:
+        """Ends the run in good order once it is set."""
+        return self._custody.stop
 
     @property
     def is_behind(self) -> bool:
         """Whether the state remote could not be told of everything; of a run that was closed."""
-        return self._reserving.is_behind
-
-    def enter(self, campaign: Campaign) -> Record:
-        """Lock a campaign, fill the ledger from its lockfile, and settle what earlier runs left open.
-
-        Raises:
-            RunLockedError: another run holds the lock.
-            ServiceError: there is something to settle, and the service cannot be asked.
-            InterruptedRunError: it was told to stop while it settled.
-        """
-        return self._enter_settled(campaign, self._enter)
-
-    def _enter_settled(self, campaign: Campaign, enter: Callable[[Campaign], _Found]) -> _Found:
-        """Lock a campaign, enter it, and settle what earlier runs left open."""
-        self._lock(campaign)
-        record = enter(campaign)
-        if not record.is_unclear():
-            return record
-        found = self._inquiry.settle(campaign, record)
-        self._adopted[campaign.name] += len(found.adopted)
-        if found.adopted:
-            # At once: whatever keeps this run from sending, the next one shall know.
-            self.rewrite_lockfile(campaign)
-        if self.stop.is_set():
-            raise interrupt_run()
-        return enter(campaign)
-
-    def judge(self, campaign: Campaign) -> list[Verdict]:
-        """Lock a campaign and return what the service's list says of its launches of unknown outcome.
-
-        Raises:
-            RunLockedError: another run holds the lock.
-            ServiceError: there are such launches, and the service cannot be asked.
-        """
-        self._lock(campaign)
-        return self._inquiry.judge(campaign, self._enter(campaign))
-
-    def _lock(self, campaign: Campaign) -> None:
-        self._reserving.hold(self._stack, self._options.lock_timeout_s)
-        options = self._options
-        lock = self._workspace.hold_lock(
-            self._ledger, campaign, timeout_s=options.lock_timeout_s, quiet=options.quiet
-        )
-        self._locks[campaign.name] = self._stack.enter_context(lock)
-
-    def _enter(self, campaign: Campaign) -> Record:
-        record = self._records[campaign.name] = self._workspace.enter_record(self._ledger, campaign)
-        return record
-
-    def rewrite_lockfile(self, campaign: Campaign) -> None:
-        """Write the lockfile of a campaign that this run has entered, and keep it on the state remote.
-
-        Raises:
-            LedgerError: the campaign's lock was lost: the lockfile is another run's now.
-            LockfileError: it cannot be written.
-        """
-        self._locks[campaign.name].require_latched()
-        self._workspace.rewrite_lockfile(self._ledger, campaign, self._records[campaign.name])
-        self._reserving.keep(campaign, self._records[campaign.name])
+        return self._custody.is_behind
 
     def plan(self, scope: Scope, options: PlanOptions, reader: CircumstanceReader) -> Sequence[PlannedHead]:
         """Lock and settle campaigns, plan them, and look for launches that the record has lost.
@@ -166,7 +88,10 @@ class DeliveryRun:
         Raises:
             RunnerError: they are wrong, another run holds the lock, or the service cannot be asked.
         """
-        return self.check(plan_campaigns(self._workspace, scope, options, self.enter, reader), options)
+        return self.check(plan_campaigns(self._workspace, scope, options, self._enter, reader), options)
+
+    def _enter(self, campaign: Campaign) -> Record:
+        return self._custody.enter_settled(campaign, self._custody.enter)
 
     def check(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
         """Look, before the first send, for launches that the service knows and the record doesn't.
@@ -185,14 +110,13 @@ class DeliveryRun:
         require_writable(self._workspace.identify(campaign).lockfile)
         has_waited = False
         while True:
-            found = self._inquiry.find_lost(item, item.planner)
+            found = self._custody.inquiry.find_lost(item, item.planner)
+            self._custody.note_adopted(campaign, found.adopted)
             if found.adopted:
-                self._adopted[campaign.name] += found.adopted
-                self.rewrite_lockfile(campaign)
                 item = self._plan_again(item, options)
             elif has_waited or not found.blank:
                 return item
-            if not item.plan.recipients_to_send or not self._inquiry.wait_for_more(campaign, found):
+            if not item.plan.recipients_to_send or not self._custody.inquiry.wait_for_more(campaign, found):
                 return item
             has_waited = True
 
@@ -217,7 +141,7 @@ class DeliveryRun:
         ]
 
     def _make_plan(self, item: Planned, options: PlanOptions, circumstances: Circumstances) -> Planned:
-        record = self._enter(item.campaign)
+        record = self._custody.enter(item.campaign)
         again = plan_campaign(self._workspace, item.campaign, record, options, circumstances, Problems())
         if again is None:
             raise PlanChangedError(
@@ -243,7 +167,7 @@ class DeliveryRun:
             return self._deliver_all(planned)
 
     def _deliver_all(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
-        runs = [CampaignRun(item, adopted=self._adopted[item.campaign.name]) for item in planned]
+        runs = [CampaignRun(item, adopted=self._custody.adopted[item.campaign.name]) for item in planned]
         for run in runs:
             try:
                 if run.planned.plan.recipients_to_send and not self._has_ended(runs):
@@ -251,11 +175,11 @@ class DeliveryRun:
             except BaseException:
                 # What ended the run is what the user has to hear, not that the lockfile suffers from it too.
                 with contextlib.suppress(RunnerError):
-                    self.rewrite_lockfile(run.planned.campaign)
+                    self._custody.rewrite_lockfile(run.planned.campaign)
                 raise
-            self.rewrite_lockfile(run.planned.campaign)
+            self._custody.rewrite_lockfile(run.planned.campaign)
             run.ended_at = self._workspace.now()
-            run.unresolved = self._count_unresolved(run.planned.record)
+            run.unresolved = self._custody.count_unsettled(run.planned.record)
         return runs
 
     def conclude(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
@@ -264,16 +188,11 @@ class DeliveryRun:
         Raises:
             RunnerError: the ledger or a lockfile cannot be written.
         """
-        runs = [CampaignRun(item, adopted=self._adopted[item.campaign.name]) for item in planned]
+        runs = [CampaignRun(item, adopted=self._custody.adopted[item.campaign.name]) for item in planned]
         for run in runs:
-            self.rewrite_lockfile(run.planned.campaign)
-            run.unresolved = self._count_unresolved(run.planned.record)
+            self._custody.rewrite_lockfile(run.planned.campaign)
+            run.unresolved = self._custody.count_unsettled(run.planned.record)
         return runs
-
-    def _count_unresolved(self, record: RecordHead) -> int:
-        campaign_id, _ = record.require_entered()
-        with self._ledger.reading() as connection:
-            return count_unsettled(connection, campaign_id)
 
     def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
         return self.stop.is_set() or any(run.summary.final_reply for run in runs)
@@ -282,7 +201,7 @@ class DeliveryRun:
         self._send_and_settle(run)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
-            client, _ = self._open_service()
+            client, _ = self._custody.open_service()
             run.diagnosis = diagnose_refusal(client, final.status)
 
     def _send_and_settle(self, run: CampaignRun) -> None:
@@ -311,7 +230,7 @@ class DeliveryRun:
         """Send launches, and return those of unknown outcome by their keys."""
         campaign = item.campaign
         campaign_id, key = item.record.require_entered()
-        client, target = self._open_service()
+        client, target = self._custody.open_service()
         self._pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         with show_progress(f"Sending {campaign.name}", total, quiet=self._options.quiet) as progress:
             delivery = Delivery(
@@ -326,7 +245,7 @@ class DeliveryRun:
                 concurrency=target.concurrency,
                 now=self._workspace.now,
                 observer=_Observer(progress, verbose=self._options.verbose),
-                lock=self._reserving.guard(self._locks[campaign.name]),
+                lock=self._custody.reserving.guard(self._custody.lock_of(campaign.name)),
                 summary=summary,
                 gate=Gate(
                     self._workspace.target.name,
@@ -335,21 +254,15 @@ class DeliveryRun:
                 ),
                 run=self._provenance,
             )
-            delivery.run(self._reserving.reserve(item, launches, self._provenance))
+            delivery.run(self._custody.reserving.reserve(item, launches, self._provenance))
         return delivery.unclear
 
     def _settle(self, item: PlannedHead) -> SettleSummary:
         try:
-            return self._inquiry.settle(item.campaign, item.record)
+            return self._custody.inquiry.settle(item.campaign, item.record)
         except ServiceError as error:
             warn(f"{item.campaign.name}: what is unclear cannot be settled now: {error.message}")
             return SettleSummary()
-
-    def _open_service(self) -> tuple[ServiceClient, Target]:
-        if self._service is None:
-            opened = self._workspace.open_service(self._options.concurrency)
-            self._service = self._stack.enter_context(opened)
-        return self._service
 
 
 def _require_own(item: PlannedHead) -> Planned:

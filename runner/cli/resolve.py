@@ -8,7 +8,7 @@ import click
 
 from runner.cli.campaign_run import RunOptions
 from runner.cli.console import count_words, note, print_json, print_table
-from runner.cli.delivery import DeliveryRun
+from runner.cli.custody import Custody
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
 from runner.deliver.match import is_same_text
@@ -49,18 +49,18 @@ def command(scope: Scope, format_: str, key: str | None, guid: str | None, not_s
     workspace = Workspace.open(scope)
     campaigns = scope.load_valid_campaigns()
     options = RunOptions(quiet=scope.quiet, verbose=scope.verbose)
-    with workspace.open_ledger() as opened, DeliveryRun(workspace, opened, options) as run:
-        open_cases = [(c, verdict) for c in campaigns for verdict in run.judge(c)]
+    with workspace.open_ledger() as opened, Custody(workspace, opened, options) as held:
+        open_cases = [(c, verdict) for c in campaigns for verdict in held.judge(c)]
         if guid or not_sent:
             campaign, verdict = _choose(open_cases, key, guid)
             reached = _adopt(opened, campaign, verdict, guid) if guid else _release(opened, verdict)
-            run.rewrite_lockfile(campaign)
+            held.rewrite_lockfile(campaign)
             open_cases.remove((campaign, verdict))
             if not scope.quiet:
                 people = count_words(reached, "recipient")
                 note(f"Recorded: {verdict.launch.key} ({people}) was {'sent' if guid else 'not sent'}.")
     _WRITERS[format_](open_cases)
-    return UNKNOWN_OUTCOMES if open_cases else int(run.is_behind)
+    return UNKNOWN_OUTCOMES if open_cases else int(held.is_behind)
 
 
 def _choose(
