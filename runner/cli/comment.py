@@ -20,7 +20,8 @@ from runner.cli.difference import find_differences
 from runner.cli.job_summary import append_summary, has_summary, summary_room
 from runner.cli.planning import plan_campaigns
 from runner.cli.scope import Scope, target_scope
-from runner.cli.workspace import Workspace, ca_bundle
+from runner.cli.service_access import ca_bundle
+from runner.cli.workspace import Workspace
 from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
 from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
 from runner.forge.connection import ForgeConnection, UnavailableError

@@ -18,6 +18,7 @@ from runner.cli.plan_text import WRITERS
 from runner.cli.planning import PlannedHead, count_to_send, plan_campaigns
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
+from runner.cli.service_access import may_know_launches
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, ServiceError, UsageError
 from runner.ledger.moment import format_moment
@@ -184,7 +185,7 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
     One cheap request a tag, and only for campaigns with an empty record.
     """
     new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
-    if not new or not workspace.may_know_launches():
+    if not new or not may_know_launches(workspace.target):
         return
     try:
         with workspace.open_service() as (client, _):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
-from runner.cli.folders import make_sandbox_database, make_state_folder, sandbox_database, state_folder
+from runner.cli.folders import make_state_folder, state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.lockfile_advice import advise_summary
-from runner.errors import LockfileError, RunnerError
+from runner.cli.service_access import find_clock_lead, open_service
+from runner.errors import LockfileError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
@@ -24,9 +25,7 @@ from runner.ledger.record import enter_record, is_overtaken, read_record
 from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
 from runner.ledger.summed_record import enter_summed_record, read_summed_record
-from runner.service.client import ServiceClient
-from runner.service.connection import Connection
-from runner.service.target import Credentials, Target, TargetsProblemError, choose_target, read_targets
+from runner.service.target import Target, TargetsProblemError, choose_target, read_targets
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
     from runner.ledger.recorded import Record, SummedRecord
+    from runner.service.client import ServiceClient
 
 _Head = TypeVar("_Head", bound=RecordHead)
 
@@ -104,8 +104,7 @@ class Workspace:
             RunnerError: the sandbox's database cannot be read.
         """
         if not self._ahead:
-            is_sandbox = self.target.base_url is None and sandbox_database().exists()
-            self._ahead.append(_read_sandbox_offset() if is_sandbox else timedelta())
+            self._ahead.append(find_clock_lead(self.target))
         return self._ahead[0]
 
     def now_text(self) -> str:
@@ -250,13 +249,10 @@ class Workspace:
             self._said.add(text)
             say(text)
 
-    def may_know_launches(self) -> bool:
-        """Return whether the target's service can have launches: a sandbox that never ran has none."""
-        return self.target.base_url is not None or sandbox_database().exists()
-
-    @contextmanager
-    def open_service(self, concurrency: int | None = None) -> Iterator[tuple[ServiceClient, Target]]:
-        """Yield a client of the target's service, which is started first if it is the sandbox.
+    def open_service(
+        self, concurrency: int | None = None
+    ) -> AbstractContextManager[tuple[ServiceClient, Target]]:
+        """Open a client of the target's service, which is started first if it is the sandbox.
 
         Args:
             concurrency: `--concurrency`; None for the target's own.
@@ -264,29 +260,7 @@ class Workspace:
         Raises:
             RunnerError: the sandbox cannot be started.
         """
-        with self._reach_target() as reached:
-            target = reached if concurrency is None else replace(reached, concurrency=concurrency)
-            connection = Connection(target, verify=ca_bundle())
-            try:
-                yield ServiceClient(target, connection), target
-            finally:
-                connection.close()
-
-    @contextmanager
-    def _reach_target(self) -> Iterator[Target]:
-        if self.target.base_url is not None:
-            yield self.target
-            return
-        # Imported here: only the sandbox's users pay for a web server.
-        from runner.sandbox.errors import SandboxError
-        from runner.sandbox.web.server import running_service
-
-        try:
-            with running_service(make_sandbox_database()) as service:
-                credentials = Credentials(service.username, service.api_key)
-                yield replace(self.target, base_url=service.url, credentials=credentials)
-        except SandboxError as error:
-            raise RunnerError(str(error)) from None
+        return open_service(self.target, concurrency)
 
 
 def default_ledger_url() -> str:
@@ -313,23 +287,7 @@ def _open_state(scope: Scope, target: str) -> StateRemote:
     return StateRemote.open(scope.state_remote or "", target, scope.state_lease_s)
 
 
-def _read_sandbox_offset() -> timedelta:
-    # Imported here: only the sandbox's users pay for it.
-    from runner.sandbox.clock import read_offset
-    from runner.sandbox.errors import SandboxError
-
-    try:
-        return read_offset(sandbox_database())
-    except SandboxError as error:
-        raise RunnerError(str(error)) from None
-
-
 def _find_targets_file(paths: Sequence[Path]) -> Path:
     folders = [path if path.is_dir() else path.parent for path in paths]
     candidates = [folder / TARGETS_FILE for folder in (*folders, DEFAULT_FOLDER)]
     return next((file for file in candidates if file.is_file()), candidates[-1])
-
-
-def ca_bundle() -> bool | str:
-    """Return the CA bundle that the environment names, or True for the usual ones."""
-    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
