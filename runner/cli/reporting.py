@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, known_names
-from runner.campaign.model import FileRecipients
+from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import fold_name
 from runner.cli.folders import make_state_folder
 from runner.cli.outlines import outline_messages
@@ -68,6 +68,34 @@ class AnswerFile:
     file: Path
 
 
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What a report is of.
+
+    Attributes:
+        target: where the campaign is sent.
+        campaign: the campaign.
+        options: what is asked of the report.
+        outlines: of the campaign's messages.
+        columns: of the audience, as its files call them.
+    """
+
+    target: str
+    campaign: Campaign
+    options: ReportOptions
+    outlines: tuple[MessageOutline, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def needs_members(self) -> bool:
+        """Whether the audience has to be read."""
+        return bool(self.columns) or self.options.include_pii
+
+    def find_copy(self) -> Path:
+        """Return where the copy of the results is."""
+        return find_copy(make_state_folder(), self.target, self.campaign.name)
+
+
 def make_report(
     workspace: Workspace,
     ledger: Ledger | None,
@@ -91,93 +119,77 @@ def make_report(
         UsageError: the audience has no column of a name that was asked for.
     """
     columns = tuple(_find_column(campaign, name) for name in options.columns)
-    needs_members = bool(columns) or options.include_pii
-    record = workspace.read_record(ledger, campaign)
     outlines = tuple(outline_messages(campaign))
+    subject = _Subject(workspace.target.name, campaign, options, outlines, columns)
+    record = workspace.read_record(ledger, campaign)
     if ledger is None or record.campaign_id is None:
-        _write_nothing(workspace, campaign, outlines, options, files)
+        _write_nothing(subject, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
-        return summarise(CampaignFacts(campaign.name, workspace.target.name, nothing), CampaignTally())
+        return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
     if place is not None and not files:
-        return _report_on_cluster(place, workspace, ledger, campaign, record, options, record.campaign_id)
-    folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
+        facts, tally = _count_on_cluster(place, subject, ledger, record, record.campaign_id)
+    else:
+        facts, tally = _count_here(subject, ledger, record, record.campaign_id, files)
+    return summarise(facts, tally, least=options.least)
+
+
+def _count_here(
+    subject: _Subject, ledger: Ledger, record: Record, campaign_id: int, files: Iterable[AnswerFile]
+) -> tuple[CampaignFacts, CampaignTally]:
+    folder = subject.find_copy()
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         with ledger.reading() as connection:
-            number = record.campaign_id
-            facts = _gather_facts(connection, workspace, campaign, number, outlines)
+            facts = _gather_facts(connection, subject, campaign_id)
             copy.refresh(
                 engine,
                 read_version(connection),
-                lambda since: iterate_feed(connection, number, since),
+                lambda since: iterate_feed(connection, campaign_id, since),
                 lambda revision: find_mark(connection, revision),
             )
-            if needs_members:
-                load_reached(
-                    engine, folder, sendings.iterate_reached(connection, number, campaign.message_ids)
-                )
-        if needs_members:
-            rows = _list_members(campaign, record, columns, include_pii=options.include_pii)
-            load_members(engine, folder, rows, len(columns))
-        tally = _count(engine, campaign, outlines, columns, options, files)
-    return summarise(facts, tally, least=options.least)
+            if subject.needs_members:
+                ids = subject.campaign.message_ids
+                load_reached(engine, folder, sendings.iterate_reached(connection, campaign_id, ids))
+        if subject.needs_members:
+            rows = _list_members(subject, record, include_pii=subject.options.include_pii)
+            load_members(engine, folder, rows, len(subject.columns))
+        return facts, _count(engine, subject, files)
 
 
-def _report_on_cluster(
-    place: CountingPlace,
-    workspace: Workspace,
-    ledger: Ledger,
-    campaign: Campaign,
-    record: Record,
-    options: ReportOptions,
-    number: int,
-) -> CampaignReport:
+def _count_on_cluster(
+    place: CountingPlace, subject: _Subject, ledger: Ledger, record: Record, campaign_id: int
+) -> tuple[CampaignFacts, CampaignTally]:
     # Imported here: only those who have a cluster pay for it.
     from runner.cluster.report import copy_campaign, count_copy
 
-    columns = tuple(_find_column(campaign, name) for name in options.columns)
-    outlines = tuple(outline_messages(campaign))
+    ids = subject.campaign.message_ids
     with ledger.reading() as connection:
-        facts = _gather_facts(connection, workspace, campaign, number, outlines)
-        copy = copy_campaign(place, connection, number, campaign.message_ids if columns else None)
-    members = _list_members(campaign, record, columns, include_pii=False)
-    tally = count_copy(place, copy, outlines, campaign.message_ids, columns, members)
-    return summarise(facts, tally, least=options.least)
+        facts = _gather_facts(connection, subject, campaign_id)
+        copy = copy_campaign(place, connection, campaign_id, ids if subject.columns else None)
+    members = _list_members(subject, record, include_pii=False)
+    return facts, count_copy(place, copy, subject.outlines, ids, subject.columns, members)
 
 
-def _write_nothing(
-    workspace: Workspace,
-    campaign: Campaign,
-    outlines: tuple[MessageOutline, ...],
-    options: ReportOptions,
-    files: Sequence[AnswerFile],
-) -> None:
+def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
     """Write the files of a campaign that was never sent: columns, and no row."""
     if not files:
         return
-    folder = find_copy(make_state_folder(), workspace.target.name, campaign.name)
+    folder = subject.find_copy()
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
         load_members(engine, folder, (), 0)
-        _count(engine, campaign, outlines, (), options, files)
+        _count(engine, replace(subject, columns=()), files)
 
 
-def _count(
-    engine: Engine,
-    campaign: Campaign,
-    outlines: tuple[MessageOutline, ...],
-    columns: tuple[str, ...],
-    options: ReportOptions,
-    files: Iterable[AnswerFile],
-) -> CampaignTally:
+def _count(engine: Engine, subject: _Subject, files: Iterable[AnswerFile]) -> CampaignTally:
     wanted = list(files)
-    answers = AnswerFiles(engine, options.include_pii) if wanted else None
+    answers = AnswerFiles(engine, subject.options.include_pii) if wanted else None
     tally = count_campaign(
         engine,
-        outlines,
-        campaign.message_ids,
-        columns,
+        subject.outlines,
+        subject.campaign.message_ids,
+        subject.columns,
         keep_answers=None if answers is None else answers.keep,
     )
     for one in wanted:
@@ -186,14 +198,8 @@ def _count(
     return tally
 
 
-def _gather_facts(
-    connection: LedgerConnection,
-    workspace: Workspace,
-    campaign: Campaign,
-    campaign_id: int,
-    outlines: tuple[MessageOutline, ...],
-) -> CampaignFacts:
-    ids, target = campaign.message_ids, workspace.target.name
+def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: int) -> CampaignFacts:
+    ids, target = subject.campaign.message_ids, subject.target
     left_out = sendings.count_left_out(connection, campaign_id, ids)
     # What the ledger is not to have is not missing from it.
     totals = {
@@ -203,12 +209,12 @@ def _gather_facts(
     replied = sendings.count_replied_opt_outs(connection, target, campaign_id, ids)
     reported = sendings.count_reported_opt_outs(connection, target, campaign_id, ids)
     return CampaignFacts(
-        campaign.name,
+        subject.campaign.name,
         target,
-        messages=tuple((one, totals.get(one.id, MessageTotals(one.id))) for one in outlines),
+        messages=tuple((one, totals.get(one.id, MessageTotals(one.id))) for one in subject.outlines),
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
-        opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in outlines},
+        opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in subject.outlines},
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
@@ -234,12 +240,10 @@ def _find_column(campaign: Campaign, name: str) -> str:
     )
 
 
-def _list_members(
-    campaign: Campaign, record: Record, columns: tuple[str, ...], *, include_pii: bool
-) -> Iterator[tuple[str, ...]]:
+def _list_members(subject: _Subject, record: Record, *, include_pii: bool) -> Iterator[tuple[str, ...]]:
     if record.key is None:
         return  # nothing was ever sent, so nobody has a pseudonym
-    problems = Problems()
+    campaign, columns, problems = subject.campaign, subject.columns, Problems()
     for recipient in iterate_audience(campaign, frozenset(columns), problems, AudienceTally()):
         values = (str(recipient.vars.get(column, "")) for column in columns)
         phone = recipient.phone if include_pii else ""
