@@ -66,9 +66,10 @@ class DaskScheduler:
         """The workers that were started, and not killed on their own."""
         return self._workers
 
-    def kill_worker(self) -> None:
-        """Kill the worker that was started last."""
-        process = self._workers.pop()
+    def kill_worker(self, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Kill a worker: the one that was started last, if none is named."""
+        process = process or self._workers[-1]
+        self._workers.remove(process)
         process.kill()
         process.wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from tests.postgres import PostgresServer
 
 _PATIENCE_S = 100.0
-APPLY = ("apply", "--auto-approve", "--partition-lease", "1.5")
+_STEP = 1637
+"""From phone to phone, so that few of them are in all partitions."""
+APPLY = ("apply", "--auto-approve")
+SHORT_LEASES = ("--partition-lease", "1.5")
 
 
 class Farm:
@@ -55,6 +59,16 @@ class Farm:
         """Ask the ledger."""
         return self.server.execute(sql, database=self.database)
 
+    def find_sender(self) -> subprocess.Popen[bytes]:
+        """Return a worker that holds the lease of a partition."""
+        holders = {
+            row[0] for row in self.query("SELECT holder FROM partition_leases WHERE holder IS NOT NULL")
+        }
+        named = {
+            f"process {worker.pid} on {socket.gethostname()}": worker for worker in self.scheduler.workers
+        }
+        return named[min(holders & named.keys())]
+
 
 @dataclass(slots=True)
 class Sending:
@@ -77,7 +91,7 @@ class Sending:
 
     def write_campaign(self, count: int, *, rate: str | None = None, per_send: int = 1) -> tuple[str, ...]:
         """Write the campaign and return its phones."""
-        phones = tuple(f"+1415555{number:04}" for number in range(100, 100 + count))
+        phones = tuple(f"+1415{5_550_100 + _STEP * number}" for number in range(count))
         people = "".join(f"  - {{phone: '{phone}', vars: {{name: P{phone[-4:]}}}}}\n" for phone in phones)
         limits = f"limits: {{recipients_per_send: {per_send}{f', rate: {rate}' if rate else ''}}}\n"
         file = self.folder / "campaigns" / "pulse.yaml"
@@ -93,9 +107,9 @@ class Sending:
         """Have the service text everyone, but leave requests after the first ones without an answer."""
         self.service.decide = lambda number, _request: {"end": "hold"} if number > count else {}
 
-    def start_until(self, count: int) -> subprocess.Popen[str]:
+    def start_until(self, count: int, *arguments: str) -> subprocess.Popen[str]:
         """Start `runner apply` as a process of its own, and wait until so many requests have come."""
-        client = self.start_apply()
+        client = self.start_apply(*arguments)
         wait_until(lambda: len(self.service.requests) >= count)
         return client
 
@@ -121,7 +135,7 @@ class Sending:
             self.monkeypatch.setenv(name, value)
 
     def start_apply(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start `runner apply` as a process of its own; its leases are short."""
+        """Start `runner apply` as a process of its own."""
         process = subprocess.Popen(
             [sys.executable, "-m", "runner", *APPLY, *arguments],
             cwd=self.folder,

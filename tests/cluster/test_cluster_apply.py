@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.sending_farm import Farm, Sending, finish, wait_until
+from tests.cluster.sending_farm import SHORT_LEASES, Farm, Sending, finish, wait_until
 from tests.deliver.conftest import FaultyService, Request, faulty
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
     phones = sending.write_campaign(40)
     sending.hold_after(6)
-    client = sending.start_until(8)
+    client = sending.start_until(8, *SHORT_LEASES)
     client.kill()
     client.communicate()
     sending.service.open_gate()
@@ -107,8 +107,8 @@ def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending)
     """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
     phones = sending.write_campaign(40)
     sending.hold_after(6)
-    client = sending.start_until(8)
-    sending.farm.scheduler.kill_worker()
+    client = sending.start_until(8, *SHORT_LEASES)
+    sending.farm.scheduler.kill_worker(sending.farm.find_sender())
     sending.farm.scheduler.add_worker(sending.farm.environment)
     sending.service.open_gate()
     code, out, err = finish(client)
@@ -121,8 +121,8 @@ def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     """Stopped for longer than its lease, it finds on its return that it has lost it, whatever was queued."""
     phones = sending.write_campaign(40)
     sending.hold_after(6)
-    client = sending.start_until(8)
-    worker = sending.farm.scheduler.workers[-1]
+    client = sending.start_until(8, *SHORT_LEASES)
+    worker = sending.farm.find_sender()
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: sending.farm.query(HAS_ENDED) == [(True,)])
     sending.service.open_gate()
@@ -215,7 +215,7 @@ def test_what_is_settled_for_longer_than_a_lease_is_sent(
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "2s")
     phones = sending.write_campaign(6)
     sending.service.decide = lambda number, _request: {"accepts": False, "status": 500} if number == 2 else {}
-    assert sending.apply() == (0, "pulse: 6 recipients texted in 6 launches.\n", "")
+    assert sending.apply(*SHORT_LEASES) == (0, "pulse: 6 recipients texted in 6 launches.\n", "")
     sending.require_everyone_once(phones)
 
 
