@@ -86,6 +86,12 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
+def postgres_ledger(postgres: PostgresServer) -> str:
+    """The URL of a ledger on PostgreSQL that has its tables, and nothing in them."""
+    return postgres.url(postgres.create_ledger())
+
+
+@pytest.fixture
 def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the real command as a process: `run_process("plan", cwd=folder, env={...}, stdin="y")`."""
 

@@ -36,6 +36,8 @@ _INITDB = (
     "--icu-locale=en-US",
     "--auth=scram-sha-256",
 )
+# Nothing of these servers outlives them: that it be safe from a loss of power need not be awaited.
+_SETTINGS = ("listen_addresses=", "fsync=off", "full_page_writes=off")
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class PostgresServer:
             with Ledger(self.url(self._template)) as ledger:
                 ledger.prepare()
         name = f"test_{next(self._numbers)}"
-        copied = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
         self.execute(copied.format(sql.Identifier(name), sql.Identifier(self._template)))
         return name
 
@@ -122,7 +124,7 @@ def run_postgres(programs: Path) -> Iterator[PostgresServer]:
             [*initdb, f"--pwfile={password_file}"], check=True, capture_output=True, cwd=folder, **identity
         )
         command: list[str | Path] = [programs / "postgres", "-D", folder / "data", "-k", folder]
-        command += ["-c", "listen_addresses="]
+        command += [option for setting in _SETTINGS for option in ("-c", setting)]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **identity)
         try:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.postgres import PostgresServer
-
     CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
@@ -156,8 +154,7 @@ def campaigns(
 ) -> Campaigns:
     """An empty repository: every test runs on both databases."""
     if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        monkeypatch.setenv("RUNNER_LEDGER", server.url(server.create_database()))
+        monkeypatch.setenv("RUNNER_LEDGER", request.getfixturevalue("postgres_ledger"))
     return on_sqlite
 
 

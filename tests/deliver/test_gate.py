@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchState
     from runner.ledger.opt_outs import State
-    from tests.postgres import PostgresServer
 
     Send = Callable[[str, list[str]], SendReply]
 
@@ -57,8 +56,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """An open ledger with its tables, on each of the databases."""
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.url(server.create_database())
+        url = request.getfixturevalue("postgres_ledger")
     with Ledger(url) as opened:
         opened.prepare()
         yield opened

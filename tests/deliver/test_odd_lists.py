@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.deliver.conftest import FaultyService, Repository, StatJson
-    from tests.postgres import PostgresServer
 
 ONE_BY_ONE = ("--concurrency", "1")
 SURVEY = """\
@@ -210,8 +209,7 @@ def test_an_answer_that_no_database_holds_ends_no_run(
 ) -> None:
     """An odd answer to one launch is recorded, on either database, and the others go on."""
     if database == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        monkeypatch.setenv("RUNNER_LEDGER", server.url(server.create_database()))
+        monkeypatch.setenv("RUNNER_LEDGER", request.getfixturevalue("postgres_ledger"))
     phones = repository.write_campaign(3)
     faulty.decide = lambda number, _request: (
         {"status": status, "body": body, "accepts": status != 400} if number == 1 else {}

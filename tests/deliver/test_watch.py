@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchState
     from runner.ledger.target_key import LedgerConnection
-    from tests.postgres import PostgresServer
 
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 AT = format_moment(NOW)
@@ -51,8 +50,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """An open ledger with its tables, on each of the databases."""
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.url(server.create_database())
+        url = request.getfixturevalue("postgres_ledger")
     with Ledger(url) as opened:
         opened.prepare()
         yield opened

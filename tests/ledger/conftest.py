@@ -45,11 +45,18 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
     """A function that returns where a new ledger can be: every test that uses one runs on both databases."""
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres")
-        # Whoever is given a ledger with its tables prepares every other one, too.
-        is_prepared = "ledger" in request.fixturenames
-        return lambda: server.url(server.create_ledger() if is_prepared else server.create_database())
+        return lambda: server.url(server.create_ledger())
     numbers = itertools.count()
     return lambda: f"sqlite:///{tmp_path / f'ledger-{next(numbers)}.sqlite'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def blank_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a ledger is to be, on each of the databases: it has no tables."""
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.url(server.create_database())
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
 
 
 @pytest.fixture

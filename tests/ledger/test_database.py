@@ -184,11 +184,11 @@ def test_preparing_twice_changes_nothing(ledger: Ledger, deliver: Deliver, make_
         assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
 
 
-def test_two_runs_can_make_the_tables_at_once(ledger_url: str) -> None:
+def test_two_runs_can_make_the_tables_at_once(blank_url: str) -> None:
     """Of several processes that find no tables one makes them, and the others find them."""
 
     def prepare(_number: int) -> None:
-        with Ledger(ledger_url) as ledger:
+        with Ledger(blank_url) as ledger:
             ledger.prepare()
 
     with ThreadPoolExecutor(4) as pool:
@@ -256,9 +256,9 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cats",)]
 
 
-def test_a_file_without_tables_is_a_ledger_to_be(ledger_url: str) -> None:
+def test_a_database_without_tables_is_a_ledger_to_be(blank_url: str) -> None:
     """A run that was killed right after it made the file leaves nothing in anyone's way."""
-    with Ledger(ledger_url) as ledger:
+    with Ledger(blank_url) as ledger:
         assert ledger.is_blank()
         ledger.prepare()
         assert not ledger.is_blank()

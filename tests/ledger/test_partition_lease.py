@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tests.postgres import PostgresServer
 
 RUN = "0123456789abcdef"
 CLAIM = LeaseClaim(RUN, 1, 3, "process 7 on node-1", "partition 3 of pulse")
@@ -66,11 +65,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def shared(postgres: PostgresServer) -> Iterator[Ledger]:
+def shared(postgres_ledger: str) -> Iterator[Ledger]:
     """A ledger on a server, in which the first round of a run is open; its client holds the lock."""
-    url = postgres.url(postgres.create_database())
-    with Ledger(url) as ledger, ExitStack() as stack:
-        ledger.prepare()
+    with Ledger(postgres_ledger) as ledger, ExitStack() as stack:
         lock = stack.enter_context(hold_campaign_lock(ledger, "live", ["pulse", "old"], CLIENT))
         with ledger.writing() as connection:
             begin_cluster_run(connection, RUN, "live", lock.terms, 30)
@@ -196,12 +193,10 @@ def test_late_tasks_find_nothing_to_hold_on_to(
     assert acquire_lease(shared, CLAIM, TERMS, clock) is None
 
 
-def test_the_next_run_waits_for_the_leases_of_the_one_before(postgres: PostgresServer, clock: Clock) -> None:
+def test_the_next_run_waits_for_the_leases_of_the_one_before(postgres_ledger: str, clock: Clock) -> None:
     """Whoever gets a campaign's lock has it only when no task of an earlier run may send; it says who may."""
-    url = postgres.url(postgres.create_database())
     told: list[LiveLeases] = []
-    with Ledger(url) as ledger, Ledger(url) as other:
-        ledger.prepare()
+    with Ledger(postgres_ledger) as ledger, Ledger(postgres_ledger) as other:
         with hold_campaign_lock(ledger, "live", ["pulse"], CLIENT) as lock, ledger.writing() as connection:
             begin_cluster_run(connection, RUN, "live", lock.terms, 30)
             open_round(connection, RUN, 1)

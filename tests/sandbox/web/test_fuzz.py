@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "8"))
+ROUNDS_S = (SECONDS, 3 * SECONDS, 9 * SECONDS)
+"""A busy machine may take longer than the first to come to where there are answers."""
 SEED = os.environ.get("FUZZ_SEED", "1")
 SETTINGS = """
 hooks = "{hooks}"
@@ -63,7 +65,7 @@ def answering(domain: Service) -> Iterator[None]:
         thread.join()
 
 
-def fuzz(address: ServiceAddress, folder: Path) -> subprocess.CompletedProcess[str]:
+def fuzz(address: ServiceAddress, folder: Path, seconds: int) -> subprocess.CompletedProcess[str]:
     """Run Schemathesis: the examples, what covers each rule of the schemas, random and stateful requests."""
     settings = folder / "schemathesis.toml"
     hooks = Path(__file__).with_name("schemathesis_hooks.py")
@@ -71,7 +73,7 @@ def fuzz(address: ServiceAddress, folder: Path) -> subprocess.CompletedProcess[s
     command: list[str | Path] = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", settings,
         "run", REPOSITORY / "schemas/service.openapi.yaml", "--url", address.url,
-        "--max-time", str(SECONDS), "--seed", SEED, "--generation-database", "none", "--no-color",
+        "--max-time", str(seconds), "--seed", SEED, "--generation-database", "none", "--no-color",
     ]  # fmt: skip
     credentials = {"FUZZED_USERNAME": address.username, "FUZZED_API_KEY": address.api_key}
     return subprocess.run(
@@ -79,14 +81,24 @@ def fuzz(address: ServiceAddress, folder: Path) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.timeout(SECONDS * 3 + 100)
+def has_something_to_see(address: ServiceAddress) -> bool:
+    """Return whether there are launches, and answers to them."""
+    query = {"username": address.username, "api_key": address.api_key}
+    answers = [
+        requests.get(f"{address.url}/api/{path}/", params=query, timeout=10).json()
+        for path in ("results", "stats")
+    ]
+    return all(answer["meta"]["total_count"] > 0 for answer in answers)
+
+
+@pytest.mark.timeout(sum(ROUNDS_S) * 3 + 100)
 def test_fuzzing_finds_nothing(address: ServiceAddress, domain: Service, tmp_path: Path) -> None:
     """The service is what its description says, for requests of all kinds and in any order."""
     with answering(domain):
-        done = fuzz(address, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    query = {"username": address.username, "api_key": address.api_key}
-    # The fuzzing has been where there is something to see.
-    for path in ("results", "stats"):
-        answer = requests.get(f"{address.url}/api/{path}/", params=query, timeout=10).json()
-        assert answer["meta"]["total_count"] > 0, path
+        for seconds in ROUNDS_S:
+            done = fuzz(address, tmp_path, seconds)
+            assert done.returncode == 0, done.stdout + done.stderr
+            if has_something_to_see(address):
+                break
+        else:
+            pytest.fail("the fuzzing has never been where there is something to see")
