@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import PlanChangedError
@@ -50,8 +51,13 @@ class _Seal:
     def digest(self, text: bytes) -> str:
         if self.secret is not None:
             return self.secret.seal(text)
-        brief = hashlib.blake2b(text, digest_size=32).digest()
-        return hashlib.scrypt(brief, salt=self.salt.encode(), **_COST).hex()
+        return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)
+
+
+@lru_cache(maxsize=1 << 10)
+def _digest_dearly(brief: bytes, salt: str) -> str:
+    # A run asks for the same one again: for what it prints, what it saves and what it records.
+    return hashlib.scrypt(brief, salt=salt.encode(), **_COST).hex()
 
 
 def name_key(item: PlannedHead) -> str | None:
