@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from runner.cli.folders import make_state_folder, state_folder
 from runner.cluster.address import Address, parse_address
 from runner.errors import ConfigurationError, LedgerError
-from runner.ledger.database import show_url
-from runner.ledger.engine import find_sqlite_file
 from runner.service.target import list_variables
 
 if TYPE_CHECKING:
@@ -111,6 +109,10 @@ def _list_needed(workspace: Workspace | None) -> dict[str, str | None]:
 
 
 def _require_shared(ledger_url: str) -> None:
+    # Imported here: `validate` opens no ledger, and starts in half the time without.
+    from runner.ledger.database import show_url
+    from runner.ledger.engine import find_sqlite_file
+
     if find_sqlite_file(ledger_url) is not None:
         raise LedgerError(
             f"a cluster needs a ledger that all of its workers share, and {show_url(ledger_url)} is a file "

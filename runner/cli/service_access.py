@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from runner.cli.folders import make_sandbox_database, sandbox_database
 from runner.errors import RunnerError
-from runner.service.client import ServiceClient
-from runner.service.connection import Connection
 from runner.service.target import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.service.client import ServiceClient
     from runner.service.target import Target
 
 
@@ -34,6 +33,10 @@ def open_service(target: Target, concurrency: int | None) -> Iterator[tuple[Serv
     Raises:
         RunnerError: the sandbox cannot be started.
     """
+    # Imported here: only those who ask the service pay for what speaks HTTP.
+    from runner.service.client import ServiceClient
+    from runner.service.connection import Connection
+
     with _reach_target(target) as reached:
         chosen = reached if concurrency is None else replace(reached, concurrency=concurrency)
         connection = Connection(chosen, verify=ca_bundle())

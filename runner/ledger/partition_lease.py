@@ -36,11 +36,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection, select, update
-from sqlalchemy.dialects.postgresql import insert
 
 from runner.errors import RunLockedError
 from runner.ledger.cluster_run import are_terms_current
 from runner.ledger.cluster_tables import cluster_runs, partition_leases
+from runner.ledger.database import insert_into
 from runner.ledger.server_clock import SERVER_NOW, set_locally
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def acquire_lease(
         _limit_idling(connection, terms)
         if not _is_wanted(connection, claim) or not are_terms_current(connection, claim.run_id):
             return None
-        number = connection.execute(_compose_taking(claim, terms)).scalar()
+        number = connection.execute(_compose_taking(connection, claim, terms)).scalar()
         if number is not None:
             return PartitionLease(ledger, claim, number, terms, asked_at, clock)
         columns = partition_leases.c
@@ -273,10 +273,10 @@ def _is_wanted(connection: Connection, claim: LeaseClaim) -> bool:
     return bool(connection.execute(query).scalar())
 
 
-def _compose_taking(claim: LeaseClaim, terms: LeaseTerms) -> ReturningInsert[int]:
+def _compose_taking(connection: Connection, claim: LeaseClaim, terms: LeaseTerms) -> ReturningInsert[int]:
     columns = partition_leases.c
     until = SERVER_NOW + terms.lease_s
-    entered = insert(partition_leases).values(
+    entered = insert_into(connection, partition_leases).values(
         run_id=claim.run_id,
         partition=claim.partition,
         lease_term=1,
