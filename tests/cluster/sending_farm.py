@@ -28,7 +28,7 @@ _PATIENCE_S = 100.0
 _STEP = 1637
 """From phone to phone, so that few of them are in all partitions."""
 APPLY = ("apply", "--auto-approve")
-SHORT_LEASES = ("--partition-lease", "1.5")
+SHORT_LEASES = ("--partition-lease", "2")
 
 
 class Farm:

@@ -87,7 +87,6 @@ def test_workers_send_everyone_once(sending: Sending) -> None:
     assert sending.apply()[:2] == (0, "pulse: nothing sent.\n")
 
 
-@pytest.mark.long
 def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
     phones = sending.write_campaign(40)
@@ -102,7 +101,6 @@ def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
 def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending) -> None:
     """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
     phones = sending.write_campaign(40)
@@ -116,7 +114,6 @@ def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending)
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
 def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     """Stopped for longer than its lease, it finds on its return that it has lost it, whatever was queued."""
     phones = sending.write_campaign(40)
@@ -239,7 +236,6 @@ def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
 def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     """A 403 in one task ends all, and the client looks for the cause once."""
     sending.write_campaign(40)
@@ -251,7 +247,6 @@ def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     assert len(sending.service.requests) < 40
 
 
-@pytest.mark.long
 def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `plan --out` put into a folder is sent as it is; nothing of it, if it or the record has changed."""
     phones = sending.write_campaign(8)
