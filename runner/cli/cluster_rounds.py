@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from runner.cli.planning import PlannedHead
     from runner.cluster.coordinator import Coordinator
     from runner.cluster.sending import PartitionReport, SendingOrder
+    from runner.deliver.settle import SettleSummary
 
 
 class RoundSender(Protocol):
@@ -28,8 +29,8 @@ class RoundSender(Protocol):
     def refresh(self, run: CampaignRun, order: SendingOrder, reports: Sequence[PartitionReport]) -> None:
         """Have a run's summary say what the ledger says by now."""
 
-    def settle_round(self, item: PlannedHead) -> frozenset[str]:
-        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
+    def settle_round(self, item: PlannedHead) -> SettleSummary:
+        """Settle what is unclear, if anything is."""
 
     def has_ended(self, run: CampaignRun) -> bool:
         """Return whether nothing more is to be sent."""
@@ -74,10 +75,10 @@ class ClusterRounds:
             for report in self._delivery.send_round(self._coordinator, order, partitions, total):
                 self._reports[report.partition] = report
             self._refresh()
-            freed = self._delivery.settle_round(self._run.planned)
-            if freed:
+            found = self._delivery.settle_round(self._run.planned)
+            if found.adopted or found.released:
                 self._refresh()
-            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
+            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(found.released))]
             self.failure = self._coordinator.failure or self._find_failure(partitions)
             count = self._run.summary.count("sent")
             if not partitions or self._delivery.has_ended(self._run):
