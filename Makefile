@@ -43,7 +43,10 @@ bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and re
 	@$(BIN)/python -m tests.benchmarks.reconcile
 	@$(BIN)/python -m tests.benchmarks.report
 
-bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N)
+bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N), and what its stages cost
+	@$(BIN)/python -m tests.benchmarks.cluster_stages
+	@$(BIN)/python -m tests.benchmarks.ledger_at_size
+	@$(BIN)/python -m tests.benchmarks.cluster_report
 	@$(BIN)/python -m tests.benchmarks.cluster_plan $(if $(rows),--rows $(rows))
 
 clean: ## remove what was built and installed here, and the sandbox's data

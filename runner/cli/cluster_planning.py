@@ -10,6 +10,7 @@ from runner.cli.campaigns import load_campaigns
 from runner.cli.console import show_progress
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.planning import PlannedHead, check_audiences, require_message, warn_of_lost_ids
+from runner.cluster.address import LEDGER
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.plan_job import KeySource, RecordPlace
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from runner.ledger.recorded import SummedRecord
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlanOptions
-
-_LEDGER = "RUNNER_LEDGER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ class ClusterPlanning:
         target = self._workspace.target
         key_variable = list_variables(target.name, self._workspace.targets)[-1]
         place = RecordPlace(
-            _LEDGER if self._ledger is not None else None,
+            LEDGER if self._ledger is not None else None,
             key_variable,
             record.campaign_id,
             None if record.is_empty() or record.key is None else KeySource.of(record.key),

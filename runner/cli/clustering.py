@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from runner.cli.folders import make_state_folder, state_folder
-from runner.cluster.address import Address, parse_address
+from runner.cluster.address import LEDGER, Address, parse_address
 from runner.errors import ConfigurationError, LedgerError
 from runner.service.target import list_variables
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from runner.cluster.engine import Cluster
     from runner.cluster.folder import SharedFolder
 
-LEDGER = "RUNNER_LEDGER"
-"""The environment variable in which workers find the ledger's URL, which may hold a password."""
 _LIBRARIES = ("distributed", "fsspec", "pyarrow")
 
 

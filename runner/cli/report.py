@@ -11,11 +11,12 @@ from urllib.parse import quote
 
 import click
 
-from runner.cli.clustering import LEDGER, choose_cluster, open_chosen_cluster
+from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, clustered_target_scope
 from runner.cli.workspace import Workspace
+from runner.cluster.address import LEDGER
 from runner.errors import RunnerError, UsageError
 from runner.ledger.draft import drafting, remove_leftovers
 from runner.report.columns.export import FileFormat, Shape

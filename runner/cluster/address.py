@@ -10,6 +10,8 @@ from runner.errors import UsageError
 _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 _SCHEDULER = re.compile(r"(?:tcp|tls)://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):(\d{1,5})")
 _MOST_PORTS = 65_535
+LEDGER = "RUNNER_LEDGER"
+"""The environment variable in which workers find the ledger's URL, which may hold a password."""
 
 
 @dataclass(frozen=True, slots=True)

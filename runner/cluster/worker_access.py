@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.cluster.address import LEDGER
 from runner.errors import ConfigurationError, MissingKeyError
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import read_campaign_key
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.service.target import Target
-
-LEDGER = "RUNNER_LEDGER"
-"""The environment variable with the ledger's URL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,11 +16,12 @@ from runner.cli.audience_check import find_audience_problems
 from runner.cli.cluster_checking import find_problems_on_cluster
 from runner.cluster.folder import SharedFolder
 from runner.source.diagnostic import Diagnostic, Problems
+from tests.cluster.in_process import InProcess
 from tests.test_cases import ALL_CASES, name_case
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -40,19 +40,6 @@ messages:
   - id: hello
     text: Hello {{ name }} from {{ city }}, {{ nobody }}
 """
-
-
-class InProcess:
-    """Calls functions in this process; what goes there and comes back is pickled, as on a cluster."""
-
-    slots = 2
-
-    def run(
-        self, task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Any]]:
-        """Call a function with each of several arguments, the last ones first."""
-        for place, given in reversed(list(enumerate(arguments))):
-            yield place, pickle.loads(pickle.dumps(task(*pickle.loads(pickle.dumps(given)))))  # noqa: S301
 
 
 def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, int]], tuple[int, int, int]]:
