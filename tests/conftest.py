@@ -28,6 +28,16 @@ settings.register_profile(
 )
 settings.load_profile("ci")
 
+# Before anyone imports Dask. Its processes look at themselves fifty times a second and more: those that wait
+# for the next test would keep a core busy together.
+os.environ.update(
+    {
+        "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+        "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
+        "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    }
+)
+
 _FOREIGN = (
     "CI",
     "GITLAB_CI",

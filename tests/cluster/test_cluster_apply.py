@@ -33,9 +33,9 @@ CREATE TRIGGER expire BEFORE INSERT OR UPDATE ON cluster_runs FOR EACH ROW EXECU
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def farm(postgres: PostgresServer) -> Iterator[Farm]:
-    """Two workers for all tests of a process; their ledger is emptied for each."""
+    """Two workers for all tests of this module; their ledger is emptied for each."""
     farm = Farm(postgres)
     with farm.scheduler:
         for _worker in range(2):
