@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections import Counter
@@ -208,6 +209,10 @@ class ClusterScenario:
             self._violate(f"a bug of the program: {ended.err.strip()}")
         elif ended.code not in _ORDERLY and ended.code >= 0:
             self._violate(f"exit code {ended.code}: {ended.err.strip()}")
+        elif ended.code == 0 and ended.arguments[0] == "apply" and _counts_unknown(ended.out):
+            self._violate(
+                f"all is well, and launches are of unknown outcome: {ended.out} {ended.err.strip()}"
+            )
         return ended
 
     def _edit(self) -> None:
@@ -297,3 +302,8 @@ def _make_audience(rng: random.Random) -> Audience:
     messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
     people = list(range(100, 100 + rng.randint(60, 150)))
     return Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))
+
+
+def _counts_unknown(out: str) -> bool:
+    """Return whether the words of an `apply` have launches of unknown outcome."""
+    return any(campaign["unknown"] for campaign in json.loads(out)["campaigns"])
