@@ -17,7 +17,6 @@ from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
-from runner.deliver.settle import SettleSummary
 from runner.ledger.lockfile_writer import require_writable
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -237,14 +236,15 @@ class ClusterDelivery(DeliveryRun):
                 f"{live.left_s:.0f} s at most."
             )
 
-    def settle_round(self, item: PlannedHead) -> SettleSummary:
-        """Settle what is unclear, if anything is.
+    def settle_round(self, item: PlannedHead) -> frozenset[str]:
+        """Settle what is unclear, if anything is; return the keys of launches that are free again.
 
         Raises:
             LedgerError: the campaign's lock was lost: what is unclear may be what another run is sending.
         """
         self._custody.lock_of(item.campaign.name).require_latched()
-        return self._settle(item) if self._custody.count_unsettled(item.record) else SettleSummary()
+        is_clear = not self._custody.count_unsettled(item.record)
+        return frozenset() if is_clear else self._settle(item).released
 
     def has_ended(self, run: CampaignRun) -> bool:
         """Return whether nothing more is to be sent."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from runner.cli.planning import PlannedHead
     from runner.cluster.coordinator import Coordinator
     from runner.cluster.sending import PartitionReport, SendingOrder
-    from runner.deliver.settle import SettleSummary
 
 
 class RoundSender(Protocol):
@@ -29,8 +28,8 @@ class RoundSender(Protocol):
     def refresh(self, run: CampaignRun, order: SendingOrder, reports: Sequence[PartitionReport]) -> None:
         """Have a run's summary say what the ledger says by now."""
 
-    def settle_round(self, item: PlannedHead) -> SettleSummary:
-        """Settle what is unclear, if anything is."""
+    def settle_round(self, item: PlannedHead) -> frozenset[str]:
+        """Settle what is unclear, if anything is; return the keys of launches that are free again."""
 
     def has_ended(self, run: CampaignRun) -> bool:
         """Return whether nothing more is to be sent."""
@@ -74,11 +73,10 @@ class ClusterRounds:
             total = sum(message.to_send for message in self._run.planned.plan.messages)
             for report in self._delivery.send_round(self._coordinator, order, partitions, total):
                 self._reports[report.partition] = report
+            freed = self._delivery.settle_round(self._run.planned)
+            # After it, whatever it says: one that failed half-way has found out about some launches, too.
             self._refresh()
-            found = self._delivery.settle_round(self._run.planned)
-            if found.adopted or found.released:
-                self._refresh()
-            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(found.released))]
+            partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
             self.failure = self._coordinator.failure or self._find_failure(partitions)
             count = self._run.summary.count("sent")
             if not partitions or self._delivery.has_ended(self._run):
