@@ -74,7 +74,7 @@ class ClusterRounds:
             for report in self._delivery.send_round(self._coordinator, order, partitions, total):
                 self._reports[report.partition] = report
             freed = self._delivery.settle_round(self._run.planned)
-            # After it, whatever it says: one that failed half-way has found out about some launches, too.
+            # After it: what it adopts is counted, too, also where the service could be asked only once.
             self._refresh()
             partitions = [each for each in partitions if self._is_left(each, has_freed=bool(freed))]
             self.failure = self._coordinator.failure or self._find_failure(partitions)

@@ -114,6 +114,8 @@ class Custody:
             return record
         found = self.inquiry.settle(campaign, record)
         self.note_adopted(campaign, len(found.adopted))
+        if found.failure is not None:
+            raise found.failure
         if self.stop.is_set():
             raise interrupt_run()
         return enter(campaign)

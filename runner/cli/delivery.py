@@ -259,10 +259,12 @@ class DeliveryRun:
 
     def _settle(self, item: PlannedHead) -> SettleSummary:
         try:
-            return self._custody.inquiry.settle(item.campaign, item.record)
+            found = self._custody.inquiry.settle(item.campaign, item.record)
         except ServiceError as error:
-            warn(f"{item.campaign.name}: what is unclear cannot be settled now: {error.message}")
-            return SettleSummary()
+            found = SettleSummary(failure=error)
+        if found.failure is not None:
+            warn(f"{item.campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
+        return found
 
 
 def _require_own(item: PlannedHead) -> Planned:

@@ -71,7 +71,7 @@ class Inquiry:
         """Find out what became of a campaign's launches of unknown outcome.
 
         Raises:
-            ServiceError: the service cannot be asked.
+            ServiceError: the service cannot be asked; if only a second time, the summary has the error.
         """
         with stop_on_signals(self._stop):
             found = self._make_settler(campaign, record).settle()

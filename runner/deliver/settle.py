@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.deliver.match import Verdict, judge_launches, make_candidates, parse_moment
+from runner.errors import ServiceError
 from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import adopt_launch, list_claimed, list_unsettled, release_launch
 from runner.service.listing import list_launches
@@ -32,13 +33,15 @@ class SettleSummary:
         adopted: launches that were sent after all: the service's guid by the launch's key.
         released: the keys of launches that were not sent, and can be sent again.
         held: launches that a person has to resolve.
-        waiting: launches that are missing from a first list, and whose window was cut short.
+        waiting: launches that are missing from a first list, and that no second one was read for.
+        failure: what kept the service from being asked a second time.
     """
 
     adopted: dict[str, str] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
     held: tuple[Verdict, ...] = ()
     waiting: int = 0
+    failure: ServiceError | None = None
 
 
 class Settler:
@@ -60,7 +63,7 @@ class Settler:
         """Find out what became of every launch whose outcome is not known.
 
         Raises:
-            ServiceError: the service cannot be asked; nothing has changed but what was adopted before.
+            ServiceError: the service cannot be asked; nothing has changed.
             RunLockedError: another run has got the campaign's lock.
             LedgerError: the ledger cannot be written.
         """
@@ -71,7 +74,11 @@ class Settler:
             return SettleSummary(adopted, held=_held(verdicts))
         if self._wait(self._window_s):
             return SettleSummary(adopted, held=_held(verdicts), waiting=len(absent))
-        verdicts = self.judge()
+        try:
+            verdicts = self.judge()
+        except ServiceError as error:
+            # What the first list has told is on record: whoever asked has to hear of it, too.
+            return SettleSummary(adopted, held=_held(verdicts), waiting=len(absent), failure=error)
         adopted |= self._adopt(verdicts)
         missing = [v.launch for v in verdicts if v.is_absent and v.launch.id in absent]
         self._release(missing)

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request, StatJson
 
 ONE_BY_ONE = ("--concurrency", "1")
+A_LIST = 3
+"""Reads of a full list: of the count, of the list, and of the count again."""
 
 
 def lose_records(repository: Repository) -> None:
@@ -21,6 +25,12 @@ def lose_records(repository: Repository) -> None:
     repository.lockfile.unlink()
     for file in repository.ledger.parent.glob("ledger*"):
         file.unlink()
+
+
+def list_recorded(repository: Repository) -> list[str]:
+    """Return the guids of the launches in the lockfile, in order."""
+    launches = json.loads(repository.lockfile.read_text(encoding="utf-8"))["launches"]
+    return sorted(launch["project_launch_guid"] for launch in launches)
 
 
 def test_what_a_lost_run_has_sent_is_waited_for(
@@ -34,8 +44,7 @@ def test_what_a_lost_run_has_sent_is_waited_for(
     before = len(faulty.reads)
 
     def list_late(number: int, launches: list[StatJson]) -> list[StatJson]:
-        # A read of the count, one of the list, and one of the count again make a full list.
-        return launches[:2] if number <= before + 3 else launches
+        return launches[:2] if number <= before + A_LIST else launches
 
     faulty.choose_listed = list_late
     applied = repository.apply("--format", "json")
@@ -48,6 +57,57 @@ def test_what_a_lost_run_has_sent_is_waited_for(
     )
     assert (applied.campaign["adopted"], applied.campaign["sent"]) == (5, 1)
     assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def list_until(faulty: FaultyService, is_over: Callable[[int], bool]) -> None:
+    """Have the service list launches until so many reads have come; after that it answers none."""
+
+    def choose(number: int, launches: list[StatJson]) -> list[StatJson]:
+        faulty.refuse_reads(500 if is_over(number) else None)
+        return launches
+
+    faulty.choose_listed = choose
+
+
+def test_what_the_first_list_told_counts_without_a_second(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """A run that can ask the service only once records, and counts, what it has adopted; the rest stays open."""
+    phones = repository.write_campaign(4)
+    read_before: list[int] = []
+
+    def decide(number: int, _request: Request) -> Behaviour:
+        read_before.append(len(faulty.reads))
+        return {"status": 500, "accepts": number == 2} if number in (2, 3) else {}
+
+    faulty.decide = decide
+    list_until(faulty, lambda number: bool(read_before) and number > read_before[-1] + A_LIST)
+    applied = repository.apply("--format", "json", *ONE_BY_ONE)
+    assert applied.code == 4
+    assert "Warning: pulse: what is unclear cannot be settled now: " in applied.err
+    counts = {name: applied.campaign[name] for name in ("sent", "unknown", "unresolved")}
+    assert counts == {"sent": 3, "unknown": 1, "unresolved": 1}
+    assert list_recorded(repository) == sorted(faulty.guids)
+    list_until(faulty, lambda _number: False)
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_what_is_adopted_before_a_run_gives_up_is_in_the_lockfile(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """An earlier run's launches that the first list names are on record, also if the second cannot be had."""
+    repository.write_campaign(3)
+    faulty.decide = lambda number, _request: {"status": 500, "accepts": number == 2} if number > 1 else {}
+    list_until(faulty, lambda _number: bool(faulty.requests))
+    assert repository.apply(*ONE_BY_ONE).code == 4
+    assert list_recorded(repository) == faulty.guids[:1]
+    before = len(faulty.reads)
+    list_until(faulty, lambda number: number > before + A_LIST)
+    applied = repository.apply()
+    assert applied.code == 1
+    assert "pulse: 1 launch of unknown outcome had been sent; recorded.\n" in applied.err
+    assert list_recorded(repository) == sorted(faulty.guids)
 
 
 def test_what_was_lost_long_ago_is_not_waited_for(
