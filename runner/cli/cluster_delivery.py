@@ -148,20 +148,9 @@ class ClusterDelivery(DeliveryRun):
         return plans.planned
 
     def _find_lost(self, item: PlannedHead) -> bool:
-        """Adopt launches that the service knows and the record doesn't; return whether there were any."""
-        campaign, inquiry = item.campaign, self._custody.inquiry
-        require_writable(self._workspace.identify(campaign).lockfile)
-        has_adopted = has_waited = False
-        while True:
-            found = inquiry.find_lost(item, _LatePlanner(self._workspace, self._ledger, campaign))
-            self._custody.note_adopted(campaign, found.adopted)
-            if found.adopted:
-                has_adopted = True
-            elif has_waited or not found.blank:
-                return has_adopted
-            if not inquiry.wait_for_more(campaign, found):
-                return has_adopted
-            has_waited = True
+        """Adopt or hold what the service knows and the record doesn't; return whether to plan anew."""
+        require_writable(self._workspace.identify(item.campaign).lockfile)
+        return self._custody.find_lost(item, _LatePlanner(self._workspace, self._ledger, item.campaign))
 
     def _send_and_settle(self, run: CampaignRun) -> None:
         item = run.planned

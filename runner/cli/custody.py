@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cli.campaign_run import RunOptions
+    from runner.cli.planning import PlannedHead
     from runner.cli.workspace import Workspace
     from runner.deliver.match import Verdict
+    from runner.deliver.preflight import PayloadFinder
     from runner.ledger.database import Ledger
     from runner.ledger.lock import CampaignLock
     from runner.ledger.recorded import Record, RecordHead, SummedRecord
@@ -140,6 +142,17 @@ class Custody:
         """
         self._lock(campaign)
         return self.inquiry.judge(campaign, self.enter(campaign))
+
+    def find_lost(self, item: PlannedHead, finder: PayloadFinder) -> bool:
+        """Look for launches that the service knows and the record doesn't; return whether to plan anew.
+
+        Raises:
+            RunnerError: as `Inquiry.find_lost` says.
+        """
+        found = self.inquiry.find_lost(item, finder)
+        self.note_adopted(item.campaign, found.adopted)
+        self.inquiry.refuse_if_blind(item.campaign, found)
+        return found.has_changed_record
 
     def note_adopted(self, campaign: Campaign, launches: int) -> None:
         """Count launches that turned out to have been sent, and have the lockfile name them.

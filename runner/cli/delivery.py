@@ -106,19 +106,10 @@ class DeliveryRun:
         return [self._check(item, options) if item.plan.recipients_to_send else item for item in planned]
 
     def _check(self, item: Planned, options: PlanOptions) -> Planned:
-        campaign = item.campaign
-        require_writable(self._workspace.identify(campaign).lockfile)
-        has_waited = False
-        while True:
-            found = self._custody.inquiry.find_lost(item, item.planner)
-            self._custody.note_adopted(campaign, found.adopted)
-            if found.adopted:
-                item = self._plan_again(item, options)
-            elif has_waited or not found.blank:
-                return item
-            if not item.plan.recipients_to_send or not self._custody.inquiry.wait_for_more(campaign, found):
-                return item
-            has_waited = True
+        require_writable(self._workspace.identify(item.campaign).lockfile)
+        while item.plan.recipients_to_send and self._custody.find_lost(item, item.planner):
+            item = self._plan_again(item, options)
+        return item
 
     def _plan_again(self, item: Planned, options: PlanOptions) -> Planned:
         planned = item.circumstances.planned

@@ -1,19 +1,23 @@
-"""What a run asks the service about: launches that no record, or an unclear one, tells of."""
+"""Questions of a run to the service, about launches that are missing from the ledger, or unresolved in it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.cli.console import count_words, note, warn
 from runner.cli.signals import interrupt_run, stop_on_signals
-from runner.deliver.preflight import Preflight, PreflightSummary, describe_foreign
+from runner.deliver.preflight import Preflight, PreflightSummary
 from runner.deliver.settle import Settler, SettleSummary
 from runner.deliver.subject import Subject
+from runner.errors import HeldError, ServiceError
+from runner.ledger.sendings import was_planned
+from runner.ledger.unsettled import list_tags
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runner.campaign.model import Campaign
     from runner.cli.planning import PlannedHead
@@ -58,6 +62,8 @@ class Inquiry:
         self._stop = stop
         self._quiet = quiet
         self._said: set[str] = set()
+        # On a clock that nobody sets: what a run that was lost before has sent is listed a window after this.
+        self._began = time.monotonic()
 
     def judge(self, campaign: Campaign, record: Record | SummedRecord) -> list[Verdict]:
         """Return what the service's list says of a campaign's launches of unknown outcome.
@@ -78,10 +84,16 @@ class Inquiry:
         if found.adopted and not self._quiet:
             launches = count_words(len(found.adopted), "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
+        if found.gap is not None and found.waiting:
+            warn(f"{campaign.name}: {found.gap}: what it lacks is not proven unsent, and stays unresolved")
         return found
 
     def find_lost(self, item: PlannedHead, finder: PayloadFinder) -> PreflightSummary:
-        """Adopt the launches that the service knows, the record doesn't, and the plan would send again.
+        """Look, before the first send, for launches that the service knows and the record doesn't.
+
+        Those that the plan would send again are adopted; the people of others are held. Where a run was
+        lost, or nothing says that this is the first one, the lists are believed when the settle window is
+        over.
 
         Args:
             item: the campaign, planned.
@@ -89,32 +101,93 @@ class Inquiry:
 
         Raises:
             ServiceError: the service cannot be asked.
-        """
-        preflight = Preflight(self._describe(item.campaign, item.record))
-        # All of them: what is adopted of one message may make a follow-up due that was sent, too.
-        tags = [tag for message in item.campaign.messages for tag in item.campaign.list_tags(message.id)]
-        found = preflight.check(finder, tags)
-        if not self._said.issuperset(found.foreign):
-            self._said.update(found.foreign)
-            warn(describe_foreign(item.campaign.name, found))
-        if found.adopted:
-            launches = count_words(found.adopted, "launch", "launches")
-            note(f"{item.campaign.name}: adopted {launches} that the service knows and the record had lost.")
-        return found
-
-    def wait_for_more(self, campaign: Campaign, found: PreflightSummary) -> bool:
-        """Wait until whatever else a lost run has sent must be listed; return whether there was need to.
-
-        Raises:
             InterruptedRunError: the run was told to stop meanwhile.
         """
-        if not found.is_recent(self._workspace.now(), timedelta(seconds=self._window_s)):
+        campaign = item.campaign
+        subject = self._describe(campaign, item.record)
+        if not self._is_over and self._may_be_lost(subject):
+            self._wait_for_lists(campaign)
+        is_late = self._is_over
+        found = self._look(item, subject, finder)
+        if found.gap or found.blank or (found.is_surprising and not is_late):
+            # More of a lost run may be listed by then, and better.
+            self._wait_for_lists(campaign)
+            again = self._look(item, subject, finder)
+            found = replace(again, adopted=found.adopted + again.adopted, held=found.held + again.held)
+        return found
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether all that was sent before this run must be listed by now."""
+        return time.monotonic() - self._began >= self._window_s
+
+    def _may_be_lost(self, subject: Subject) -> bool:
+        """Return whether a run may have been lost of which nothing is known here.
+
+        A ledger in which no run of the campaign has come this far may be a new one; a record that all
+        machines share would know of it.
+        """
+        if subject.is_embedded or self._workspace.state is not None:
             return False
+        with self._ledger.reading() as connection:
+            return not was_planned(connection, subject.campaign_id, is_shared=self._ledger.file is None)
+
+    def _look(self, item: PlannedHead, subject: Subject, finder: PayloadFinder) -> PreflightSummary:
+        campaign = item.campaign
+        found = Preflight(subject, self._window_s).check(
+            finder, self._list_tags(campaign, subject), is_first=item.record.is_empty()
+        )
+        if found.adopted:
+            launches = count_words(found.adopted, "launch", "launches")
+            note(f"{campaign.name}: adopted {launches} that the service knows and the record had lost.")
+        for text in _describe_unexplained(campaign.name, found):
+            if text not in self._said:
+                self._said.add(text)
+                warn(text)
+        return found
+
+    def _list_tags(self, campaign: Campaign, subject: Subject) -> dict[str, set[str]]:
+        """Return by message id the tags that it has, and those that it may have had."""
+        with self._ledger.reading() as connection:
+            recorded = list_tags(connection, subject.campaign_id)
+        # All messages: what is adopted of one may make a follow-up due that was sent, too.
+        return {
+            message.id: {
+                *campaign.list_tags(message.id),
+                *campaign.renamed_from,
+                *recorded.get(message.id, ()),
+            }
+            for message in campaign.messages
+        }
+
+    @staticmethod
+    def refuse_if_blind(campaign: Campaign, found: PreflightSummary) -> None:
+        """Refuse to send where the lists don't show what a lost run may have sent.
+
+        Raises:
+            ServiceError: they prove nothing.
+            HeldError: a launch may have reached anybody.
+        """
+        if found.gap is not None:
+            raise ServiceError(
+                f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
+                "Nothing was sent",
+                hint="run the same command again later; if it stays so, ask the service's provider",
+            )
+        if found.blank:
+            raise HeldError(
+                f"{campaign.name}: the service lists the launch {found.blank[0]} under this campaign's tag "
+                "without saying whom it has reached: it may be anybody. Nothing was sent",
+                hint="`runner resolve` shows it, and takes your word on it",
+            )
+
+    def _wait_for_lists(self, campaign: Campaign) -> None:
+        since = time.monotonic() - self._began
+        left = self._window_s - since if since < self._window_s else self._window_s
         with stop_on_signals(self._stop):
-            is_stopped = self._wait(campaign, self._window_s, "more of what was lost")
+            is_stopped = self._wait(campaign, left, "launches of a run that may have been lost")
         if is_stopped:
             raise interrupt_run()
-        return True
 
     def _make_settler(self, campaign: Campaign, record: RecordHead) -> Settler:
         return Settler(
@@ -134,9 +207,27 @@ class Inquiry:
             key=key,
             now=self._workspace.now_text,
             lock=self._find_lock(campaign.name),
+            is_embedded=self._workspace.target.base_url is None,
         )
 
     def _wait(self, campaign: Campaign, seconds: float, what: str) -> bool:
-        if not self._quiet:
-            note(f"{campaign.name}: waiting {seconds:g} s for {what} to be listed.")
+        if seconds and not self._quiet:
+            note(f"{campaign.name}: waiting {max(seconds, 0.1):.3g} s for {what} to be listed.")
         return self._stop.wait(seconds)
+
+
+def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[str]:
+    """Yield the words on launches that nobody here can account for."""
+    for guids, what in (
+        (
+            found.unexplained,
+            "The people that they may have reached are held: `runner resolve` shows them, and settles it",
+        ),
+        (found.foreign, "They reached nobody who is to be texted"),
+    ):
+        if guids:
+            launches = count_words(len(guids), "launch", "launches")
+            yield (
+                f"{campaign}: no record explains {launches} known to the service under its tags, "
+                f"first: {guids[0]}. {what}"
+            )

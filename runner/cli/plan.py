@@ -22,7 +22,7 @@ from runner.cli.service_access import may_know_launches
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, ServiceError, UsageError
 from runner.ledger.moment import format_moment
-from runner.ledger.unsettled import count_claimed
+from runner.ledger.unsettled import count_known
 from runner.plan.model import PlanOptions
 from runner.source.storage import is_url
 
@@ -204,7 +204,7 @@ def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
     if ledger is None:
         return 0
     with ledger.reading() as connection:
-        return count_claimed(connection, target, tag)
+        return count_known(connection, target, tag)
 
 
 def _known_tag_words(name: str, tag: str, count: int) -> str:

@@ -47,8 +47,10 @@ class SharedBreaker(Breaker):
             number: what `enter` returned.
             reply: of its last try.
         """
-        del number
+        if reply.is_busy:
+            return self.observe_pause(number)
         if not is_failure(reply):
+            self.observe_success(reply)
             self._has_succeeded = True
             return False
         # A ledger that cannot be written ends the task by itself.

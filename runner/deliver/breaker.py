@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from runner.service.model import SendReply
 
 _FEWEST_FAILURES = 10
-_TOO_MANY_REQUESTS = 429
-_SERVER_ERRORS = range(500, 600)
+_MOST_PAUSES = 5
+"""How often in a row a run makes a pause that the service asks for, without a success in between."""
 
 
 class Breaker:
@@ -33,6 +33,8 @@ class Breaker:
         self._started = 0
         # The length of each run of failures, at its first and its last number.
         self._runs: dict[int, int] = {}
+        self._pauses = 0
+        self._paused_at = 0
 
     @classmethod
     def for_concurrency(cls, concurrency: int) -> Breaker:
@@ -57,7 +59,10 @@ class Breaker:
             number: what `enter` returned.
             reply: of its last try.
         """
+        if reply.is_busy:
+            return self.observe_pause(number)
         if not is_failure(reply):
+            self.observe_success(reply)
             return False
         with self._lock:
             before, after = self._runs.pop(number - 1, 0), self._runs.pop(number + 1, 0)
@@ -65,9 +70,24 @@ class Breaker:
             self._runs[number - before] = self._runs[number + after] = length
         return length >= self._limit
 
+    def observe_pause(self, number: int) -> bool:
+        """Take note that the service asks to be left alone; return whether it has done so too often.
+
+        What was on its way when it first asked is part of the same pause.
+        """
+        with self._lock:
+            if number > self._paused_at:
+                self._pauses += 1
+                self._paused_at = self._started
+            return self._pauses >= _MOST_PAUSES
+
+    def observe_success(self, reply: SendReply) -> None:
+        """Take note of an answer that is no failure: if it was a success, pauses are counted anew."""
+        if reply.outcome == "sent":
+            with self._lock:
+                self._pauses = 0
+
 
 def is_failure(reply: SendReply) -> bool:
-    """Return whether an answer says that the service is in trouble; 400 and 422 blame the launch alone."""
-    if reply.outcome == "rejected":
-        return reply.status == _TOO_MANY_REQUESTS or reply.status in _SERVER_ERRORS
-    return reply.outcome != "sent"
+    """Return whether an answer says that the service is in trouble; a rejection blames the launch alone."""
+    return reply.outcome in ("unknown", "not_sent")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.ledger.unsettled import list_claimed
+from runner.ledger.unsettled import fold_guid, list_claimed
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def read_claims(ledger: Ledger, target: str) -> FindClaims:
         LedgerError: the ledger cannot be read.
     """
     with ledger.reading() as connection:
-        claimed = list_claimed(connection, target)
-    return lambda guids: Claims(claimed.intersection(guids))
+        claimed = list_claimed(connection, target, explained_only=False)
+    return lambda guids: Claims({guid for guid in guids if fold_guid(guid) in claimed})
 
 
 def doubt_guid(reply: SendReply) -> SendReply:

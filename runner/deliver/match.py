@@ -1,25 +1,25 @@
-"""Which of the service's launches is ours: pure comparison of what was to be sent with what is listed.
+"""Comparison of launches that were to be sent with launches that the service lists. Pure.
 
-A launch is ours if its definition equals the payload and its recipients are the phones (design:
-delivery, step 4). What only partly fits is never decided here: it is held for a person.
+A listed launch is ours if it says the same to the same people. What only partly fits is never decided here:
+it is held for a person.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from runner.ledger.unsettled import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from runner.ledger.model import Unsettled
     from runner.service.model import StatRecord
-
-CLOCK_SKEW = timedelta(minutes=5)
-"""How far the service's clock may be behind ours."""
 
 _DEFAULTS: dict[str, Any] = {"method": "SMS", "complete_existing_sessions": False}
 _FIELDS = ("text", "introduction", "questions", "conclusion", "method", "complete_existing_sessions")
@@ -82,36 +82,37 @@ def judge_launches(launches: Sequence[Unsettled], candidates: Iterable[Candidate
             taken.add(match.stat.project_launch_guid)
             verdicts.append(Verdict(launch, match=match))
         else:
-            verdicts.append(Verdict(launch, doubtful=tuple(c for c in others if _is_near(launch, c))))
+            verdicts.append(Verdict(launch, doubtful=tuple(c for c in others if _may_be(launch, c))))
     return verdicts
 
 
 def is_same(launch: Unsettled, candidate: Candidate) -> bool:
     """Return whether a listed launch is, for sure, an unsettled one.
 
-    When it started is not asked: clocks differ, and a text that these recipients once got from this
-    message is theirs, whenever that was. Its tag is: messages of the same text may differ in it alone.
+    The time it started doesn't matter: clocks differ, and a text that these recipients once got from this
+    message is theirs. Its tag does: messages with the same text may differ in nothing else.
     """
     return (
-        candidate.stat.project_tag == launch.tag
+        is_same_tag(candidate.stat.project_tag, launch.tag)
         and bool(candidate.recipients)
         and candidate.recipients == launch.recipients
         and is_same_text(launch, candidate)
     )
 
 
-def _is_near(launch: Unsettled, candidate: Candidate) -> bool:
-    if candidate.stat.project_tag != launch.tag:
-        return False
-    # Without sessions the service doesn't say, or not yet, whom a launch has reached: it may be anybody.
-    if candidate.recipients and not candidate.recipients & launch.recipients:
-        return False
-    if is_same_text(launch, candidate):
-        return True
-    if not candidate.recipients:
-        return False
-    started = parse_moment(candidate.stat.project_launch_start)
-    return started is None or started >= _require_moment(launch.intent_at) - CLOCK_SKEW
+def is_same_tag(one: str, other: str) -> bool:
+    """Return whether two project tags are one: a service may list them in another case."""
+    return one.casefold() == other.casefold()
+
+
+def _may_be(launch: Unsettled, candidate: Candidate) -> bool:
+    """Return whether a listed launch may be an unsettled one, whatever it says and whenever it started.
+
+    Without recipients it may be anybody's: the service doesn't say, or not yet, whom it has reached.
+    """
+    return is_same_tag(candidate.stat.project_tag, launch.tag) and (
+        not candidate.recipients or not candidate.recipients.isdisjoint(launch.recipients)
+    )
 
 
 def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
@@ -123,36 +124,45 @@ def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
 
 
 def digest_definition(definition: dict[str, Any]) -> str:
-    """Return what stands for a definition where its text must not be kept: equal for those that say the same.
+    """Return a digest of a definition, for places that must not keep its text: equal if it says the same.
 
     Unlike a payload's digest it can be made of what the service lists, too.
     """
-    text = json.dumps(_bare(definition), sort_keys=True)
+    text = json.dumps(_canonicalize(definition), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"runner def").hexdigest()
 
 
 def is_same_definition(ours: dict[str, Any], listed: dict[str, Any]) -> bool:
     """Return whether two project definitions say the same.
 
-    The tag is not compared, it stands beside the definition too; a field that is null or has its
-    default value may be missing, and the service may have added fields of its own.
+    Absent, null, `""`, `[]` and a documented default are one; texts compare in NFC, with line ends and outer
+    blanks made equal. The tag is compared on its own; fields that a service adds don't count.
     """
-    return _bare(ours) == _bare(listed)
+    return _canonicalize(ours) == _canonicalize(listed)
 
 
-def _bare(definition: dict[str, Any]) -> dict[str, Any]:
-    known = {name: definition.get(name) for name in _FIELDS}
-    if isinstance(questions := known["questions"], list):
-        known["questions"] = [_bare_question(question) for question in questions]
-    return {
-        name: value for name, value in known.items() if value is not None and value != _DEFAULTS.get(name)
-    }
+def _canonicalize(definition: dict[str, Any]) -> dict[str, Any]:
+    known = _normalize_fields(definition, _FIELDS)
+    if isinstance(method := known.get("method"), str):
+        known["method"] = method.upper()
+    if isinstance(questions := known.get("questions"), list):
+        known["questions"] = [
+            _normalize_fields(one, _QUESTION_FIELDS) if isinstance(one, dict) else one for one in questions
+        ]
+    return {name: value for name, value in known.items() if value != _DEFAULTS.get(name)}
 
 
-def _bare_question(question: Any) -> Any:
-    if not isinstance(question, dict):
-        return question
-    return {name: value for name in _QUESTION_FIELDS if (value := question.get(name)) is not None}
+def _normalize_fields(item: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return those of an item's fields that say something."""
+    known = ((name, _normalize(item.get(name))) for name in names)
+    return {name: value for name, value in known if value not in (None, "", [])}
+
+
+def _normalize(value: Any) -> Any:
+    if isinstance(value, str):
+        # Lines end as one system or the other writes them.
+        return unicodedata.normalize("NFC", "\n".join(value.splitlines()).strip())
+    return [_normalize(one) for one in value] if isinstance(value, list) else value
 
 
 def make_candidates(
@@ -162,13 +172,13 @@ def make_candidates(
 
     Args:
         stats: as listed.
-        claimed: the guids on record.
+        claimed: the guids on record, as `fold_guid` writes them.
         fingerprint: of a phone, in the campaign in question.
     """
     return [
         Candidate(stat, frozenset(map(fingerprint, stat.recipients)))
         for stat in stats
-        if stat.project_launch_guid not in claimed
+        if fold_guid(stat.project_launch_guid) not in claimed
     ]
 
 
@@ -179,10 +189,3 @@ def parse_moment(text: str) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _require_moment(text: str) -> datetime:
-    moment = parse_moment(text)
-    if moment is None:
-        raise ValueError(text)
-    return moment

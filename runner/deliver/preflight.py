@@ -1,63 +1,78 @@
-"""Before the first send: looks for launches that the service knows and no record does.
+"""Looks, before the first send, for launches that the service knows and no record does.
 
-Design: delivery, step 5.
-
-A run whose machine was lost, or an old commit that is run again, looks like a first run. The service
-knows better: its launches that get exactly what is planned now are adopted, and their recipients
-are not texted again. One cheap request a tag when nothing is amiss.
+A run whose machine was lost, or an old commit that is run again, looks like a first run. The service knows
+better. Its launches that say what is planned now are adopted. The people that any other unexplained launch
+has reached are
+held: what they got, and whether the plan would send it once more, is for a person to say.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from runner.deliver.match import CLOCK_SKEW, is_same_definition, parse_moment
+from runner.deliver.evidence import ListReader
+from runner.deliver.match import is_same_definition, is_same_tag
 from runner.deliver.settle import write_moment
 from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchRecord
-from runner.ledger.unsettled import count_claimed, list_claimed
+from runner.ledger.unexplained import (
+    UnexplainedLaunch,
+    drop_unexplained,
+    hold_people,
+    list_unexplained,
+    read_dismissed,
+)
+from runner.ledger.unsettled import fold_guid, list_claimed
 from runner.service.listing import list_launches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from collections.abc import Collection, Iterable, Mapping
+
+    from sqlalchemy import Connection
 
     from runner.deliver.subject import Subject
     from runner.plan.model import Offer
     from runner.service.model import StatRecord
 
+    Offers = Mapping[str, list[Offer]]
+
 
 @dataclass(frozen=True, slots=True)
 class PreflightSummary:
-    """What the service knew beyond the record.
+    """The findings of a preflight.
 
     Attributes:
         adopted: launches that were sent by a run that no record tells of.
-        foreign: guids of launches under the campaign's tags that nobody here can account for.
-        blank: foreign launches that are listed without recipients: these may be listed later.
-        latest: when the latest of the adopted and the blank ones started, if that can be read.
-        reached: recipients of the plan that got one of the foreign launches.
+        held: deliveries that are held since this look, because of launches that no record explains.
+        unexplained: guids of all launches that hold people of the campaign, or may hold anybody.
+        blank: guids of those that are listed without recipients: these may be listed later.
+        foreign: guids of launches under the campaign's tags that nobody here can account for, and that
+            reached nobody whom the campaign would text.
+        gap: why the list is no proof that nothing else was sent, in words; None if it is one.
     """
 
     adopted: int = 0
+    held: int = 0
+    unexplained: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
-    blank: int = 0
-    latest: datetime | None = None
-    reached: int = 0
+    gap: str | None = None
 
-    def is_recent(self, now: datetime, window: timedelta) -> bool:
-        """Return whether the lost run may have sent launches that are not listed yet.
+    @property
+    def has_changed_record(self) -> bool:
+        """Whether a plan that was made before has to be made anew."""
+        return bool(self.adopted or self.held)
 
-        Args:
-            now: on this machine's clock, which may be ahead of the service's.
-            window: how long a launch may take to be listed.
-        """
-        return self.latest is None or now - self.latest < window + CLOCK_SKEW
+    @property
+    def is_surprising(self) -> bool:
+        """Whether a run was lost that may have sent more than is listed yet."""
+        return bool(self.adopted or self.held or self.blank or self.gap)
 
 
 class PayloadFinder(Protocol):
-    """Who knows what a campaign's recipients would get: a `Planner` that has planned it."""
+    """A planner that has planned the campaign, and knows what its recipients would get."""
 
     def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
         """Return what some recipients lack, by phone, whether it would be sent now or not."""
@@ -68,50 +83,88 @@ class Preflight:
 
     Args:
         subject: the campaign.
+        window_s: how long a launch may take to be listed, in seconds.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, window_s: float) -> None:
         self._subject = subject
+        self._lists = ListReader(subject, window_s)
 
-    def check(self, planner: PayloadFinder, tags: Iterable[str]) -> PreflightSummary:
-        """Adopt what the service knows and the record doesn't.
+    def check(
+        self, finder: PayloadFinder, tags: Mapping[str, set[str]], *, is_first: bool
+    ) -> PreflightSummary:
+        """Adopt what the service knows and the record doesn't; hold the people of what remains unexplained.
 
         Args:
-            planner: says what the campaign's recipients would get.
-            tags: the project tags of the campaign.
+            finder: says what the campaign's recipients would get.
+            tags: by message id, the project tags that it has, or may have had.
+            is_first: whether nothing is on record of the campaign. It may have had another tag then: the
+                same texts are looked for under all tags.
 
         Raises:
             ServiceError: the service cannot be asked. Nothing may be sent then.
             LedgerError: the ledger cannot be written.
         """
-        unclaimed = [stat for tag in sorted(set(tags)) for stat in self._list_unclaimed(tag)]
-        if not unclaimed:
-            return PreflightSummary()
-        planned = planner.find_payloads({phone for stat in unclaimed for phone in stat.recipients})
-        adopted, foreign = [], []
-        reached: set[tuple[str, str]] = set()
-        with self._subject.ledger.writing() as connection:
-            for stat in unclaimed:
-                found = _find_message(stat, planned, reached)
-                if found is None:
-                    foreign.append(stat)
-                    continue
-                adopted.append(stat)
-                reached |= {(found.message.id, phone) for phone in stat.recipients}
-                record = self._record(stat, found)
-                enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
-        return _sum_up(adopted, foreign, planned)
+        subject = self._subject
+        own = set[str]().union(*tags.values())
+        listing = self._lists.read(own, subject.now())
+        elsewhere = self._list_elsewhere(own, len(listing.launches)) if is_first else []
+        with subject.ledger.reading() as connection:
+            explained = self._list_explained(connection)
+        unclaimed = _leave_out(listing.launches, explained)
+        elsewhere = _leave_out(elsewhere, explained)
+        phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
+        planned = finder.find_payloads(phones) if phones else {}
+        with subject.ledger.writing() as connection:
+            drop_unexplained(connection, subject.campaign_id, explained)
+            reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
+            found = [(stat, _find_people(stat, planned, tags, reached)) for stat in unexplained]
+            found += [(stat, people) for stat in elsewhere if (people := _find_same_texts(stat, planned))]
+            held = sum(self._hold(connection, *one) for one in found if one[1] or not one[0].recipients)
+            kept = list_unexplained(connection, subject.campaign_id)
+        return PreflightSummary(
+            adopted=len(unclaimed) - len(unexplained),
+            held=held,
+            unexplained=tuple(one.project_launch_guid for one in kept),
+            blank=tuple(one.project_launch_guid for one in kept if not one.held),
+            foreign=tuple(
+                stat.project_launch_guid for stat, people in found if stat.recipients and not people
+            ),
+            gap=listing.gap,
+        )
 
-    def _list_unclaimed(self, tag: str) -> list[StatRecord]:
-        ledger, client, target = self._subject.ledger, self._subject.client, self._subject.target
-        with ledger.reading() as connection:
-            known = count_claimed(connection, target, tag)
-        # Fewer are no good news either: among them may be one that is not on record.
-        if client.count_launches(tag) == known:
+    def _list_explained(self, connection: Connection) -> set[str]:
+        """Return the guids that are on record, or were dismissed, as `fold_guid` writes them."""
+        dismissed = read_dismissed(connection, self._subject.campaign_id)
+        return list_claimed(connection, self._subject.target) | set(map(fold_guid, dismissed))
+
+    def _list_elsewhere(self, own: Collection[str], listed: int) -> list[StatRecord]:
+        """Return the launches under other tags than the campaign's."""
+        client = self._subject.client
+        if client.count_launches(None) == listed:
             return []
-        with ledger.reading() as connection:
-            claimed = list_claimed(connection, target)
-        return [stat for stat in list_launches(client, tag) if stat.project_launch_guid not in claimed]
+        everything = list_launches(client, None).launches
+        return [stat for stat in everything if not any(is_same_tag(stat.project_tag, tag) for tag in own)]
+
+    def _adopt(
+        self,
+        connection: Connection,
+        unclaimed: Iterable[StatRecord],
+        planned: Offers,
+        tags: Mapping[str, set[str]],
+    ) -> tuple[set[tuple[str, str]], list[StatRecord]]:
+        """Enter the launches that fit the plan; return who got what by them, and the other launches."""
+        reached: set[tuple[str, str]] = set()
+        others = []
+        for stat in unclaimed:
+            found = _find_message(stat, planned, tags, reached)
+            if found is None:
+                others.append(stat)
+                continue
+            reached |= {(found.message.id, phone) for phone in stat.recipients}
+            record = self._record(stat, found)
+            enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
+        return reached, others
 
     def _record(self, stat: StatRecord, found: Offer) -> LaunchRecord:
         fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))
@@ -119,7 +172,7 @@ class Preflight:
         return LaunchRecord(
             message=message.id,
             key=self._subject.name_launch(message.id, digest, fingerprints),
-            tag=message.tag,
+            tag=stat.project_tag,
             payload_digest=digest,
             project_launch_guid=stat.project_launch_guid,
             sent_at=write_moment(stat.project_launch_start, self._subject.now()),
@@ -127,23 +180,24 @@ class Preflight:
             arm=found.arm,
         )
 
+    def _hold(self, connection: Connection, stat: StatRecord, people: Mapping[str, set[str]]) -> int:
+        subject = self._subject
+        launch = UnexplainedLaunch(
+            stat.project_launch_guid,
+            stat.project_tag,
+            write_moment(stat.project_launch_start, subject.now()),
+            stat.project_definition,
+            {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()},
+        )
+        return hold_people(connection, subject.campaign_id, launch)
 
-def _sum_up(
-    adopted: list[StatRecord], foreign: list[StatRecord], planned: dict[str, list[Offer]]
-) -> PreflightSummary:
-    blank = [stat for stat in foreign if not stat.recipients]
-    starts = [parse_moment(stat.project_launch_start) for stat in (*adopted, *blank)]
-    return PreflightSummary(
-        len(adopted),
-        tuple(stat.project_launch_guid for stat in foreign),
-        len(blank),
-        max(filter(None, starts), default=None),
-        len({phone for stat in foreign for phone in stat.recipients if planned.get(phone)}),
-    )
+
+def _leave_out(stats: Iterable[StatRecord], explained: Collection[str]) -> list[StatRecord]:
+    return [stat for stat in stats if fold_guid(stat.project_launch_guid) not in explained]
 
 
 def _find_message(
-    stat: StatRecord, planned: dict[str, list[Offer]], reached: set[tuple[str, str]]
+    stat: StatRecord, planned: Offers, tags: Mapping[str, set[str]], reached: set[tuple[str, str]]
 ) -> Offer | None:
     """Return the message that a launch was: one that a recipient of it would get now, word for word.
 
@@ -151,33 +205,31 @@ def _find_message(
     """
     for phone in stat.recipients:
         for offer in planned.get(phone, ()):
-            is_theirs = offer.message.tag == stat.project_tag and is_same_definition(
-                offer.payload.definition, stat.project_definition
-            )
-            if is_theirs and (offer.message.id, phone) not in reached:
+            is_theirs = any(is_same_tag(stat.project_tag, tag) for tag in tags[offer.message.id])
+            is_new = (offer.message.id, phone) not in reached
+            if is_theirs and is_new and is_same_definition(offer.payload.definition, stat.project_definition):
                 return offer
     return None
 
 
-def describe_foreign(campaign: str, found: PreflightSummary) -> str:
-    """Return what is known of launches that nobody here can account for, in sentences.
+def _find_people(
+    stat: StatRecord, planned: Offers, tags: Mapping[str, set[str]], reached: set[tuple[str, str]]
+) -> dict[str, set[str]]:
+    """Return whom of the plan a launch has reached, by the messages of its tag."""
+    people = defaultdict(set)
+    for phone in stat.recipients:
+        for offer in planned.get(phone, ()):
+            is_theirs = any(is_same_tag(stat.project_tag, tag) for tag in tags[offer.message.id])
+            if is_theirs and (offer.message.id, phone) not in reached:
+                people[offer.message.id].add(phone)
+    return dict(people)
 
-    Args:
-        campaign: the campaign's name.
-        found: holds at least one of them.
-    """
-    count, people = len(found.foreign), found.reached
-    known = (
-        f"{count:,} launches under this campaign's tag that are not on record here and match"
-        if count > 1
-        else "a launch under this campaign's tag that is not on record here and matches"
-    )
-    got = (
-        f" Of the recipients to be texted now, {people:,} got {'one of them' if count > 1 else 'it'}."
-        if people
-        else ""
-    )
-    return (
-        f"{campaign}: the service knows {known} nothing that is planned, first: {found.foreign[0]}.{got} "
-        "Was the campaign renamed (`renamed_from`), or its text edited after a send whose record is lost?"
-    )
+
+def _find_same_texts(stat: StatRecord, planned: Offers) -> dict[str, set[str]]:
+    """Return whom of the plan a launch under another tag has reached, by the messages whose text it has."""
+    people = defaultdict(set)
+    for phone in stat.recipients:
+        for offer in planned.get(phone, ()):
+            if is_same_definition(offer.payload.definition, stat.project_definition):
+                people[offer.message.id].add(phone)
+    return dict(people)

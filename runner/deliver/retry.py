@@ -1,4 +1,4 @@
-"""Tries again what has certainly not been accepted, and nothing else (design: delivery, step 3)."""
+"""Tries again what has certainly not left this machine, and nothing else."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ class RetryPolicy:
 
 
 DEFAULT_POLICY = RetryPolicy()
+_PAUSE = 3
+"""The failures whose backoff is added to a pause: some 2 s at most, with the default policy."""
 
 
 class Retrier:
@@ -115,28 +117,28 @@ class Retrier:
             # What was asked of the ledger meanwhile, or the connecting, may have taken any time: the sender
             # looks once more, and after that nothing takes time but the machine.
             reply = self._send(definition, phones, self._guard)
+            if reply.is_busy:
+                return self._make_pause(reply)
             if not reply.may_retry or failures == self._policy.tries:
                 break
-            if not self._wait_for_next(reply, failures, latest):
-                return _give_up(reply)
+            if not self._wait_for_next(failures, latest):
+                break
         return reply
 
-    def _wait_for_next(self, reply: SendReply, failures: int, latest: float) -> bool:
+    def _make_pause(self, reply: SendReply) -> SendReply:
+        """Have all threads leave the service alone for as long as it asks; the launch stays unknown."""
+        asked = reply.retry_after_s or 0.0
+        if asked > self._policy.total_s:
+            detail = f"{reply.detail}; it asks to be left alone for {asked:,.0f} s"
+            return replace(reply, detail=detail, is_final_for_run=True)
+        # The jitter is for other runs' sake.
+        self._pace.pause(asked + self._policy.backoff(_PAUSE, self._random()))
+        return reply
+
+    def _wait_for_next(self, failures: int, latest: float) -> bool:
         """Wait before the next try; return False, at once, if it would come too late."""
         backoff = self._policy.backoff(failures, self._random())
-        asked = reply.retry_after_s
-        if self._pace.now() + (asked or 0.0) + backoff > latest:
+        if self._pace.now() + backoff > latest:
             return False
-        if asked is not None:
-            # What the service asks of one thread it asks of the run. The jitter is for other runs' sake.
-            self._pace.pause(asked + backoff)
-        else:
-            self._pace.rest(backoff, self._is_over)
+        self._pace.rest(backoff, self._is_over)
         return True
-
-
-def _give_up(reply: SendReply) -> SendReply:
-    if reply.retry_after_s is None:
-        return reply
-    detail = f"{reply.detail}; it asks to be left alone for {reply.retry_after_s:,.0f} s"
-    return replace(reply, detail=detail, is_final_for_run=True)

@@ -253,7 +253,11 @@ class Delivery:
         if reply.is_final_for_run:
             self.summary.final_reply = reply
         elif is_last_straw:
-            failures = f"{self._breaker.limit} launches in a row failed, the last one with: {reply.detail}"
+            failures = (
+                f"the service asks for one pause after the other, and accepts nothing: {reply.detail}"
+                if reply.is_busy
+                else f"{self._breaker.limit} launches in a row failed, the last one with: {reply.detail}"
+            )
             self.summary.final_reply = replace(reply, detail=failures, is_final_for_run=True)
 
     def _collect(self) -> None:

@@ -1,7 +1,8 @@
-"""Settles launches of unknown outcome by asking the service (design: delivery, step 4).
+"""Settles launches of unknown outcome by asking the service.
 
-One that is listed is adopted. One that is missing from two full lists, a settle window apart, was
-not sent, and is free to be sent again. What only partly fits is held for a person to resolve.
+One that is listed is adopted. One that is missing from two full lists, a settle window apart, each of which
+shows what is known to have been sent, was not sent, and is free to be sent again. What only partly fits is
+held for a person.
 """
 
 from __future__ import annotations
@@ -9,38 +10,42 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.deliver.evidence import Listing, ListReader
 from runner.deliver.match import Verdict, judge_launches, make_candidates, parse_moment
 from runner.errors import ServiceError
 from runner.ledger.moment import format_moment
-from runner.ledger.unsettled import adopt_launch, list_claimed, list_unsettled, release_launch
-from runner.service.listing import list_launches
+from runner.ledger.unexplained import drop_unexplained, read_dismissed
+from runner.ledger.unsettled import adopt_launch, fold_guid, list_claimed, list_unsettled, release_launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runner.deliver.match import Candidate
     from runner.deliver.subject import Subject
     from runner.ledger.model import Unsettled
 
 ABSENT = "the service did not list it in two full lists"
+_LOOKS = 4
+"""How often the lists are read before what is still unclear is left to the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettleSummary:
-    """What settling found.
+    """The findings of settling.
 
     Attributes:
         adopted: launches that were sent after all: the service's guid by the launch's key.
         released: the keys of launches that were not sent, and can be sent again.
         held: launches that a person has to resolve.
-        waiting: launches that are missing from a first list, and that no second one was read for.
-        failure: what kept the service from being asked a second time.
+        waiting: launches that are missing from the lists, without a proof that they were not sent.
+        gap: why the lists are no such proof, in words.
+        failure: what kept the service from being asked again.
     """
 
     adopted: dict[str, str] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
     held: tuple[Verdict, ...] = ()
     waiting: int = 0
+    gap: str | None = None
     failure: ServiceError | None = None
 
 
@@ -58,6 +63,7 @@ class Settler:
         self._subject = subject
         self._window_s = window_s
         self._wait = wait
+        self._lists = ListReader(subject, window_s)
 
     def settle(self) -> SettleSummary:
         """Find out what became of every launch whose outcome is not known.
@@ -67,39 +73,54 @@ class Settler:
             RunLockedError: another run has got the campaign's lock.
             LedgerError: the ledger cannot be written.
         """
-        verdicts = self.judge()
-        adopted = self._adopt(verdicts)
-        absent = {verdict.launch.id for verdict in verdicts if verdict.is_absent}
-        if not absent:
-            return SettleSummary(adopted, held=_held(verdicts))
-        if self._wait(self._window_s):
-            return SettleSummary(adopted, held=_held(verdicts), waiting=len(absent))
-        try:
-            verdicts = self.judge()
-        except ServiceError as error:
-            # What the first list has told is on record: whoever asked has to hear of it, too.
-            return SettleSummary(adopted, held=_held(verdicts), waiting=len(absent), failure=error)
-        adopted |= self._adopt(verdicts)
-        missing = [v.launch for v in verdicts if v.is_absent and v.launch.id in absent]
-        self._release(missing)
-        return SettleSummary(adopted, frozenset(launch.key for launch in missing), _held(verdicts))
+        adopted, released = dict[str, str](), set[str]()
+        # Those that the latest list that proves something has lacked.
+        lacked: set[int] = set()
+        failure = None
+        verdicts, listing = self._look()
+        for looks_left in reversed(range(_LOOKS)):
+            adopted |= self._adopt(verdicts)
+            absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
+            if listing.gap is None:
+                gone = [launch for launch in absent if launch.id in lacked]
+                self._release(gone)
+                released.update(launch.key for launch in gone)
+                absent = [launch for launch in absent if launch.id not in lacked]
+                lacked = {launch.id for launch in absent}
+            if not absent or not looks_left or self._wait(self._window_s):
+                break
+            try:
+                verdicts, listing = self._look()
+            except ServiceError as error:
+                # What was found so far is on record: the caller has to hear of it, too.
+                failure = error
+                break
+        held = tuple(verdict for verdict in verdicts if verdict.doubtful)
+        return SettleSummary(adopted, frozenset(released), held, len(absent), listing.gap, failure)
 
     def judge(self) -> list[Verdict]:
         """Return what one full list says of each unsettled launch, and change nothing."""
-        with self._subject.ledger.reading() as connection:
-            launches = list_unsettled(connection, self._subject.campaign_id)
-            claimed = list_claimed(connection, self._subject.target)
-        return judge_launches(launches, self._list_candidates(launches, claimed)) if launches else []
+        return self._look()[0]
 
-    def _list_candidates(self, launches: Sequence[Unsettled], claimed: set[str]) -> list[Candidate]:
-        tags = sorted({launch.tag for launch in launches})
-        listed = [stat for tag in tags for stat in list_launches(self._subject.client, tag)]
-        return make_candidates(listed, claimed, self._subject.fingerprint)
+    def _look(self) -> tuple[list[Verdict], Listing]:
+        subject = self._subject
+        with subject.ledger.reading() as connection:
+            launches = list_unsettled(connection, subject.campaign_id)
+            claimed = list_claimed(connection, subject.target)
+            claimed |= set(map(fold_guid, read_dismissed(connection, subject.campaign_id)))
+        if not launches:
+            return [], Listing(())
+        tags = {launch.tag for launch in launches}
+        listing = self._lists.read(tags, min(launch.intent_at for launch in launches))
+        candidates = make_candidates(listing.launches, claimed, subject.fingerprint)
+        return judge_launches(launches, candidates), listing
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
         if matches:
             with self._subject.ledger.writing() as connection:
+                guids = [stat.project_launch_guid for _, stat in matches]
+                drop_unexplained(connection, self._subject.campaign_id, guids)
                 for launch, stat in matches:
                     at = write_moment(stat.project_launch_start, self._subject.now())
                     adopt_launch(connection, launch.id, stat.project_launch_guid, at)
@@ -123,7 +144,3 @@ def write_moment(started: str, otherwise: str) -> str:
     """
     moment = parse_moment(started)
     return format_moment(moment) if moment else otherwise
-
-
-def _held(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    return tuple(verdict for verdict in verdicts if verdict.doubtful)

@@ -29,6 +29,7 @@ class Subject:
         key: the key of its fingerprints.
         now: returns UTC, ISO 8601.
         lock: the campaign's: nobody is set free without it.
+        is_embedded: whether the service is the embedded sandbox, which lists what it has at once.
     """
 
     ledger: Ledger
@@ -39,6 +40,7 @@ class Subject:
     key: FingerprintKey
     now: Callable[[], str]
     lock: RunLock
+    is_embedded: bool = False
 
     def fingerprint(self, phone: str) -> str:
         """Return the fingerprint of a recipient of the campaign; the phone is E.164."""

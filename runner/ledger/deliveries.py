@@ -26,8 +26,9 @@ from sqlalchemy import (
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.checksum import renew_key
 from runner.ledger.database import insert_into
-from runner.ledger.model import CampaignRow, Known, LaunchRecord, Outcome
+from runner.ledger.model import CampaignRow, Known, LaunchRecord, LaunchState, Outcome
 from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
+from runner.ledger.unsettled import UNEXPLAINED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +78,10 @@ _RELEASE = (
 
 def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
     """Return how the ledger enters a campaign on a target; None if it doesn't."""
-    has_launches = exists().where(launches.c.campaign_id == campaigns.c.id)
+    # Of those that are unexplained nothing was recorded here: without another the key can still change.
+    has_launches = exists().where(
+        launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
+    )
     query = select(campaigns.c.id, campaigns.c.salt, campaigns.c.key_fingerprint, has_launches).where(
         campaigns.c.target == target, campaigns.c.name == name
     )
@@ -123,10 +127,30 @@ def read_known(
         .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
     )
     for message, fingerprint, state in connection.execute(query):
-        shelf = known.sent if state == "sent" else known.unresolved
-        shelf.setdefault(current.get(message, message), set()).add(fingerprint)
-    for message in known.unresolved:
-        known.unresolved[message] -= known.sent.get(message, set())
+        add_known(known, current.get(message, message), fingerprint, state)
+    return drop_sent(known)
+
+
+def add_known(known: Known, message: str, fingerprint: str, state: LaunchState) -> None:
+    """Take note of a delivery.
+
+    Args:
+        known: what is known so far.
+        message: the id that the message has now.
+        fingerprint: of the recipient.
+        state: of the launch that holds it.
+    """
+    shelf = known.sent if state == "sent" else known.unresolved
+    shelf.setdefault(message, set()).add(fingerprint)
+    if state == UNEXPLAINED:
+        known.unexplained.setdefault(message, set()).add(fingerprint)
+
+
+def drop_sent(known: Known) -> Known:
+    """Take those who got a message out of those who may have got it."""
+    for shelf in (known.unresolved, known.unexplained):
+        for message in shelf:
+            shelf[message] -= known.sent.get(message, set())
     return known
 
 
@@ -170,7 +194,9 @@ def _take_back(connection: Connection, launch_ids: Sequence[int]) -> None:
 def read_guids(connection: Connection, campaign_id: int) -> set[str]:
     """Return the `project_launch_guid`s of a campaign's accepted launches."""
     query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.is_not(None)
+        launches.c.campaign_id == campaign_id,
+        launches.c.project_launch_guid.is_not(None),
+        launches.c.state != UNEXPLAINED,
     )
     return set(connection.execute(query).scalars())
 

@@ -23,6 +23,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.renaming import find_first_name
 from runner.ledger.runs import fill_in_runs
 from runner.ledger.tables import launches
+from runner.ledger.unexplained import drop_unexplained
 from runner.ledger.unsettled import adopt_launch
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     missing = {
         record.project_launch_guid: record for record in told if record.project_launch_guid not in present
     }
+    drop_unexplained(connection, campaign_id, missing)
     waiting = iter(missing.values())
     while portion := list(islice(waiting, _PORTION)):
         rows = _add_accepted(connection, campaign_id, portion)
@@ -152,6 +154,7 @@ def enter_adopted(
     """
     # In ASCII: JSON can hold half a surrogate pair, and no database can.
     text = json.dumps(definition)
+    drop_unexplained(connection, campaign_id, [record.project_launch_guid])
     rows = _add_accepted(connection, campaign_id, [record], text)
     if rows:
         ADOPT.run(connection, rows)
@@ -176,6 +179,7 @@ def adopt_in_part(
     campaign_id, digest = connection.execute(query).one()
     name = find_first_name(connection, campaign_id) or campaign
     key = launch_key(name, launch.message, digest, reached)
+    drop_unexplained(connection, campaign_id, [guid])
     adopt_launch(connection, launch.id, guid, at)
     connection.execute(
         update(launches).where(launches.c.id == launch.id).values(launch_key=key, recipients=len(reached))

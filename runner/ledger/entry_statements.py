@@ -18,7 +18,7 @@ from sqlalchemy import (
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
-from runner.ledger.unsettled import OPEN
+from runner.ledger.unsettled import OPEN, UNEXPLAINED
 
 
 def _compose_claim(connection: Connection) -> Insert:
@@ -41,7 +41,7 @@ def _compose_takeover(connection: Connection) -> Insert:
 def _compose_adoption(connection: Connection) -> Insert:
     statement = insert_into(connection, deliveries)
     # As a part of the text: the parameters are the row's alone.
-    states: list[ColumnElement[str]] = [literal_column(f"'{state}'") for state in OPEN]
+    states: list[ColumnElement[str]] = [literal_column(f"'{state}'") for state in (*OPEN, UNEXPLAINED)]
     is_open = select(launches.c.id).where(launches.c.state.in_(states))
     return statement.on_conflict_do_update(
         index_elements=list(deliveries.primary_key),
@@ -63,7 +63,7 @@ ADD_DIGESTS = BulkStatement(
 CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c], winner="first")
 """Takes deliveries that nobody has, or that are released; leaves the others untouched."""
 ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
-"""Takes those, too, of launches of unknown outcome: that they were reached by another one is certain."""
+"""Takes those, too, of launches that are unresolved: that they were reached by another one is certain."""
 TAKE_OVER = BulkStatement(_compose_takeover, [column.name for column in deliveries.c], winner="last")
 """Takes deliveries whoever has them."""
 RELEASE = BulkStatement(

@@ -13,12 +13,13 @@ from runner.ledger.deliveries import enter_campaign, find_campaign
 from runner.ledger.entry import absorb_launches
 from runner.ledger.forgotten import absorb_forgotten, read_forgotten
 from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
-from runner.ledger.lockfiles import all_forgotten, all_launches, all_runs, list_merged
+from runner.ledger.lockfiles import all_dismissed, all_forgotten, all_launches, all_runs, list_merged
 from runner.ledger.marks import mark_launches, renew_marks
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
 from runner.ledger.reserved import absorb_reservations
 from runner.ledger.runs import enter_runs
+from runner.ledger.unexplained import dismiss_launches, drop_unexplained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,6 +117,7 @@ def fill_ledger(
     forgotten = absorb_forgotten(connection, campaign_id, first_name, all_forgotten(lockfiles))
     remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
     enter_runs(connection, all_runs(lockfiles))
+    dismiss_launches(connection, campaign_id, all_dismissed(lockfiles))
     if absorb_launches(connection, campaign_id, remembered):
         renew_marks(connection, campaign_id)
     if identity.keeps_summary:
@@ -129,6 +131,9 @@ def fill_ledger(
 def _enter(connection: Connection, identity: Identity, entry: Entry | None, key: FingerprintKey) -> int:
     if entry is None or not entry.row.has_launches:
         campaign_id = enter_campaign(connection, identity.target, identity.name, key)
+        if entry is not None and entry.row.key_fingerprint != key.name:
+            # Under another key those who are held would be others: the next preflight finds them again.
+            drop_unexplained(connection, campaign_id)
     else:
         campaign_id = entry.row.id
         if entry.name != identity.name:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 _GROUP = 1000
-_REACHED = ("intent", "sent", "unknown")
+_REACHED = ("intent", "sent", "unknown", "unexplained")
 """What may have been sent counts as sent: who is at the cap waits rather than gets one too many."""
 _SECONDS = len("2026-11-20T12:00:00")
 

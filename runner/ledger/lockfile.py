@@ -51,6 +51,8 @@ class Lockfile:
         lines: of one that sums up: what it says of each message. One that was merged can have several of a
             message, each of which is true.
         is_summary: whether it sums up (`lockfile: summary`), and has lines in the place of launches.
+        dismissed: the `project_launch_guid`s of launches under the campaign's tags that are not the
+            campaign's.
     """
 
     campaign: str
@@ -64,6 +66,7 @@ class Lockfile:
     is_merged: bool = False
     lines: tuple[SummaryLine, ...] = ()
     is_summary: bool = False
+    dismissed: frozenset[str] = frozenset()
 
 
 def lockfile_path(campaign_file: Path, target: str) -> Path:
@@ -132,6 +135,7 @@ def parse_lockfile(
         is_merged,
         lines,
         "kind" in data,
+        frozenset(data.get("dismissed", ())),
     )
 
 

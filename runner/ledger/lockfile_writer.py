@@ -34,6 +34,7 @@ class LockfileContents(NamedTuple):
         forgotten: the fingerprints of people who asked to be forgotten.
         runs: those that sent the launches, the earliest first.
         lines: of one that sums up: what it says of each message, in the place of launches; None of others.
+        dismissed: the `project_launch_guid`s of launches under its tags that are not the campaign's.
     """
 
     campaign: str
@@ -43,6 +44,7 @@ class LockfileContents(NamedTuple):
     forgotten: Collection[str] = ()
     runs: Iterable[Run] = ()
     lines: Sequence[SummaryLine] | None = None
+    dismissed: Collection[str] = ()
 
 
 def dump_lockfile(contents: LockfileContents) -> str:
@@ -61,6 +63,7 @@ def write_lockfile(
     forgotten: Collection[str] = (),
     runs: Iterable[Run] = (),
     lines: Sequence[SummaryLine] | None = None,
+    dismissed: Collection[str] = (),
 ) -> bool:
     """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
@@ -73,6 +76,7 @@ def write_lockfile(
         forgotten: the fingerprints of people who asked to be forgotten.
         runs: those that sent the launches, the earliest first.
         lines: as in `LockfileContents`.
+        dismissed: as in `LockfileContents`.
 
     Returns:
         Whether it differs from what was there.
@@ -80,10 +84,11 @@ def write_lockfile(
     Raises:
         LockfileError: it cannot be written. What was there is untouched.
     """
+    contents = LockfileContents(campaign, target, key, launches, forgotten, runs, lines, dismissed)
     try:
         remove_leftovers(file)
         with drafting(file) as (stream, draft):
-            _write(stream, LockfileContents(campaign, target, key, launches, forgotten, runs, lines))
+            _write(stream, contents)
             stream.flush()
             os.fsync(stream.fileno())
             changed = not same_content(file, draft)
@@ -118,7 +123,7 @@ def require_writable(file: Path) -> None:
 
 
 def _write(stream: IO[str], contents: LockfileContents) -> None:
-    _write_head(stream, contents.campaign, contents.key, contents.forgotten)
+    _write_head(stream, contents)
     if contents.lines is None:
         _write_launches(stream, contents.launches)
         stream.write(f'  "lockfile_version": {FULL_VERSION},\n')
@@ -128,13 +133,15 @@ def _write(stream: IO[str], contents: LockfileContents) -> None:
     _write_end(stream, contents.target, contents.key, contents.runs)
 
 
-def _write_head(stream: IO[str], campaign: str, key: FingerprintKey, forgotten: Collection[str]) -> None:
-    stream.write(f'{{\n  "campaign": {dump_line(campaign)},\n')
-    if key.first_name is not None:
-        stream.write(f'  "first_name": {dump_line(key.first_name)},\n')
-    if forgotten:
-        stream.write(f'  "forgotten": {dump_line(sorted(forgotten))},\n')
-    stream.write(f'  "key_fingerprint": {dump_line(key.name)},\n')
+def _write_head(stream: IO[str], contents: LockfileContents) -> None:
+    stream.write(f'{{\n  "campaign": {dump_line(contents.campaign)},\n')
+    if contents.dismissed:
+        stream.write(f'  "dismissed": {dump_line(sorted(contents.dismissed))},\n')
+    if contents.key.first_name is not None:
+        stream.write(f'  "first_name": {dump_line(contents.key.first_name)},\n')
+    if contents.forgotten:
+        stream.write(f'  "forgotten": {dump_line(sorted(contents.forgotten))},\n')
+    stream.write(f'  "key_fingerprint": {dump_line(contents.key.name)},\n')
 
 
 def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:

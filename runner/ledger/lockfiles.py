@@ -98,6 +98,11 @@ def all_forgotten(lockfiles: dict[Path, Lockfile]) -> set[str]:
     return {one for lockfile in lockfiles.values() for one in lockfile.forgotten}
 
 
+def all_dismissed(lockfiles: dict[Path, Lockfile]) -> set[str]:
+    """Return the `project_launch_guid`s of launches that any lockfile names as not the campaign's."""
+    return {one for lockfile in lockfiles.values() for one in lockfile.dismissed}
+
+
 def all_lines(lockfiles: dict[Path, Lockfile]) -> Iterator[SummaryLine]:
     """Yield what lockfiles that sum up say of messages."""
     return chain.from_iterable(lockfile.lines for lockfile in lockfiles.values())

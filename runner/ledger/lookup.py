@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Select, and_, func, inspect, select
 
+from runner.ledger.deliveries import add_known, drop_sent
 from runner.ledger.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.model import Known
@@ -49,11 +50,8 @@ def find_known(
         for message, fingerprint, state in connection.execute(
             query.where(deliveries.c.fingerprint.in_(group))
         ):
-            shelf = known.sent if state == "sent" else known.unresolved
-            shelf.setdefault(message_ids[message], set()).add(fingerprint)
-    for message in known.unresolved:
-        known.unresolved[message] -= known.sent.get(message, set())
-    return known
+            add_known(known, message_ids[message], fingerprint, state)
+    return drop_sent(known)
 
 
 def find_earlier(

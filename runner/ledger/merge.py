@@ -138,17 +138,18 @@ def _parse_as_written(text: str) -> Any:
     return value if dump_line(value) == text else None
 
 
-def _unite_forgotten(head: dict[str, list[Any]]) -> None:
-    """Take for forgotten whom either side takes for it; what is no list of names is left to the schema."""
-    sides = head.get("forgotten", [])
-    if all(isinstance(side, list) and all(isinstance(one, str) for one in side) for side in sides):
-        head.update({"forgotten": [sorted({one for side in sides for one in side})]} if sides else {})
+def _unite_lists(head: dict[str, list[Any]]) -> None:
+    """Keep what either side lists; what is no list of names is left to the schema."""
+    for name in ("dismissed", "forgotten"):
+        sides = head.get(name, [])
+        if all(isinstance(side, list) and all(isinstance(one, str) for one in side) for side in sides):
+            head.update({name: [sorted({one for side in sides for one in side})]} if sides else {})
 
 
 def agree_on_head(file: Path, head: dict[str, list[Any]]) -> dict[str, Any]:
     """Return the values outside the launches, each of which must be the same on both sides.
 
-    But for the forgotten: whoever asked one side for it is not texted by the other.
+    Except for its lists: who asked one side to be forgotten is not texted by the other.
 
     Args:
         file: the lockfile, for the error.
@@ -157,7 +158,7 @@ def agree_on_head(file: Path, head: dict[str, list[Any]]) -> dict[str, Any]:
     Raises:
         LockfileError: the sides were not made with the same key, or disagree on something else.
     """
-    _unite_forgotten(head)
+    _unite_lists(head)
     first_names = head.get("first_name", [])
     if len(first_names) == 1:
         # One branch has renamed the campaign, the other has gone on sending it under its first name.

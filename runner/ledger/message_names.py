@@ -18,7 +18,7 @@ from runner.ledger.tables import deliveries, launches, message_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_REACHED_SOMEBODY = ("sent", "intent", "unknown")
+_REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 _SET_KEYS = BulkStatement(
     lambda _: (
         update(launches)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown"]
-"""`intent`: recorded before the POST, no outcome yet. The others: design/delivery.md, step 3."""
+LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
+"""`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
+the service lists it, and no record says whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +177,13 @@ class Known:
         sent: those that the service accepted.
         unresolved: those whose outcome is not known: never sent again on the strength of time alone.
         forgotten: those who asked to be forgotten, whatever they got: by no message id.
+        unexplained: those of the unresolved whom a launch has reached that no record explains.
     """
 
     sent: dict[str, set[str]]
     unresolved: dict[str, set[str]]
     forgotten: set[str] = field(default_factory=set)
+    unexplained: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def messages(self) -> set[str]:

@@ -17,6 +17,7 @@ from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
 from runner.ledger.report_model import MessageTotals
 from runner.ledger.result_feed import begin_revision, renew_edition
 from runner.ledger.tables import launch_starts, launch_stats, launches, results
+from runner.ledger.unsettled import OPEN, UNEXPLAINED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -228,6 +229,6 @@ _SUMMED = {
 def _count_people(people: dict[tuple[str, str], int], message: str) -> dict[str, Any]:
     return {
         "sent": people.get((message, "sent"), 0),
-        "unresolved": people.get((message, "intent"), 0) + people.get((message, "unknown"), 0),
+        "unresolved": sum(people.get((message, state), 0) for state in (*OPEN, UNEXPLAINED)),
         "rejected": people.get((message, "rejected"), 0),
     }

@@ -9,6 +9,7 @@ from runner.ledger.forgotten import iterate_remembered, read_forgotten
 from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile, write_lockfile
 from runner.ledger.marks import list_lines, mark_launches
 from runner.ledger.runs import read_runs
+from runner.ledger.unexplained import read_dismissed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -82,8 +83,8 @@ def _gather_contents(
         return _gather_sums(connection, identity, record, keeps_empty=keeps_empty)
     first_name = record.key.lasting_name(identity.name)
     launches = iterate_remembered(connection, record.campaign_id, first_name)
-    first = next(launches, None)
-    if first is None and not keeps_empty:
+    first, dismissed = next(launches, None), read_dismissed(connection, record.campaign_id)
+    if first is None and not dismissed and not keeps_empty:
         return None
     return LockfileContents(
         identity.name,
@@ -92,6 +93,7 @@ def _gather_contents(
         launches if first is None else chain([first], launches),
         read_forgotten(connection, record.campaign_id),
         read_runs(connection, record.campaign_id),
+        dismissed=dismissed,
     )
 
 
@@ -99,8 +101,8 @@ def _gather_sums(
     connection: Connection, identity: Identity, record: RecordHead, *, keeps_empty: bool
 ) -> LockfileContents | None:
     campaign_id, key = record.require_entered()
-    lines = list_lines(connection, campaign_id)
-    if not lines and not keeps_empty:
+    lines, dismissed = list_lines(connection, campaign_id), read_dismissed(connection, campaign_id)
+    if not lines and not dismissed and not keeps_empty:
         return None
     forgotten, runs = read_forgotten(connection, campaign_id), read_runs(connection, campaign_id)
-    return LockfileContents(identity.name, identity.target, key, (), forgotten, runs, lines)
+    return LockfileContents(identity.name, identity.target, key, (), forgotten, runs, lines, dismissed)

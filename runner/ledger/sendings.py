@@ -71,6 +71,22 @@ def read_audiences(
     return list(found.values())
 
 
+def was_planned(connection: Connection, campaign_id: int, *, is_shared: bool) -> bool:
+    """Return whether a run with this ledger has got as far as sending.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        is_shared: whether all machines use the ledger: a run of any campaign then tells that it is not a new
+            one.
+    """
+    query = select(audiences.c.campaign_id)
+    found = connection.execute(
+        (query if is_shared else query.where(audiences.c.campaign_id == campaign_id)).limit(1)
+    )
+    return found.first() is not None
+
+
 def count_sent_by_day(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> list[SentRow]:

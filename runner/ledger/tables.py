@@ -250,6 +250,14 @@ reservations = Table(
     Column("id", _String, primary_key=True),
 )
 
+# Launches under a campaign's tags that a person said are not the campaign's.
+dismissed_launches = Table(
+    "dismissed_launches",
+    metadata,
+    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
+    Column("project_launch_guid", _String, primary_key=True),
+)
+
 # Of launches that another machine reserved: what stands for their texts, which it alone has.
 reserved_launches = Table(
     "reserved_launches",

@@ -58,6 +58,7 @@ def _unite(file: Path, one: Lockfile, other: Lockfile) -> Lockfile:
         # Of a message that both have sent, both lines: only the ledger can make one of them.
         lines=tuple(dict.fromkeys((*one.lines, *other.lines))),
         is_summary=is_summary,
+        dismissed=one.dismissed | other.dismissed,
     )
 
 
@@ -67,5 +68,14 @@ def _write(lockfile: Lockfile) -> str:
     runs = sorted(lockfile.runs, key=lambda run: (run.started_at, run.id))
     lines = sorted(lockfile.lines) if lockfile.is_summary else None
     return dump_lockfile(
-        LockfileContents(lockfile.campaign, lockfile.target, key, launches, lockfile.forgotten, runs, lines)
+        LockfileContents(
+            lockfile.campaign,
+            lockfile.target,
+            key,
+            launches,
+            lockfile.forgotten,
+            runs,
+            lines,
+            lockfile.dismissed,
+        )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, func, select, update
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 _NAMED_TWICE = "the service named a later launch so, too"
 OPEN = ("intent", "unknown")
 """The states of launches that may or may not have been sent."""
+UNEXPLAINED = "unexplained"
+"""The state of launches that the service lists and no record explains (`runner.ledger.unexplained`)."""
+
+
+def fold_guid(guid: str) -> str:
+    """Return a guid as it compares: hexadecimal, it may come in one case or the other."""
+    return guid.casefold()
 
 
 def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
@@ -60,7 +68,7 @@ def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
 
 
 def count_unsettled(connection: Connection, campaign_id: int) -> int:
-    """Return the number of deliveries that may or may not have been made."""
+    """Return the number of deliveries that may or may not have been made, unexplained ones included."""
     query = (
         select(func.count())
         .select_from(deliveries)
@@ -68,20 +76,72 @@ def count_unsettled(connection: Connection, campaign_id: int) -> int:
         .where(
             deliveries.c.campaign_id == campaign_id,
             deliveries.c.released.is_(False),
-            launches.c.state.in_(OPEN),
+            launches.c.state.in_((*OPEN, UNEXPLAINED)),
         )
     )
     return int(connection.execute(query).scalar_one())
 
 
-def list_claimed(connection: Connection, target: str) -> set[str]:
-    """Return the `project_launch_guid`s on a target that any campaign has on record."""
+def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
+    """Return the guids on a target that any campaign has on record, as `fold_guid` writes them.
+
+    Args:
+        connection: reads the ledger.
+        target: the target's name.
+        explained_only: leave out launches that no record explains.
+    """
     query = (
         select(launches.c.project_launch_guid)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .where(campaigns.c.target == target, launches.c.project_launch_guid.is_not(None))
     )
-    return set(connection.execute(query).scalars())
+    if explained_only:
+        query = query.where(launches.c.state != UNEXPLAINED)
+    return set(map(fold_guid, connection.execute(query).scalars()))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLaunch:
+    """A launch that the service is known to have accepted.
+
+    Attributes:
+        project_launch_guid: the service's name for it.
+        sent_at: when; UTC, ISO 8601.
+    """
+
+    project_launch_guid: str
+    sent_at: str
+
+
+def list_known(connection: Connection, target: str, tags: Collection[str], since: str) -> list[KnownLaunch]:
+    """Return the launches under some project tags that any campaign on a target has on record as sent.
+
+    Args:
+        connection: reads the ledger.
+        target: the target's name.
+        tags: the tags.
+        since: those of this time, and the latest one before it; UTC, ISO 8601.
+    """
+    query = (
+        select(launches.c.project_launch_guid, launches.c.outcome_at)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, launches.c.tag.in_(list(tags)), launches.c.state == "sent")
+    )
+    seconds = since[: len("2026-11-20T12:00:00")]
+    recent = connection.execute(query.where(launches.c.outcome_at >= seconds)).all()
+    before = query.where(launches.c.outcome_at < seconds).order_by(launches.c.outcome_at.desc()).limit(1)
+    return [KnownLaunch(*row) for row in (*recent, *connection.execute(before))]
+
+
+def list_tags(connection: Connection, campaign_id: int) -> dict[str, set[str]]:
+    """Return the project tags that a campaign's messages are on record with, by message id."""
+    query = select(launches.c.message, launches.c.tag).where(
+        launches.c.campaign_id == campaign_id, launches.c.state != UNEXPLAINED
+    )
+    found: dict[str, set[str]] = {}
+    for message, tag in connection.execute(query.distinct()):
+        found.setdefault(message, set()).add(tag)
+    return found
 
 
 def find_claimed(
@@ -99,12 +159,12 @@ def find_claimed(
     return {row.project_launch_guid: (row.id, row.run) for row in connection.execute(query)}
 
 
-def count_claimed(connection: Connection, target: str, tag: str) -> int:
-    """Return the number of launches under a project tag on a target that any campaign has on record."""
+def count_known(connection: Connection, target: str, tag: str) -> int:
+    """Return how many launches under a project tag are on record as sent, by any campaign on a target."""
     query = (
         select(func.count(launches.c.project_launch_guid.distinct()))
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.tag == tag)
+        .where(campaigns.c.target == target, launches.c.tag == tag, launches.c.state == "sent")
     )
     return int(connection.execute(query).scalar_one())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runner.ledger.cluster_tables import cluster_runs, cluster_terms, partition_leases
 from runner.ledger.tables import (
     audiences,
+    dismissed_launches,
     first_names,
     forgotten_people,
     forgotten_results,
@@ -24,7 +25,7 @@ from runner.ledger.tables import (
     target_keys,
 )
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
@@ -32,6 +33,7 @@ TABLES_SINCE = {
     4: (launch_starts, audiences, service_plans),
     5: (runs, reservations, reserved_launches, result_revisions),
     6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
+    7: (dismissed_launches,),
 }
 """The tables that a version of the schema has added."""
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _WAITING = "the `wait` of the follow-up is not over"
 UNREAD = "whether they have answered was not read since the `wait` was over: run `runner reconcile` first"
 """The reason for which those wait of whom nobody knows whether they have answered in time."""
+UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
+"""The reason for which those are not texted who may have got the message from a run whose record is lost."""
 _UTC = "UTC"
 
 
@@ -133,7 +135,9 @@ class Assigner:
             self._key.fingerprint(self._campaign.name, recipient.phone) if self._key is not None else None
         )
         for index, track in enumerate(self._tracks):
-            if self._find_record(index, track, fingerprint) is None:
+            found = self._find_record(index, track, fingerprint)
+            # Those who are held because of a launch may have got just what is looked for here.
+            if found is None or UNEXPLAINED in found.reasons:
                 arm, renderer = self._choose_renderer(track, recipient.phone)
                 try:
                     yield renderer.message, renderer.render(recipient.vars), arm
@@ -149,7 +153,8 @@ class Assigner:
         if fingerprint in self._known.sent.get(track.message.id, ()):
             return Assignment(index, "already_sent")
         if fingerprint in self._known.unresolved.get(track.message.id, ()):
-            return Assignment(index, "unresolved")
+            is_unexplained = fingerprint in self._known.unexplained.get(track.message.id, ())
+            return Assignment(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
         return None
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:

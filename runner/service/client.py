@@ -29,6 +29,10 @@ _FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 """Answers that every further request of the run would get too."""
 _SUCCESS, _REFUSAL = 2, 4
 """The classes of HTTP statuses: 2xx and 4xx."""
+_BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+"""Answers that ask to be left alone for a while."""
+_NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, *_BUSY, 499}
+"""Answers that a gateway may give after it has passed a request on; 499 is nginx's, of a client that left."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
@@ -86,34 +90,30 @@ class ServiceClient:
                 )
             return SendReply("sent", guid, status=status)
         detail = f"HTTP {status}{self._quote(answer.body)}"
-        if status == HTTPStatus.TOO_MANY_REQUESTS or (
-            status == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" in answer.headers
-        ):
-            wait = read_retry_after(answer.headers, self._now())
-            return SendReply("rejected", detail=detail, status=status, may_retry=True, retry_after_s=wait)
-        if status // 100 == _REFUSAL:
+        if status // 100 == _REFUSAL and status not in _NO_PROOF:
             return SendReply("rejected", detail=detail, status=status, is_final_for_run=status in _FINAL)
-        return SendReply("unknown", detail=detail, status=status)
+        wait = read_retry_after(answer.headers, self._now()) if status in _BUSY else None
+        return SendReply("unknown", detail=detail, status=status, is_busy=status in _BUSY, retry_after_s=wait)
 
-    def read_stats(self, project_tag: str, offset: int) -> Page[StatRecord]:
+    def read_stats(self, project_tag: str | None, offset: int) -> Page[StatRecord]:
         """Return a page of the launches under a project tag (reference, 4.4).
 
         Args:
-            project_tag: the filter.
+            project_tag: the filter; None for the launches under all tags.
             offset: where in the list it begins, from 0.
 
         Raises:
             ServiceError: the service cannot be reached, or what it answers cannot be read.
         """
-        return self._read_page(StatRecord, _STATS, {"project_tag": project_tag}, offset)
+        return self._read_page(StatRecord, _STATS, _filter_by(project_tag), offset)
 
-    def count_launches(self, project_tag: str) -> int:
+    def count_launches(self, project_tag: str | None) -> int:
         """Return how many launches the service knows under a project tag, with one small request.
 
         Raises:
             ServiceError: as for `read_stats`.
         """
-        _, total = _read_page(_STATS, self._get(_STATS, {"project_tag": project_tag, "limit": 1}))
+        _, total = _read_page(_STATS, self._get(_STATS, {**_filter_by(project_tag), "limit": 1}))
         return total
 
     def read_plan_usage(self) -> PlanUsage | None:
@@ -207,6 +207,10 @@ class ServiceClient:
 
 
 _REACH_HINT = "check the base URL and the network, then run the same command again"
+
+
+def _filter_by(project_tag: str | None) -> dict[str, str]:
+    return {} if project_tag is None else {"project_tag": project_tag}
 
 
 def _written_forms(secret: str) -> set[str]:

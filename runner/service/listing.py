@@ -22,8 +22,21 @@ _FRUITLESS_TRIES = 8
 """How often a list is read without finding anything new, before it is given up."""
 
 
-def list_launches(client: ServiceClient, tag: str) -> list[StatRecord]:
-    """Return every launch that the service lists under a project tag.
+@dataclass(frozen=True, slots=True)
+class LaunchList:
+    """A full list of launches.
+
+    Attributes:
+        launches: each once.
+        is_counted: whether they are as many as the list itself counts.
+    """
+
+    launches: tuple[StatRecord, ...]
+    is_counted: bool
+
+
+def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
+    """Return every launch that the service lists under a project tag; under all tags, with None.
 
     The order of the list is not promised, and it can grow meanwhile (wire facts, "Result records"): it is
     read again, and what was found is kept, until as many different launches are found as the service
@@ -39,7 +52,7 @@ def list_launches(client: ServiceClient, tag: str) -> list[StatRecord]:
     """
     search = _Search(client, tag, None, _refuse)
     search.read()
-    return list(search.found.values())
+    return LaunchList(tuple(search.found.values()), is_counted=True)
 
 
 def find_launches(
@@ -75,7 +88,7 @@ class _Search:
     """Reads a tag's launches until all of them, or all that are sought, are found."""
 
     client: ServiceClient
-    tag: str
+    tag: str | None
     sought: set[str] | None
     observe_unreadable: Callable[[Unreadable], None]
     observe_progress: Callable[[int], None] = lambda _steps: None
@@ -133,7 +146,7 @@ class _Search:
         """Keep what is on a page, and return whether any of it was not known."""
         before, found = self._count, len(self.found)
         for stat in page.records:
-            self._keep(stat if stat.project_tag else replace(stat, project_tag=self.tag))
+            self._keep(stat if stat.project_tag else replace(stat, project_tag=self.tag or ""))
         self.observe_progress(len(self.found) - found)
         for record in page.unreadable:
             self.observe_unreadable(record)

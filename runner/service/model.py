@@ -16,17 +16,19 @@ Stopped: TypeAlias = tuple[Phone, ...]
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """What became of one POST (design: delivery, step 3).
+    """What became of one POST.
 
     Attributes:
-        outcome: `sent`; `not_sent`, nothing left this machine; `rejected`, the service refused; or `unknown`.
+        outcome: `sent`; `not_sent`, nothing left this machine; `rejected`, the service blames the request; or
+            `unknown`, anything else: it may have been accepted.
         project_launch_guid: the service's name for the launch, of `sent` ones.
         detail: why it is not `sent`, for people; without credentials and plain phone numbers.
         status: the HTTP status, if there was one.
         is_final_for_run: whether every further send would meet the same.
         may_retry: whether the same launch may be sent again: it has certainly not been accepted, and the
             reason may pass.
-        retry_after_s: seconds that the service asks to be left alone for, if it does.
+        is_busy: whether the service asks to be left alone for a while: 429 or 503.
+        retry_after_s: for how many seconds, if it says so.
     """
 
     outcome: Literal["sent", "not_sent", "rejected", "unknown"]
@@ -35,6 +37,7 @@ class SendReply:
     status: int | None = None
     is_final_for_run: bool = False
     may_retry: bool = False
+    is_busy: bool = False
     retry_after_s: float | None = None
 
 

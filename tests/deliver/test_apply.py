@@ -189,6 +189,11 @@ def test_a_service_that_asks_for_an_hour_ends_the_run(repository: Repository, fa
         "Warning: pulse: the run was ended, every further send would fail too: "
         "HTTP 429; it asks to be left alone for 3,600 s\n"
     )
+    assert repository.query("SELECT state FROM launches ORDER BY id")[:3] == [
+        ("sent",),
+        ("sent",),
+        ("not_sent",),
+    ]
     faulty.behave({})
     assert repository.apply().code == 0
     assert_each_once(faulty, phones)

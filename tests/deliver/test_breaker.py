@@ -25,8 +25,6 @@ UNKNOWN = SendReply("unknown", detail="it did not answer in time")
         (UNKNOWN, True),
         (SendReply("unknown", status=500), True),
         (SendReply("not_sent"), True),
-        (SendReply("rejected", status=429), True),
-        (SendReply("rejected", status=503), True),
         (SendReply("rejected", status=400), False),
         (SendReply("rejected", status=422), False),
     ],
@@ -62,3 +60,27 @@ def test_quick_failures_do_not_outrun_slow_successes() -> None:
     breaker = Breaker(10)
     numbers = [breaker.enter() for _ in range(1000)]
     assert not any(breaker.observe(number, UNKNOWN) for number in numbers[::2])
+
+
+BUSY = SendReply("unknown", detail="HTTP 429", status=429, is_busy=True)
+
+
+def test_what_is_on_its_way_when_a_pause_begins_is_part_of_it() -> None:
+    """Sixty-four sends that are answered with 429 at once are one pause, however many are in flight."""
+    breaker = Breaker(10)
+    numbers = [breaker.enter() for _ in range(64)]
+    assert not any(breaker.observe(number, BUSY) for number in numbers)
+
+
+def test_pauses_without_a_success_open_it() -> None:
+    """A service that asks for the fifth pause in a row, and accepts nothing in between, ends the run."""
+    breaker = Breaker(10)
+    assert [breaker.observe(breaker.enter(), BUSY) for _ in range(5)] == [False, False, False, False, True]
+
+
+def test_a_success_between_pauses_keeps_it_closed() -> None:
+    """A service that limits the rate, and accepts in between, is no dead one."""
+    breaker = Breaker(10)
+    for _ in range(20):
+        assert not breaker.observe(breaker.enter(), BUSY)
+        assert not breaker.observe(breaker.enter(), SENT)

@@ -231,21 +231,21 @@ def run_recording(
 
 def test_tries_share_one_intent(make_delivery: Deliver, file: Path) -> None:
     """A launch that is tried again is one launch in the ledger, with the outcome of its last try."""
-    busy = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True)
+    absent = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
     delivery = run_recording(
-        make_delivery, lambda number: SendReply("sent", f"g{number}") if number % 3 == 0 else busy, 4
+        make_delivery, lambda number: SendReply("sent", f"g{number}") if number % 3 == 0 else absent, 4
     )
     assert read_states(file) == ["sent"] * 4
     assert [launch.project_launch_guid for launch in delivery.summary.launches] == ["g3", "g6", "g9", "g12"]
 
 
 def test_tries_that_are_used_up_keep_their_answer(make_delivery: Deliver, file: Path) -> None:
-    """A launch that is refused to the last is recorded as that, and the others go on."""
-    busy = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True)
+    """A launch that cannot leave to the last is recorded as that, and the others go on."""
+    absent = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
     delivery = run_recording(
-        make_delivery, lambda number: busy if number <= 5 else SendReply("sent", f"g{number}"), 3
+        make_delivery, lambda number: absent if number <= 5 else SendReply("sent", f"g{number}"), 3
     )
-    assert read_states(file) == ["rejected", "sent", "sent"]
+    assert read_states(file) == ["not_sent", "sent", "sent"]
     assert delivery.summary.final_reply is None
 
 
@@ -254,7 +254,6 @@ def test_tries_that_are_used_up_keep_their_answer(make_delivery: Deliver, file: 
     [
         (SendReply("unknown", detail="HTTP 500", status=500), 1),
         (SendReply("not_sent", detail="it cannot be reached", may_retry=True), 5),
-        (SendReply("rejected", detail="HTTP 429", status=429, may_retry=True), 5),
     ],
 )
 def test_a_row_of_failures_ends_the_run(

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.deliver.match import Candidate, is_same_definition, judge_launches, make_candidates
+from runner.deliver.match import (
+    Candidate,
+    digest_definition,
+    is_same_definition,
+    judge_launches,
+    make_candidates,
+)
 from runner.deliver.settle import write_moment
 from runner.ledger.model import Unsettled
 from runner.service.model import StatRecord
@@ -83,14 +89,11 @@ def test_several_matches_are_held() -> None:
     assert judge(make_launch(), make_candidate("one"), make_candidate("two")) == (None, ["one", "two"])
 
 
-def test_another_text_to_the_same_people_is_held_if_it_is_as_young() -> None:
-    """A service may write a definition another way: what reached these people since then is never ignored."""
-    definition = {"text": "Hi there"}
-    assert judge(make_launch(), make_candidate("young", definition=definition)) == (None, ["young"])
-    old = make_candidate("old", definition=definition, start="2026-12-01T08:54:59.000000")
-    assert judge(make_launch(), old) == (None, [])
-    unreadable = make_candidate("unreadable", definition=definition, start="yesterday")
-    assert judge(make_launch(), unreadable) == (None, ["unreadable"])
+@pytest.mark.parametrize("start", ["2026-12-01T09:00:01.000000", "2026-12-01T08:00:00.000000", "yesterday"])
+def test_another_text_to_the_same_people_is_held(start: str) -> None:
+    """A service may write a definition another way: what has reached these people counts, whatever its clock says."""
+    other = make_candidate("other", definition={"text": "Hi there"}, start=start)
+    assert judge(make_launch(), other) == (None, ["other"])
 
 
 def test_clocks_do_not_matter_for_what_is_the_same() -> None:
@@ -121,6 +124,11 @@ def test_defaults_and_tags_may_be_missing() -> None:
     assert not is_same_definition({"text": "Hi"}, {"text": "Hi", "method": "VOICE"})
 
 
+def test_a_tag_may_come_back_in_another_case() -> None:
+    """A service that lists `Tag-C` as `tag-c` lists the same tag."""
+    assert judge(make_launch(), make_candidate("ours", tag="T")) == ("ours", [])
+
+
 def test_a_launch_of_another_tag_is_another_messages() -> None:
     """Of two messages with one text to the same people, each is known by its tag: neither adopts the other's."""
     assert judge(make_launch(), make_candidate("friday", tag="w2")) == (None, [])
@@ -132,10 +140,44 @@ def test_a_launch_of_another_tag_is_another_messages() -> None:
 
 
 def test_a_launch_that_may_have_reached_anybody_is_held() -> None:
-    """A launch whose sessions are not listed is nobody's for sure: it is held if it has the very text."""
+    """A launch whose sessions are not listed may be anybody's, whatever its text."""
     assert judge(make_launch(), make_candidate("untold", "")) == (None, ["untold"])
-    assert judge(make_launch(), make_candidate("untold", "", {"text": "Bye"})) == (None, [])
+    assert judge(make_launch(), make_candidate("untold", "", {"text": "Bye"})) == (None, ["untold"])
     assert judge(make_launch(), make_candidate("untold", ""), make_candidate("ours")) == ("ours", [])
+
+
+@pytest.mark.parametrize(
+    ("ours", "listed"),
+    [
+        (
+            {"questions": [{"text": "Why?"}]},
+            {"text": "", "questions": [{"text": "Why?"}], "introduction": ""},
+        ),
+        ({"text": "Hi"}, {"text": "Hi", "questions": [], "conclusion": None}),
+        ({"text": "Hi\r\nyou "}, {"text": " Hi\nyou"}),
+        ({"text": "Caf\u00e9"}, {"text": "Cafe\u0301"}),
+        ({"text": "Hi", "method": "SMS"}, {"text": "Hi", "method": "sms"}),
+        (
+            {"questions": [{"text": "Why?", "responses": ["Red", "Blue "]}]},
+            {"questions": [{"text": "Why?", "tag": "", "responses": ["Red", "Blue"], "webhook": ""}]},
+        ),
+    ],
+)
+def test_what_a_service_has_no_reason_to_keep_makes_no_difference(
+    ours: dict[str, Any], listed: dict[str, Any]
+) -> None:
+    """Empty values, letters composed in two ways, line ends and outer blanks say the same."""
+    assert is_same_definition(ours, listed)
+    assert digest_definition(ours) == digest_definition(listed)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [{"text": "Don\u2019t"}, {"text": "don't"}, {"text": "Don't  go"}, {"text": "Don't", "conclusion": "!"}],
+)
+def test_what_reads_otherwise_is_another_text(listed: dict[str, Any]) -> None:
+    """Quotes made smart, another case, blanks within and a further field are a difference."""
+    assert not is_same_definition({"text": "Don't"}, listed)
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,11 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"status": 422, "body": b""}, "rejected", "HTTP 422", False),
         ({"status": 401, "body": b""}, "rejected", "HTTP 401", True),
         ({"status": 403, "body": b""}, "rejected", "HTTP 403", True),
-        ({"status": 429, "body": b""}, "rejected", "HTTP 429", False),
-        ({"status": 503, "body": b"", "headers": {"retry-after": "9"}}, "rejected", "HTTP 503", False),
+        *(
+            ({"status": status, "body": b""}, "unknown", f"HTTP {status}", False)
+            for status in (408, 409, 425, 429, 499)
+        ),
+        ({"status": 503, "body": b"", "headers": {"retry-after": "9"}}, "unknown", "HTTP 503", False),
     ],
 )
 def test_each_fault_has_its_outcome(
@@ -100,7 +103,8 @@ def test_each_fault_has_its_outcome(
     timeout_s = SHORT_S if behaviour.get("end") == "hold" else PATIENCE_S
     reply = connect(faulty.url, read_timeout=timeout_s).send(DEFINITION, [PHONE])
     assert (reply.outcome, reply.detail, reply.is_final_for_run) == (outcome, detail, is_final)
-    assert reply.may_retry == (outcome == "rejected" and reply.status in (429, 503))
+    assert not reply.may_retry
+    assert reply.is_busy == (reply.status in (429, 503))
     assert reply.project_launch_guid is None
     assert reply.status == behaviour.get("status", 201 if "body" in behaviour else None)
     assert len(faulty.requests) == 1

@@ -1,4 +1,4 @@
-"""What may be tried again is, within bounds; what may have been sent never is (design: delivery, step 3)."""
+"""Launches that have not left this machine are tried again, within bounds; what may have been sent never is."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from runner.service.client import ServiceClient
-    from tests.deliver.conftest import Behaviour, FaultyService, Request
+    from tests.deliver.conftest import Behaviour, FaultyService
 
 DEFINITION = '{"text": "Hello"}'
 PHONE = "+14155550101"
 SENT = SendReply("sent", "a-guid", status=201)
 NOT_SENT = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
-LIMITED = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True)
 UNKNOWN = SendReply("unknown", detail="it did not answer in time")
 
 
 def ask_to_wait(seconds: float) -> SendReply:
-    return SendReply("rejected", detail="HTTP 429", status=429, may_retry=True, retry_after_s=seconds)
+    return SendReply("unknown", detail="HTTP 429", status=429, is_busy=True, retry_after_s=seconds)
 
 
 class Clock(threading.Event):
@@ -81,10 +80,9 @@ class Attempts:
         return self._retrier.send(DEFINITION, [PHONE], check)
 
 
-@pytest.mark.parametrize("reply", [NOT_SENT, LIMITED, ask_to_wait(3)])
-def test_what_was_not_accepted_is_tried_again(reply: SendReply) -> None:
+def test_what_has_not_left_is_tried_again() -> None:
     """A send that certainly texted nobody is repeated, and the last answer counts."""
-    attempts = Attempts([reply, reply, SENT])
+    attempts = Attempts([NOT_SENT, NOT_SENT, SENT])
     assert attempts.run() is SENT
     assert len(attempts.moments) == 3
 
@@ -94,6 +92,7 @@ def test_what_was_not_accepted_is_tried_again(reply: SendReply) -> None:
     [
         SENT,
         UNKNOWN,
+        ask_to_wait(3),
         SendReply("unknown", detail="HTTP 500", status=500),
         SendReply("rejected", detail="HTTP 422", status=422),
         SendReply("rejected", detail="HTTP 403", status=403, is_final_for_run=True),
@@ -107,8 +106,8 @@ def test_what_stands_is_not_tried_again(reply: SendReply) -> None:
 
 
 def test_an_unknown_outcome_ends_the_tries() -> None:
-    """A launch whose first try is refused and whose second is unclear is unclear."""
-    assert Attempts([LIMITED, UNKNOWN]).run() is UNKNOWN
+    """A launch whose first try has not left and whose second is unclear is unclear."""
+    assert Attempts([NOT_SENT, UNKNOWN]).run() is UNKNOWN
 
 
 def test_waits_grow_and_are_capped() -> None:
@@ -136,7 +135,7 @@ def test_time_is_bounded() -> None:
 
 def test_what_is_withheld_is_not_tried_again() -> None:
     """Whether these people may be texted is asked after every wait, right before the try."""
-    attempts = Attempts([ask_to_wait(60), ask_to_wait(7), SENT], rate=1 / 100)
+    attempts = Attempts([NOT_SENT, NOT_SENT, SENT], rate=1 / 100)
     asked = []
 
     def check() -> None:
@@ -152,21 +151,23 @@ def test_what_is_withheld_is_not_tried_again() -> None:
 
 
 def test_a_pause_that_is_asked_for_is_kept() -> None:
-    """`Retry-After` is waited for in full, and a little more."""
-    attempts = Attempts([ask_to_wait(60), ask_to_wait(7), SENT], policy=RetryPolicy(base_s=0.5))
-    assert attempts.run() is SENT
-    assert attempts.moments == pytest.approx([0.0, 60.5, 68.5])
+    """`Retry-After` is waited for in full, and a little more, by the launches that come next."""
+    attempts = Attempts(
+        [busy := ask_to_wait(60), again := ask_to_wait(7), SENT], policy=RetryPolicy(base_s=0.5)
+    )
+    assert [attempts.run() for _ in range(3)] == [busy, again, SENT]
+    assert attempts.moments == pytest.approx([0.0, 62.0, 71.0])
 
 
 def test_a_pause_that_is_too_long_ends_the_run() -> None:
     """A service that wants to be left alone for an hour is, and the user hears of it."""
     attempts = Attempts([ask_to_wait(3600)])
     assert attempts.run() == SendReply(
-        "rejected",
+        "unknown",
         detail="HTTP 429; it asks to be left alone for 3,600 s",
         status=429,
         is_final_for_run=True,
-        may_retry=True,
+        is_busy=True,
         retry_after_s=3600,
     )
     assert attempts.clock.now == 0.0
@@ -177,18 +178,12 @@ def test_one_threads_pause_is_everybodys() -> None:
     clock = Clock()
     pace = Pace(None, lambda: clock.now, clock)
     moments: dict[str, list[float]] = {"first": [], "second": []}
-    replies = {"first": iter([ask_to_wait(20), SENT]), "second": iter([SENT])}
+    replies = {"first": iter([ask_to_wait(20)]), "second": iter([SENT])}
 
     def make(name: str) -> Retrier:
         def send(_definition: str, _phones: list[str], _look: Callable[[], None]) -> SendReply:
             moments[name].append(clock.now)
-            reply = next(replies[name])
-            if reply.may_retry:
-                second = threading.Thread(target=retriers["second"].send, args=(DEFINITION, [PHONE]))
-                pace.pause(reply.retry_after_s or 0.0)
-                second.start()
-                second.join()
-            return reply
+            return next(replies[name])
 
         return Retrier(
             send,
@@ -200,9 +195,11 @@ def test_one_threads_pause_is_everybodys() -> None:
         )
 
     retriers = {name: make(name) for name in moments}
-    assert retriers["first"].send(DEFINITION, [PHONE]) is SENT
-    assert moments["second"] == [20.0]
-    assert moments["first"][0] == 0.0
+    retriers["first"].send(DEFINITION, [PHONE])
+    second = threading.Thread(target=retriers["second"].send, args=(DEFINITION, [PHONE]))
+    second.start()
+    second.join()
+    assert moments == {"first": [0.0], "second": [20.0]}
 
 
 def test_tries_keep_the_rate() -> None:
@@ -228,8 +225,10 @@ def test_a_run_that_ends_tries_no_more() -> None:
 @pytest.mark.parametrize(
     ("behaviour", "count", "outcome"),
     [
-        ({"status": 429, "accepts": False, "body": b""}, 5, "rejected"),
-        ({"status": 503, "accepts": False, "body": b"", "headers": {"Retry-After": "1"}}, 5, "rejected"),
+        ({"status": 429, "accepts": False, "body": b""}, 1, "unknown"),
+        ({"status": 503, "accepts": False, "body": b"", "headers": {"Retry-After": "1"}}, 1, "unknown"),
+        ({"status": 429}, 1, "unknown"),
+        ({"status": 503, "headers": {"Retry-After": "1"}}, 1, "unknown"),
         ({"status": 503}, 1, "unknown"),
         ({"status": 500}, 1, "unknown"),
         ({"end": "drop"}, 1, "unknown"),
@@ -259,31 +258,6 @@ def test_requests_on_the_wire(
     assert reply is not None
     assert reply.outcome == outcome
     assert len(faulty.requests) == count
-
-
-def test_a_service_that_recovers_gets_the_launch_once(
-    faulty: FaultyService, connect: Callable[..., ServiceClient]
-) -> None:
-    """A launch that is refused for a while is accepted once."""
-
-    def refuse_twice(number: int, _request: Request) -> Behaviour:
-        return {"status": 429, "accepts": False, "headers": {"Retry-After": "30"}} if number < 3 else {}
-
-    faulty.decide = refuse_twice
-    clock = Clock()
-    retrier = Retrier(
-        connect(faulty.url).send,
-        policy=RetryPolicy(),
-        pace=Pace(None, lambda: clock.now, clock),
-        random=lambda: 0.0,
-        is_over=lambda: False,
-        guard=lambda: None,
-    )
-    reply = retrier.send(DEFINITION, [PHONE])
-    assert reply is not None
-    assert reply.outcome == "sent"
-    assert faulty.accepted == {PHONE: 1}
-    assert clock.now == pytest.approx(60.0)
 
 
 def test_a_lock_that_is_lost_during_the_last_check_keeps_the_request_back(

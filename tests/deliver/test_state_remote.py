@@ -311,7 +311,7 @@ def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> 
             assert second.apply(*PATIENT).returncode == 0
             faults.replace({})
             listed = list_launches(client, "pulse-2026")
-            assert Counter(phone for stat in listed for phone in stat.recipients) == dict.fromkeys(
+            assert Counter(phone for stat in listed.launches for phone in stat.recipients) == dict.fromkeys(
                 world.phones, 1
             )
 

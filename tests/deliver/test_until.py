@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 START = datetime(2026, 11, 20, 19, 59, 0, tzinfo=UTC)
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
 MESSAGE = Message("ask", "pulse-2026", Position(Path("pulse.yaml"), 1, 1))
-LIMITED = SendReply("rejected", detail="HTTP 429", status=429, may_retry=True, retry_after_s=30)
+LIMITED = SendReply("unknown", detail="HTTP 429", status=429, is_busy=True, retry_after_s=30)
 UNREACHED = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
 ACCEPTED = SendReply("sent", "guid", status=201)
 
@@ -185,10 +185,9 @@ def test_what_becomes_late_while_it_waits_for_the_pace_is_free_again(runs: Runs)
     assert Counter(phone for _, phone in trace.requests + again.requests) == Counter(PHONES[:5])
 
 
-@pytest.mark.parametrize("refusal", [LIMITED, UNREACHED], ids=["429", "unreached"])
-def test_what_becomes_late_between_two_tries_is_free_again(runs: Runs, refusal: SendReply) -> None:
-    """A launch that is refused until its hours are over has failed in nothing: the next run sends it."""
-    trace, delivery = runs.send(plan(0.2), lambda _clock, _phone: refusal)
+def test_what_becomes_late_between_two_tries_is_free_again(runs: Runs) -> None:
+    """A launch that cannot leave until its hours are over has failed in nothing: the next run sends it."""
+    trace, delivery = runs.send(plan(0.2), lambda _clock, _phone: UNREACHED)
     assert len(trace.requests) == 1
     (launch,) = delivery.summary.launches
     assert (launch.outcome, launch.detail) == ("not_sent", TOO_LATE)
@@ -244,7 +243,8 @@ def test_nothing_ever_leaves_too_late(
         told = len(delivery.summary.launches) + delivery.summary.deferred
         assert told == len(launches) or delivery.summary.final_reply is not None
         reached, unclear = runs.list_known()
-        assert not unclear
+        # A launch that was answered with 429 may have been accepted: only asking the service sets its people free.
+        assert len(unclear) == delivery.summary.count("unknown")
         assert len(reached) == delivery.summary.count("sent")
         rest = [
             one for one in plan(*[None] * len(ends)) if KEY.fingerprint("pulse", one.phones[0]) not in reached
