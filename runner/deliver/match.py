@@ -145,7 +145,9 @@ def _bare(definition: dict[str, Any]) -> dict[str, Any]:
     if isinstance(questions := known["questions"], list):
         known["questions"] = [_bare_question(question) for question in questions]
     return {
-        name: value for name, value in known.items() if value is not None and value != _DEFAULTS.get(name)
+        name: value
+        for name, value in known.items()
+        if value not in (None, "", []) and value != _DEFAULTS.get(name)
     }
 
 
