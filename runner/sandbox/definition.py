@@ -260,7 +260,7 @@ def _read_method(value: object, problems: _Problems) -> Method:
     if value is None:
         return Method.SMS
     try:
-        return Method(value)
+        return Method(str(value))
     except ValueError:
         problems.append("method: must be SMS or VOICE")
         return Method.SMS
