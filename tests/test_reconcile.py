@@ -165,6 +165,26 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
     assert totals.reconciled_at == AT
 
 
+def test_results_from_before_orders_counted_from_zero_are_read_on(survey: Survey) -> None:
+    """A ledger whose question orders count from 1 takes those that count from 0, and each result once."""
+    survey.launch(*PHONES[:2])
+    survey.answer(PHONES[0])
+    survey.reconcile()
+    with survey.ledger.writing() as opened:
+        opened.exec_driver_sql("UPDATE results SET question_display_order = 1")
+    survey.answer(PHONES[0], text="I like it")
+    survey.answer(PHONES[1])
+    summary = survey.reconcile()
+    assert (summary.results, summary.new_results, summary.is_complete) == (3, 2, True)
+    with survey.ledger.reading() as opened:
+        rows = list(iterate_feed(opened, survey.campaign_id, -1))
+    assert sorted((row.response, row.question_display_order) for row in rows) == [
+        ("10", 0),
+        ("10", 0),
+        ("I like it", 1),
+    ]
+
+
 def test_no_phone_goes_into_the_ledger(survey: Survey, tmp_path: Path) -> None:
     """Results come with phone numbers; none of them is kept, nor are the credentials."""
     survey.launch(*PHONES[:20])

@@ -138,5 +138,5 @@ def parse_time(written: str) -> datetime:
 
 
 def make_guid() -> str:
-    """Make up an identifier in the dashed hexadecimal style of section 2."""
+    """Make up an identifier in the dashed hexadecimal style of section 2, in lower case."""
     return str(uuid4())

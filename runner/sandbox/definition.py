@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.sandbox.errors import RefusalError
 from runner.sandbox.model import Definition, Method, Question
-from runner.sandbox.webhooks.receiver import parse_receiver
+from runner.sandbox.webhooks.receiver import has_scheme, parse_receiver
 
 # What people put between the digits of a phone number, typographic dashes and no-break blanks among it.
 _PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
@@ -131,8 +131,8 @@ def _read_float(written: str) -> float:
 
 
 def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
-    # Some public clients send one plain string.
-    written = [value] if isinstance(value, str) else value
+    # Some public clients send one phone without an array around it.
+    written = [value] if _write_number(value) is not None else value
     if written is None:
         problems.append("phone: is required")
         return ()
@@ -144,27 +144,43 @@ def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
     # A dictionary keeps the order and each phone once: one session a participant.
     phones: dict[str, None] = {}
     for index, phone in enumerate(written):
-        normalised = normalise_phone(phone) if isinstance(phone, str) else None
-        if normalised is not None:
-            phones[normalised] = None
-        elif isinstance(phone, str):
+        text = _write_number(phone)
+        if text is None:
+            problems.append(f"phone[{index}]: must be a string")
+        elif (normalised := normalise_phone(text)) is None:
             problems.append(f"phone[{index}]: is no phone number of 7 to 15 digits")
         else:
-            problems.append(f"phone[{index}]: must be a string")
+            phones[normalised] = None
     return tuple(phones)
 
 
+def _write_number(phone: object) -> str | None:
+    """Give a phone as text: some programs write it as a JSON number. None if it is neither."""
+    if isinstance(phone, str):
+        return phone
+    if isinstance(phone, bool) or not isinstance(phone, (int, float)):
+        return None
+    # 14155550101.0 is an integer, too (JSON Schema 2020-12, section 4.2.3). In a number, a sign or a point
+    # is no punctuation.
+    return str(int(phone)) if phone > 0 and phone == int(phone) else ""
+
+
 def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
-    text = _read_text(body, "text", problems, may_be_empty=False)
+    # No questions are none, and an empty text beside questions is none: stats give surveys back with one.
+    has_questions = body.get("questions") not in (None, [])
+    text = _read_text(body, "text", problems, may_be_empty=has_questions)
     questions = _read_questions(body.get("questions"), problems)
-    is_given = {name for name in ("text", "questions") if body.get(name) is not None}
-    if not is_given:
-        problems.append("text: is required, unless there are questions")
-    elif len(is_given) > 1:
+    if has_questions and body.get("text") not in (None, ""):
         problems.append("text: must be left out where there are questions")
+    elif not has_questions and body.get("text") is None:
+        problems.append(
+            "text: is required, unless there are questions"
+            if body.get("questions") is None
+            else "questions: must hold at least one question"
+        )
     return Definition(
         document=json.dumps({name: value for name, value in body.items() if name != "phone"}),
-        text=text,
+        text=text or None,
         questions=questions,
         introduction=_read_text(body, "introduction", problems),
         conclusion=_read_text(body, "conclusion", problems),
@@ -180,8 +196,6 @@ def _read_questions(value: object, problems: _Problems) -> tuple[Question, ...]:
     if not isinstance(value, list):
         problems.append("questions: must be an array of objects")
         return ()
-    if not value:
-        problems.append("questions: must hold at least one question")
     return tuple(_read_question(item, f"questions[{index}]", problems) for index, item in enumerate(value))
 
 
@@ -221,7 +235,7 @@ def _read_webhook(item: dict[str, Any], path: str, problems: _Problems) -> str |
     webhook = _read_text(item, "webhook", problems, path)
     if not webhook:
         return None
-    if parse_receiver(webhook) is None:
+    if has_scheme(webhook) and parse_receiver(webhook) is None:
         problems.append(f"{path}.webhook: must be an http or https URL")
         return None
     return webhook
@@ -245,10 +259,11 @@ def _read_text(
 def _read_method(value: object, problems: _Problems) -> Method:
     if value is None:
         return Method.SMS
-    if value not in (Method.SMS.value, Method.VOICE.value):
+    try:
+        return Method(str(value))
+    except ValueError:
         problems.append("method: must be SMS or VOICE")
         return Method.SMS
-    return Method(value)
 
 
 def _read_flag(body: dict[str, Any], name: str, problems: _Problems) -> bool:

@@ -29,7 +29,7 @@ STAT_FILTERS = {"project_tag": "project_tag"}
 # In the order of RESULT_FIELDS.
 _SELECT_RESULTS = """
 SELECT result.created, result.guid, participant.guid, participant.phone, launch.guid, session.guid,
-       result.project_tag, CAST(result.position + 1 AS TEXT), question.guid, result.question_tag,
+       result.project_tag, CAST(result.position AS TEXT), question.guid, result.question_tag,
        question.text, result.answer, result.guid, result.response, result.created, result.updated, ?
 FROM json_each(?) AS wanted
 CROSS JOIN result ON result.id = wanted.value
@@ -149,7 +149,7 @@ class Listing:
 
 
 def _find_ids(connection: sqlite3.Connection, table: str, guid: str) -> list[int]:
-    query = f"SELECT id FROM {table} WHERE guid = ?"
+    query = f"SELECT id FROM {table} WHERE guid = lower(?)"
     return [identity for (identity,) in connection.execute(query, (guid,))]
 
 
@@ -157,12 +157,12 @@ def _find_keys(connection: sqlite3.Connection, filters: Mapping[str, str]) -> di
     """Give what the filters ask of the columns of `result`, or None where no result can have it."""
     keys: dict[str, Key] = {RESULT_FILTERS[name]: value for name, value in filters.items()}
     if "participant_id" in keys:
-        query = "SELECT id FROM participant WHERE guid = :participant_id"
+        query = "SELECT id FROM participant WHERE guid = lower(:participant_id)"
         if (participant := connection.execute(query, keys).fetchone()) is None:
             return None
         (keys["participant_id"],) = participant
     if "launch_id" in keys:
-        query = "SELECT id, project_tag FROM launch WHERE guid = :launch_id"
+        query = "SELECT id, project_tag FROM launch WHERE guid = lower(:launch_id)"
         if (launch := connection.execute(query, keys).fetchone()) is None:
             return None
         keys["launch_id"], tag = launch

@@ -48,10 +48,15 @@ class SubStatus(StrEnum):
 
 
 class Method(StrEnum):
-    """How a session reaches its participant: the `method` of the send body."""
+    """How a session reaches its participant: the `method` of the send body, whose case does not matter."""
 
     SMS = "SMS"
     VOICE = "VOICE"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        folded = value.lower() if isinstance(value, str) else None
+        return next((method for method in cls if method.value.lower() == folded), None)
 
 
 class Keyword(StrEnum):

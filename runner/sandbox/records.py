@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from runner.sandbox.model import Method
+
 Record = Mapping[str, Any]
 
 # The reference's fields in its order; origin_phone_number is what recorded responses carry beside them.
@@ -56,8 +58,9 @@ def make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]], own_
     """
     definition = json.loads(row[STAT_FIELDS.index("project_definition")])
     record = dict(zip(STAT_FIELDS, row, strict=False))
-    record["project_definition"] = definition
-    method = definition.get("method") or "SMS"
+    # "Contains a text field (string)", says section 2.3, and makes no exception for surveys.
+    record["project_definition"] = {**definition, "text": definition.get("text") or ""}
+    method = Method(definition.get("method") or Method.SMS).value
     record["sessions"] = [
         {
             "created": created,

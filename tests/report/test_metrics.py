@@ -60,6 +60,23 @@ def test_recipients_are_sent_and_unresolved() -> None:
     assert message.sessions == Sessions(queued=0, active=0, complete=10)
 
 
+def test_where_question_orders_begin_changes_no_figure() -> None:
+    """Orders that count from 1, from 0, or from either in one ledger, report the same, in the campaign's order."""
+    asked = [("p", "words", "because"), ("p", "second", "Red"), ("p", "first", "Yes"), ("q", "gone", "once")]
+    rows = [make_row(who, tag, said, guid=tag) for who, tag, said in asked]
+    orders = [(3, 2, 1, 4), (2, 1, 0, 3), (3, 1, 0, 4)]
+    reports = [
+        report_of(
+            SURVEY,
+            TOTALS,
+            *(row._replace(question_display_order=n) for row, n in zip(rows, given, strict=True)),
+        )
+        for given in orders
+    ]
+    assert [question.tag for question in reports[0].questions] == ["first", "second", "words", "gone"]
+    assert reports[0] == reports[1] == reports[2]
+
+
 def test_the_latest_answer_counts() -> None:
     """Of several answers of one participant the latest by (time, guid) counts, in any order."""
     rows = (

@@ -183,8 +183,37 @@ def test_nesting_is_bounded(opening: str) -> None:
 
 def test_problems_are_named_up_to_a_hundred() -> None:
     """Of thousands of problems the first hundred are named, and the others counted."""
-    _, problems = find_problems(json.dumps({"phone": [1] * 5100, "text": "Hi"}).encode())
+    _, problems = find_problems(json.dumps({"phone": [{}] * 5100, "text": "Hi"}).encode())
     assert problems[99:] == ["phone[99]: must be a string", "and 5,000 more"]
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    [
+        "my.webhook/listens/here",
+        "hook",
+        "localhost:8080/hook",
+        "//my.webhook/listens/here",
+        "somebody@my.webhook",
+        "a b",
+    ],
+)
+def test_webhook_without_scheme_is_taken(webhook: str) -> None:
+    """A webhook that says nothing of how it is called is kept as it is: the vendor's own examples are written so."""
+    definition = read({"phone": [PHONE], "questions": [{"text": "Q", "webhook": webhook}]})
+    assert definition.questions == (Question("Q", webhook=webhook),)
+    assert load_definition(definition.document) == definition
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    ["ftp://example.org", "mailto:ada@example.org", "http:/x", "https://ada:key@example.org", "file:hook"],
+)
+def test_webhook_with_another_scheme_is_refused(webhook: str) -> None:
+    """A webhook that says how it is called, and cannot be called so, is refused."""
+    body = {"phone": [PHONE], "questions": [{"text": "Q", "webhook": webhook}]}
+    _, problems = find_problems(json.dumps(body).encode())
+    assert problems == ["questions[0].webhook: must be an http or https URL"]
 
 
 @pytest.mark.parametrize(
@@ -194,12 +223,22 @@ def test_problems_are_named_up_to_a_hundred() -> None:
         ({"phone": None}, ["phone: is required"]),
         ({"phone": {"a": 1}}, ["phone: must be an array of strings"]),
         ({"phone": [None]}, ["phone[0]: must be a string"]),
+        ({"phone": [True, []]}, ["phone[0]: must be a string", "phone[1]: must be a string"]),
+        ({"phone": False}, ["phone: must be an array of strings"]),
         ({"phone": ["5"]}, ["phone[0]: is no phone number of 7 to 15 digits"]),
+        ({"phone": 5}, ["phone[0]: is no phone number of 7 to 15 digits"]),
+        *(
+            ({"phone": [number]}, ["phone[0]: is no phone number of 7 to 15 digits"])
+            for number in (999_999, 10**15, -14155550101, 1415555010.5, 1e300, 10**4000)
+        ),
         ({"text": None}, ["text: is required, unless there are questions"]),
         ({"text": " "}, ["text: must not be empty"]),
         ({"text": 5}, ["text: must be a string"]),
         ({"questions": [{"text": "Q"}]}, ["text: must be left out where there are questions"]),
+        ({"text": " ", "questions": [{"text": "Q"}]}, ["text: must be left out where there are questions"]),
         ({"text": None, "questions": []}, ["questions: must hold at least one question"]),
+        ({"text": "", "questions": []}, ["text: must not be empty"]),
+        ({"text": None, "questions": ""}, ["questions: must be an array of objects"]),
         ({"text": None, "questions": {"text": "Q"}}, ["questions: must be an array of objects"]),
         ({"text": None, "questions": ["Q"]}, ["questions[0]: must be an object"]),
         ({"text": None, "questions": [{}]}, ["questions[0].text: is required"]),
@@ -231,6 +270,8 @@ def test_problems_are_named_up_to_a_hundred() -> None:
         ({"tag": 7}, ["tag: must be a string"]),
         ({"method": "FAX"}, ["method: must be SMS or VOICE"]),
         ({"method": ["SMS"]}, ["method: must be SMS or VOICE"]),
+        ({"method": "\u017fms"}, ["method: must be SMS or VOICE"]),
+        ({"method": ""}, ["method: must be SMS or VOICE"]),
         (
             {"complete_existing_sessions": "yes"},
             ["complete_existing_sessions: must be true or false"],

@@ -109,6 +109,16 @@ def test_old_and_new_results_are_listed_together(old_db: Path, name: str) -> Non
         assert (page.total_count, page.records) == (len(matching), matching)
 
 
+def test_old_records_are_listed_as_new_ones(old_db: Path) -> None:
+    """After the upgrade old definitions have their text, empty for surveys, and old results their order from 0."""
+    with closing(open_store(old_db)) as store:
+        listing = Listing(store, plan=Plan())
+        stats, _ = listing.list_stats({}, 10, 0)
+        assert [stat["project_definition"]["text"] for stat in stats.records] == ["", "Hi", ""]
+        orders = [record["question_display_order"] for record in listing.list_results({}, 10, 0).records]
+        assert orders == ["0", "0", "1"]
+
+
 def test_failed_upgrade_leaves_the_old_file(old_db: Path) -> None:
     """An upgrade that cannot be finished changes nothing."""
     with closing(sqlite3.connect(old_db)) as connection:

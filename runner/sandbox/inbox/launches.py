@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from runner.sandbox.clock import parse_time
 from runner.sandbox.definition import load_definition
 from runner.sandbox.inbox.model import NO_LIMIT, Batch, Launch, Session
+from runner.sandbox.webhooks.receiver import parse_receiver
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,7 +23,7 @@ launch.id, launch.guid, launch.started, launch.project_tag, launch.definition,
 launch.queued, launch.active, launch.complete, launch.renders, launch.results
 """
 _SELECT_LAUNCHES = f"SELECT {LAUNCH_COLUMNS} FROM launch WHERE id < ? ORDER BY id DESC LIMIT ?"
-_SELECT_LAUNCH = f"SELECT {LAUNCH_COLUMNS} FROM launch WHERE guid = ?"
+_SELECT_LAUNCH = f"SELECT {LAUNCH_COLUMNS} FROM launch WHERE guid = lower(?)"
 _SELECT_SESSIONS = """
 SELECT session.id, participant.guid, phone, status, sub_status, updated
 FROM session JOIN participant ON participant.id = participant_id
@@ -83,8 +84,14 @@ def make_launch(row: Sequence[Any]) -> Launch:
         _find_excerpt(definition),
         document,
         len(definition.questions),
+        _find_undeliverable(definition),
         *counts,
     )
+
+
+def _find_undeliverable(definition: Definition) -> list[str]:
+    webhooks = dict.fromkeys(question.webhook for question in definition.questions if question.webhook)
+    return [webhook for webhook in webhooks if parse_receiver(webhook) is None]
 
 
 def _find_excerpt(definition: Definition) -> str:

@@ -40,6 +40,7 @@ class Launch:
     Attributes:
         excerpt: the first thing that it says or asks.
         document: the project definition as it was sent, as JSON text.
+        undeliverable: addresses of webhooks that nothing can be sent to.
     """
 
     id: int
@@ -50,6 +51,7 @@ class Launch:
     excerpt: str = field(repr=False)
     document: str = field(repr=False)
     question_count: int
+    undeliverable: Sequence[str] = field(repr=False)
     queued: int
     active: int
     complete: int

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LINES_A_PAGE = 100
 
-_SELECT_PARTICIPANT = "SELECT id, guid, phone, opted_out IS NOT NULL FROM participant WHERE guid = ?"
+_SELECT_PARTICIPANT = "SELECT id, guid, phone, opted_out IS NOT NULL FROM participant WHERE guid = lower(?)"
 _SELECT_LINES = """
 SELECT id, kind, text, at, session_id FROM transcript
 WHERE participant_id = ? AND id < ? ORDER BY id DESC LIMIT ?

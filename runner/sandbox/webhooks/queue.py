@@ -48,6 +48,15 @@ JOIN launch ON launch.id = launch_id
 WHERE waiting.receiver NOT IN (SELECT value FROM json_each(:busy))
 ORDER BY due, webhook.id LIMIT :count
 """
+# The index on the state alone answers the first half: only what has failed is looked at.
+_COUNT = """
+SELECT state, count(*) FROM webhook WHERE state <> 'FAILED' GROUP BY state
+UNION ALL
+SELECT CASE WHEN tries THEN 'FAILED' ELSE 'UNDELIVERABLE' END AS what, count(*)
+FROM webhook WHERE state = 'FAILED' GROUP BY what
+"""
+UNDELIVERABLE = "the address has no scheme (http:// or https://)"
+"""Why a webhook is never tried: the vendor's own examples are written so, and nobody can call them."""
 # After a reset the same id is another webhook, and after a pause of the machine the same webhook another try.
 _IS_LEASED = "state = 'WAITING' AND id = ? AND due = ? AND tries = ?"
 _LAST_GROWTH = 8  # later waits are as long as that one: the numbers stay within what a date can hold
@@ -172,7 +181,7 @@ class WebhookQueue:
 
 
 def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> None:
-    """Queue a new result, in the caller's write transaction.
+    """Queue a new result, in the caller's write transaction; one whose address cannot be called is given up.
 
     Args:
         connection: to the store.
@@ -180,12 +189,16 @@ def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> Non
         url: its question's webhook.
     """
     receiver = parse_receiver(url)
+    given_up = ("", "FAILED", UNDELIVERABLE)
     connection.execute(
-        "INSERT INTO webhook (result_id, receiver) VALUES (?, ?)",
-        (result_id, receiver.authority if receiver else ""),
+        "INSERT INTO webhook (result_id, receiver, state, problem) VALUES (?, ?, ?, ?)",
+        (result_id, *(given_up if receiver is None else (receiver.authority, "WAITING", None))),
     )
 
 
 def count_webhooks(store: Store) -> dict[str, int]:
-    """Count the webhooks by their state: WAITING, DELIVERED, FAILED; a state that none has is left out."""
-    return dict(store.connection.execute("SELECT state, count(*) FROM webhook GROUP BY state ORDER BY state"))
+    """Count the webhooks by their state: WAITING, DELIVERED, FAILED; a state that none has is left out.
+
+    FAILED are those that were tried; UNDELIVERABLE those that could not be.
+    """
+    return dict(store.connection.execute(_COUNT))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])")  # RFC 3986, section 3.1
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?")
 _KEPT = "%/:@!$&'()*+,;=~-._"  # RFC 3986, section 3.3: what a path may hold, and what is escaped already
 
@@ -39,6 +40,11 @@ class Receiver:
         host = f"[{self.host}]" if ":" in self.host else self.host
         is_default = self.port == _DEFAULT_PORTS["https" if self.is_secure else "http"]
         return host if is_default else f"{host}:{self.port}"
+
+
+def has_scheme(url: str) -> bool:
+    """Tell whether a webhook says how it is called; what it begins with may be a host and its port."""
+    return _SCHEME.match(url) is not None
 
 
 @lru_cache(maxsize=1024)  # a launch has many results and few addresses

@@ -84,6 +84,29 @@ def test_launch_shows_its_request(visit: Visit, send: Send) -> None:
     assert visit(rest).html.count("<tr") == 11
 
 
+def test_launch_shows_undeliverable_webhooks(visit: Visit, send: Send) -> None:
+    """A launch whose webhooks have no scheme says so, in the list and with their addresses; others say nothing."""
+    address = "my.webhook/listens/<here>"
+    good = {**CHOICE, "webhook": "http://127.0.0.1:9/hook"}
+    launch = send(PHONE, tag="odd", questions=[{**CHOICE, "webhook": address}] * 2 + [good])
+    assert "undeliverable webhook " in visit("/").text
+    page = visit(f"/launches/{launch}")
+    assert page.find(r"<li><code>(.*?)</code></li>") == [address]
+    assert (
+        "Undeliverable webhooks Nothing is sent to an address without a scheme. Write http:// or https:// before it. "
+        + address
+    ) in page.text
+    assert "ndeliverable" not in visit(f"/launches/{send(OTHER, questions=[good])}").text
+
+
+def test_pages_match_guids_without_case(visit: Visit, send: Send, path_of: Callable[[str], str]) -> None:
+    """The page of a launch or a phone is found by its guid in upper case, too."""
+    launch, phone = send(PHONE), path_of(PHONE)
+    folder, _, guid = phone.rpartition("/")
+    for path in (f"/launches/{launch.upper()}", f"{folder}/{guid.upper()}"):
+        assert visit(path).status == 200
+
+
 def test_conversation_shows_bubbles_with_badges(
     send: Send, domain: Service, open_phone: Callable[[str], Page]
 ) -> None:

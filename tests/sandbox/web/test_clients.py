@@ -51,10 +51,21 @@ def list_phones(call: Call) -> list[str]:
 
 @pytest.mark.parametrize(
     "phone",
-    [["+14155550101"], ["14155550101"], "+14155550101", "14155550101", "+1 (415) 555-0101", "1.415.555.0101"],
+    [
+        ["+14155550101"],
+        ["14155550101"],
+        "+14155550101",
+        "14155550101",
+        "+1 (415) 555-0101",
+        "1.415.555.0101",
+        ["+1415 5550101"],
+        [14155550101],
+        14155550101,
+        14155550101.0,
+    ],
 )
 def test_numbers_are_taken_as_clients_write_them(call: Call, phone: object) -> None:
-    """A number with or without its plus sign, in an array or as a plain string, is the same participant."""
+    """A number with or without its plus sign, in an array or alone, as text or as a number, is the same participant."""
     assert call("POST", "/api/send", {"phone": phone, "text": "Hello"}).status_code == 200
     assert list_phones(call) == [ADA]
 

@@ -95,7 +95,7 @@ def test_result_record_has_every_field(call: Call, reply: Reply) -> None:
     assert chosen == {
         "participant_phone_number": ADA,
         "project_tag": "pulse",
-        "question_display_order": "1",
+        "question_display_order": "0",
         "question_tag": "colour",
         "question_text": "Which colour?",
         "result_answer": "2",
@@ -108,13 +108,13 @@ def test_result_record_has_every_field(call: Call, reply: Reply) -> None:
     assert all(TIMESTAMP.fullmatch(time) for time in times)
     assert times[0] == times[1] < times[2]
     assert (written["result_answer"], written["result_response"]) == ("It is calm ☕", "It is calm ☕")
-    assert written["question_display_order"] == "2"
+    assert written["question_display_order"] == "1"
     assert written["participant_guid"] == guids["participant_guid"]
     assert written["project_launch_participant_guid"] == guids["project_launch_participant_guid"]
 
 
 def test_stat_record_has_every_field(call: Call, reply: Reply) -> None:
-    """A stat record has the fields of section 2.3, and the definition as it was sent, less its phones."""
+    """A stat record has the fields of section 2.3, and the definition as it was sent, less its phones, with a text."""
     definition = {**SURVEY, "method": "VOICE", "x_unknown": {"kept": [1, None]}}
     guid = launch(call, definition, ADA, BOB)
     for text in ("neither", "1", "because"):
@@ -131,7 +131,7 @@ def test_stat_record_has_every_field(call: Call, reply: Reply) -> None:
         "num_queued_sessions": 0,
         "num_renders": 7,
         "num_results": 2,
-        "project_definition": definition,
+        "project_definition": {**definition, "text": ""},
         "project_launch_guid": guid,
         "project_tag": "pulse",
         "sessions": [
@@ -139,6 +139,46 @@ def test_stat_record_has_every_field(call: Call, reply: Reply) -> None:
             {**session, "to": BOB, "status": "ACTIVE"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"text": "Hello"}, "Hello"),
+        ({"text": "Hello", "questions": []}, "Hello"),
+        ({"text": "Hello", "questions": None}, "Hello"),
+        ({"questions": [{"text": "Why?"}]}, ""),
+        ({"questions": [{"text": "Why?"}], "text": None}, ""),
+        ({"questions": [{"text": "Why?"}], "text": ""}, ""),
+    ],
+)
+def test_definition_has_the_string_text(call: Call, body: dict[str, Any], text: str) -> None:
+    """A definition is listed, and shown alone, with the string `text` (section 2.3), empty for a survey."""
+    guid = launch(call, body, ADA)
+    (listed,) = call("GET", "/api/stats/").json()["objects"]
+    assert listed == call("GET", f"/api/stats/{guid}/").json()
+    assert listed["project_definition"] == {**body, "text": text}
+    (row,) = csv.DictReader(io.StringIO(call("GET", "/api/stats/", format="csv").text))
+    assert json.loads(row["project_definition"]) == {**body, "text": text}
+
+
+def test_survey_can_be_sent_as_it_is_listed(call: Call) -> None:
+    """The definition of a survey, as stats give it back, makes the same survey with other phones."""
+    first = launch(call, SURVEY, ADA)
+    listed = call("GET", f"/api/stats/{first}/").json()["project_definition"]
+    second = launch(call, listed, BOB)
+    stat = call("GET", f"/api/stats/{second}/").json()
+    assert stat["project_definition"] == listed
+    assert stat["num_messages"] == 1
+
+
+@pytest.mark.parametrize("method", ["sms", "Voice", "vOICE"])
+def test_method_is_read_without_case(call: Call, method: str) -> None:
+    """The method's case does not matter; sessions show it in upper case, and the definition as it was sent."""
+    guid = launch(call, {"text": "Hello", "method": method}, ADA)
+    stat = call("GET", f"/api/stats/{guid}/").json()
+    assert stat["sessions"][0]["method"] == method.upper()
+    assert stat["project_definition"]["method"] == method
 
 
 def test_stats_list_adds_plan_and_totals(db: Path) -> None:
@@ -314,6 +354,20 @@ def test_results_are_filtered(call: Call, reply: Reply) -> None:
     assert answers(project_tag="") == answers()
 
 
+def test_guids_match_without_case(call: Call, reply: Reply) -> None:
+    """A guid in upper case finds what it names: as a filter, in a path, and for a result alone."""
+    guid = launch(call, SURVEY, ADA)
+    reply(ADA, "red")
+    (result,) = call("GET", "/api/results").json()["objects"]
+    assert guid != guid.upper()
+    for name in ("project_launch_guid", "participant_guid"):
+        filters = {name: result[name].upper(), "project_tag": "pulse"}
+        assert call("GET", "/api/results", **filters).json()["objects"] == [result]
+    assert call("GET", f"/api/results/{result['result_guid'].upper()}/").json() == result
+    assert call("GET", f"/api/stats/{guid.upper()}/").json()["project_launch_guid"] == guid
+    assert call("GET", "/api/results", project_tag="PULSE").json()["objects"] == []
+
+
 def test_lists_are_given_as_csv(call: Call, reply: Reply) -> None:
     """With format=csv a list is a header and its records, nested values as JSON text."""
     guid = launch(call, {**SURVEY, "conclusion": 'Thanks, "Ada",\nbye'}, ADA)
@@ -335,7 +389,7 @@ def test_lists_are_given_as_csv(call: Call, reply: Reply) -> None:
 
 def test_invalid_send_names_every_problem_and_texts_nobody(call: Call) -> None:
     """A send with one wrong phone is refused as a whole, and the answer repeats no phone."""
-    response = call("POST", "/api/send", {"phone": [ADA, "555-CALL", BOB, 5], "text": ""})
+    response = call("POST", "/api/send", {"phone": [ADA, "555-CALL", BOB, None], "text": ""})
     assert response.status_code == 400
     assert response.json()["error"] == {
         "code": "invalid_send",

@@ -119,6 +119,20 @@ def test_foreign_host_is_given_up_at_once(domain: Service) -> None:
     assert list_problems(domain.store) == [("FAILED", 1, "the host is neither on loopback nor allowed")]
 
 
+def test_address_without_scheme_is_never_tried(domain: Service, hook: Any) -> None:
+    """What a webhook without a scheme would get is given up when it is recorded, and counted apart from failures."""
+    ask(domain, hook.url.removeprefix("http://"), ADA)
+    answer(domain, ADA)
+    ask(domain, "http://192.0.2.1:9/hook", BOB)
+    domain.receive(BOB, "red", NOON)
+    reason = "the address has no scheme (http:// or https://)"
+    assert list_problems(domain.store)[:2] == [("FAILED", 0, reason)] * 2
+    assert count_webhooks(domain.store) == {"UNDELIVERABLE": 2, "WAITING": 1}
+    send_webhooks(domain.store, 3)
+    assert count_webhooks(domain.store) == {"FAILED": 1, "UNDELIVERABLE": 2}
+    assert hook.requests == []
+
+
 def test_slow_receiver_keeps_nobody_waiting(domain: Service, hook: Any) -> None:
     """While one receiver hangs the others get theirs; what it was being sent is due again after a stop, and not counted."""
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
