@@ -95,7 +95,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.campaign.bounds",
         "runner.campaign.branch",
         "runner.campaign.language",
-        "runner.campaign.plain_text",
         "runner.campaign.template",
         "runner.campaign.failure",
         "runner.report.custom_template",

@@ -57,6 +57,8 @@ def require_flat(value: Any) -> Any:
 
 def require_printable(value: Any) -> Any:
     """Let only texts and numbers be printed: `['a', 'b']` or `True` on a phone is a mistake."""
+    if isinstance(value, str):  # first, as nearly all are: this is asked for each value of each text
+        return value
     if isinstance(value, Undefined):
         return str(value)
     if isinstance(value, bool):

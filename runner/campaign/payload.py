@@ -16,6 +16,7 @@ from runner.campaign.template import (
     MissingVariablesError,
     TemplateProblemError,
     TextCompiler,
+    render_texts,
 )
 from runner.campaign.text_place import template_diagnostic
 
@@ -174,7 +175,7 @@ class MessageRenderer:
     def _render(self, variables: Variables) -> Payload:
         try:
             prepared = self._prepared or self._prepare(variables)
-            texts = [text.render(variables) for text in prepared.personal]
+            texts = render_texts(prepared.personal, variables)
         except MissingVariablesError:
             raise MissingVariablesError(self._find_missing(variables)) from None
         if not all(texts):

@@ -17,16 +17,16 @@ from runner.campaign.bounds import MAX_LENGTH, BoundError
 from runner.campaign.failure import describe_failure, find_literals, write_sentence
 from runner.campaign.include import explain_missing, read_included
 from runner.campaign.language import CampaignEnvironment
-from runner.campaign.plain_text import find_plain
 from runner.campaign.text_place import included_diagnostic, template_diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
+    from jinja2.runtime import Context
+
     from runner.campaign.model import TemplateText
-    from runner.campaign.plain_text import PlainText
     from runner.campaign.recipients import Variables
     from runner.source.diagnostic import Diagnostic
 
@@ -70,14 +70,14 @@ class CompiledText:
     Attributes:
         text: as it stands in the campaign file.
         names: the variables that it refers to, those of included files among them.
+        strict: what renders it.
     """
 
     text: TemplateText
     names: frozenset[str]
-    _strict: Template
+    strict: Template
     _noting: Template
     _folder: Path
-    _plain: PlainText | None
     _literals: Callable[[], frozenset[str]]
 
     def render(self, variables: Variables) -> str:
@@ -90,26 +90,27 @@ class CompiledText:
             MissingVariablesError: it needs variables that are not there.
             TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
         """
-        if self._plain is not None and (filled := self._plain.fill(variables)) is not None:
-            return filled
-        try:
-            return _run(self._strict, variables)
-        except (BoundError, *_FAILURES) as error:
-            missing = self.find_missing(variables)
-            if missing:
-                raise MissingVariablesError(tuple((name, self.text) for name in missing)) from None
-            raise self._failure(error) from None
+        return render_texts((self,), variables)[0]
 
     def find_missing(self, variables: Variables) -> list[str]:
         """Return the variables that the text asks for and that are not there, not only the first."""
         noted: list[str] = _environment_of(self._noting).undefined.noted  # type: ignore[attr-defined]
         noted.clear()
         with contextlib.suppress(BoundError, *_FAILURES):  # what was noted so far is enough to say
-            _run(self._noting, variables)
+            _run(self._noting, _make_context(self._noting, variables))
         # An attribute of a variable is no variable of its own.
         return [name for name in noted if name in self.names]
 
-    def _failure(self, error: Exception) -> TemplateProblemError:
+    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | TemplateProblemError:
+        """Return why it could not be rendered.
+
+        Args:
+            error: raised while it was rendered.
+            variables: for whom.
+        """
+        missing = self.find_missing(variables)
+        if missing:
+            return MissingVariablesError(tuple((name, self.text) for name in missing))
         name, line = _failing_place(error.__traceback__)
         message = f"this text cannot be rendered: {describe_failure(error, self._literals())}"
         return TemplateProblemError(
@@ -117,6 +118,30 @@ class CompiledText:
             if name
             else template_diagnostic("template-failed", message, self.text, line)
         )
+
+
+def render_texts(texts: Sequence[CompiledText], variables: Variables) -> list[str]:
+    """Return texts of one compiler for one recipient, outer blanks removed.
+
+    Args:
+        texts: any, of one message or of several.
+        variables: by name; a blank one is left out.
+
+    Raises:
+        MissingVariablesError: one of them needs variables that are not there.
+        TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+    """
+    rendered = []
+    context: Context | None = None
+    for text in texts:
+        # To make one costs more than to render most texts. What a text sets is that text's alone.
+        if context is None or context.vars:
+            context = _make_context(text.strict, variables)
+        try:
+            rendered.append(_run(text.strict, context))
+        except (BoundError, *_FAILURES) as error:
+            raise text.explain(error, variables) from None
+    return rendered
 
 
 class TextCompiler:
@@ -149,7 +174,6 @@ class TextCompiler:
         try:
             self._environment.steps = 0
             names = frozenset(self._find_names(text, text.source, None, set()))
-            plain = find_plain(self._environment.parse(text.source), names)
             strict = self._environment.from_string(text.source)
             noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
@@ -162,7 +186,7 @@ class TextCompiler:
             message = f"this template is wrong: {write_sentence(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
         literals = cache(partial(self._find_literals, text.source))
-        return CompiledText(text, names, strict, noting, self._folder, plain, literals)
+        return CompiledText(text, names, strict, noting, self._folder, literals)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a text with the names of unknown variables in brackets, for documents about everyone.
@@ -172,7 +196,8 @@ class TextCompiler:
             variables: those that are the same for every recipient.
         """
         try:
-            return _run(self._placeholders.from_string(text.source), variables)
+            template = self._placeholders.from_string(text.source)
+            return _run(template, _make_context(template, variables))
         except (BoundError, *_FAILURES):
             return text.source
 
@@ -240,13 +265,16 @@ def _environment_of(template: Template) -> CampaignEnvironment:
     return cast("CampaignEnvironment", template.environment)
 
 
-def _run(template: Template, variables: Mapping[str, Any]) -> str:
+def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
+    # What Jinja2 would put together from both, at several times the cost.
+    return template.new_context({**template.environment.globals, **variables}, shared=True)
+
+
+def _run(template: Template, context: Context) -> str:
     _environment_of(template).steps = 0
     parts: list[str] = []
     length = 0
-    # What Jinja2 would put together from both for each text, at several times the cost.
-    names = {**template.environment.globals, **variables}
-    for part in template.root_render_func(template.new_context(names, shared=True)):
+    for part in template.root_render_func(context):
         length += len(part)
         if length > MAX_LENGTH:
             raise BoundError(f"the text is longer than {MAX_LENGTH:,} characters")

@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument
-from runner.source.violation import Violation, list_unknown_keys, missing_companion, missing_key
+from runner.source.violation import Violation, list_unknown_keys
 from runner.source.yaml_flow import write_flow
 
 _SHOWN = 60
@@ -70,7 +70,7 @@ def _explain_unknown_keys(
 
 
 def _explain_missing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    key = missing_key(violation)
+    key = violation.missing
     hint = _example_of(key, violation.schema)
     yield _diagnostic("key-missing", f"{_named(path)} has no `{key}`", document, path, hint=hint)
 
@@ -201,7 +201,7 @@ def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Ke
 def _explain_dependency(
     violation: Violation, document: YamlDocument, path: list[Key]
 ) -> Iterator[Diagnostic]:
-    key, needed = missing_companion(violation)
+    key, needed = violation.companion, violation.missing
     message = f"`{key}` in {_named(path)} needs `{needed}` beside it"
     hint = _example_of(needed, violation.schema)
     yield _diagnostic("key-missing", message, document, [*path, key], hint=hint, at_key=True)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from runner.source.document import Key
 
 
 _CHOICES = ("oneOf", "anyOf")
+_REQUIRING = ("required", "dependentRequired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Violation:
         schema: the schema that the keyword stands in.
         message: the validator's own words.
         is_about_a_key: whether `instance` is the name of a key.
+        missing: the key that a mapping lacks; empty if it breaks another rule.
+        companion: the key that it has and that needs the missing one beside it; empty if every mapping does.
         repeats: further entries of the same list that break it in the same way.
     """
 
@@ -37,6 +40,8 @@ class Violation:
     schema: dict[str, Any]
     message: str
     is_about_a_key: bool
+    missing: str = ""
+    companion: str = ""
     repeats: int = 0
 
 
@@ -45,27 +50,13 @@ def list_unknown_keys(violation: Violation) -> list[str]:
     return [key for key in violation.instance if key not in violation.schema.get("properties", {})]
 
 
-def missing_key(violation: Violation) -> str:
-    """Return the required key that a mapping lacks."""
-    # The validator reports one violation a key, and only its message says which.
-    keys: list[str] = violation.value
-    return next(key for key in keys if f"'{key}' is a required property" == violation.message)
-
-
-def missing_companion(violation: Violation) -> tuple[str, str]:
-    """Return the key that a mapping has, and the one that it therefore needs and lacks."""
-    companions: dict[str, list[str]] = violation.value
-    pairs = [(key, needed) for key, all_needed in companions.items() for needed in all_needed]
-    return next(pair for pair in pairs if f"{pair[1]!r} is a dependency of {pair[0]!r}" == violation.message)
-
-
 def keep_mistakes(violations: Iterable[Violation]) -> list[Violation]:
     """Return one violation a mistake: what follows from another one is left out.
 
     A misspelt key is not missed as well, a value of the wrong type has no wrong form, and a list whose
     entries are all of the wrong type is one mistake.
     """
-    found = list(violations)
+    found = list(_name_missing_keys(violations))
     unknown = {tuple(v.path): list_unknown_keys(v) for v in found if v.keyword == "additionalProperties"}
     kept: dict[object, Violation] = {}
     for violation in found:
@@ -84,16 +75,37 @@ def keep_mistakes(violations: Iterable[Violation]) -> list[Violation]:
 def _follows_from_misspelling(violation: Violation, unknown: list[str]) -> bool:
     if violation.keyword in _CHOICES:
         return bool(unknown)
-    if violation.keyword == "dependentRequired":
-        needed = missing_companion(violation)[1]
-    elif violation.keyword == "required":
-        needed = missing_key(violation)
-    else:
-        return False
-    return bool(difflib.get_close_matches(needed, unknown, n=1))
+    return bool(difflib.get_close_matches(violation.missing, unknown, n=1))
 
 
 def _kind_of_entry(violation: Violation) -> object:
     if violation.keyword == "type" and violation.path and isinstance(violation.path[-1], int):
         return tuple(violation.path[:-1]), type(violation.instance)
     return id(violation)
+
+
+def _name_missing_keys(violations: Iterable[Violation]) -> Iterator[Violation]:
+    """Yield one violation for each missing key, with its name; others as they are.
+
+    A validator reports several keys together or one by one, and only in its own words which.
+    """
+    seen = set()
+    for violation in violations:
+        if violation.keyword not in _REQUIRING:
+            yield violation
+            continue
+        for companion, key in _iterate_needs(violation):
+            place = *violation.path, companion, key
+            if key not in violation.instance and place not in seen:
+                seen.add(place)
+                yield replace(violation, missing=key, companion=companion)
+
+
+def _iterate_needs(violation: Violation) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a mapping must have, each with the one that asks for it, if any."""
+    if violation.keyword == "required":
+        yield from (("", key) for key in violation.value)
+        return
+    for companion, needed in violation.value.items():
+        if companion in violation.instance:
+            yield from ((companion, key) for key in needed)

@@ -142,6 +142,17 @@ def test_renders_are_counted_as_the_service_charges(renderers: list[MessageRende
     assert (call.renders_min, call.renders_max) == (1, 1)
 
 
+def test_what_a_text_sets_is_its_own(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """A variable that one text of a message sets is none of the texts after it."""
+    yaml = SURVEY.replace("Hi {{ name }}", '"{% set topic = 1 %}Hi {{ name }}{{ topic }}"')
+    renderer = MessageRenderer(campaign(yaml).messages[0], TextCompiler(tmp_path))
+    definition = renderer.render({"name": "Ada", "topic": "it"}).definition
+    assert (definition["introduction"], definition["questions"][1]["text"]) == ("Hi Ada1", "More about it?")
+    with pytest.raises(MissingVariablesError) as caught:
+        renderer.render({"name": "Bob"})
+    assert [name for name, _ in caught.value.missing] == ["topic"]
+
+
 def test_what_is_missing_is_named_for_the_whole_message(renderers: list[MessageRenderer]) -> None:
     """All texts of a message are asked at once, and each variable is said with the first that needs it."""
     with pytest.raises(MissingVariablesError) as caught:

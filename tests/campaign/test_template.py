@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.bounds import MAX_LENGTH
-from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.campaign.language import CampaignEnvironment
+from runner.campaign.template import (
+    MissingVariablesError,
+    TemplateProblemError,
+    TextCompiler,
+    render_texts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -332,6 +338,34 @@ def test_hostile_texts_end_with_a_short_text_or_a_reason(
         return
     assert len(rendered) <= MAX_LENGTH
     assert compiled.render(variables) == rendered
+
+
+ENGINE = CampaignEnvironment()
+WORDS = st.text(st.sampled_from("x 5%é👍\n\\'}s("), max_size=6)
+PLACED = st.sampled_from(
+    [
+        *("{{ a }}", "{{b}}", "{{ a | default('there') }}", '{{ b|d("") }}', "{# c #}", "{{ a ~ b }}"),
+        *("{% raw %}{{ a }}{% endraw %}", "{% set a = 'mine' %}", "{% if a %}{% set b = a %}{% endif %}"),
+        *("{% for a in [1, 2] %}{{ a }}{% endfor %}", "{{ c | default('no c') }}", "{% set c = 3 %}"),
+    ]
+)
+VALUES = st.one_of(st.text(st.sampled_from("yž %s{}\n"), max_size=5), st.integers(), st.floats())
+
+
+@given(
+    sources=st.lists(st.lists(WORDS | PLACED, max_size=5).map("".join), max_size=4),
+    variables=st.fixed_dictionaries({"a": VALUES, "b": VALUES}),
+)
+def test_texts_together_read_as_each_alone(
+    compiler: TextCompiler,
+    text: Callable[[str], TemplateText],
+    sources: list[str],
+    variables: dict[str, str | float],
+) -> None:
+    """Texts that are rendered together are, character by character, what Jinja2 makes of each by itself."""
+    compiled = [compiler.compile(text(source)) for source in sources]
+    alone = [ENGINE.from_string(source).render(variables).strip() for source in sources]
+    assert render_texts(compiled, variables) == alone
 
 
 def test_names_are_those_of_included_files_too(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema.exceptions import ValidationError
 
-from runner.source.schema import load_validator
+from runner.source.schema import find_problems, load_validator
+from runner.source.yaml import read_yaml
 
 
 def is_rate(text: str) -> bool:
@@ -23,3 +26,28 @@ def is_rate(text: str) -> bool:
 def test_a_pattern_ends_where_the_text_does(text: str, *, fits: bool) -> None:
     """`$` is the end of the text (ECMA 262), not a place before its last line break."""
     assert is_rate(text) is fits
+
+
+LACKING = """\
+version: 1
+messages:
+  - questions:
+      - text: How was it?
+      - {}
+schedule: {not_before: 2026-12-01T09:00, expires: 2026-12-05T18:00}
+"""
+
+
+def test_missing_keys_are_found_whatever_the_validator_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing key is what the mapping itself lacks: the validator's words for it make no difference."""
+    document = read_yaml(LACKING, Path("campaign.yaml"))
+    monkeypatch.setattr(ValidationError, "message", property(lambda _: "no", lambda *_: None), raising=False)
+    assert [(found.line, found.message) for found in find_problems(document, "campaign")] == [
+        (1, "the file has no `recipients`"),
+        (3, "`messages[1]` has no `id`"),
+        (4, "`messages[1].questions[1]` has no `tag`"),
+        (5, "`messages[1].questions[2]` has no `tag`"),
+        (5, "`messages[1].questions[2]` has no `text`"),
+        (6, "`not_before` in `schedule` needs `timezone` beside it"),
+        (6, "`expires` in `schedule` needs `timezone` beside it"),
+    ]
