@@ -111,7 +111,8 @@ class Preflight:
             return []
         with ledger.reading() as connection:
             claimed = list_claimed(connection, target)
-        return [stat for stat in list_launches(client, tag) if stat.project_launch_guid not in claimed]
+        launches = list_launches(client, tag).launches
+        return [stat for stat in launches if stat.project_launch_guid not in claimed]
 
     def _record(self, stat: StatRecord, found: Offer) -> LaunchRecord:
         fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))

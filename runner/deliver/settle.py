@@ -93,7 +93,7 @@ class Settler:
 
     def _list_candidates(self, launches: Sequence[Unsettled], claimed: set[str]) -> list[Candidate]:
         tags = sorted({launch.tag for launch in launches})
-        listed = [stat for tag in tags for stat in list_launches(self._subject.client, tag)]
+        listed = [stat for tag in tags for stat in list_launches(self._subject.client, tag).launches]
         return make_candidates(listed, claimed, self._subject.fingerprint)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:

@@ -160,7 +160,7 @@ def _find_location(response: requests.Response) -> Location | None:
     """Return where a redirect leads; None if it does not say, or nothing that can be read."""
     try:
         url = parse_url(urljoin(str(response.url), response.headers["location"]))
-        return Location(_name_origin(url), url.path or "/")
+        return Location(_name_origin(url), url.path or "/") if url.host else None
     except (KeyError, ValueError, LocationParseError):
         return None
 

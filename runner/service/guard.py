@@ -187,6 +187,8 @@ def guard_pools(manager: PoolManager) -> None:
 
 @cache
 def _guard(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
+    if issubclass(pool.ConnectionCls, GuardedConnection):
+        return pool
     connection = type(f"Guarded{pool.ConnectionCls.__name__}", (GuardedConnection, pool.ConnectionCls), {})
     return type(f"Guarded{pool.__name__}", (pool,), {"ConnectionCls": connection})
 

@@ -189,7 +189,7 @@ def test_a_service_that_announces_its_end_is_taken_at_its_word(connect: Connect)
 def test_threads_get_their_own_answers(connect: Connect) -> None:
     """Any number of threads share the connections: each is used by one at a time."""
     with WireServer(echo) as server:
-        pairs = post_in_threads(connect(server.port), threads=32, requests=50)
+        pairs = post_in_threads(connect(server.port, concurrency=32), threads=32, requests=50)
         assert len(pairs) == 32 * 50
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         assert server.connections <= 32
@@ -315,15 +315,14 @@ def test_an_answer_in_pieces_leaves_the_next_one_its_time(connect: Connect) -> N
         while request := read_message(reader):
             whole = write_answer(200, request.body)
             stream.sendall(whole[:20])
-            never.wait(0.02)
+            # More than half of an answer's time.
+            never.wait(0.6)
             stream.sendall(whole[20:])
 
     with WireServer(serve) as server:
-        connection = connect(server.port, read_timeout=PATIENCE_S)
+        connection = connect(server.port, read_timeout=1.0)
         assert [connection.post("/api/send", body).body for body in (b"1", b"2")] == [b"1", b"2"]
         assert server.connections == 1
-        (kept,) = connection._kept  # noqa: SLF001  seen from outside it would be a matter of milliseconds
-        assert kept.sock.gettimeout() == PATIENCE_S
 
 
 def test_a_handshake_that_never_ends_has_sent_nothing(connect: Connect, bundle: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_guids(client: ServiceClient) -> set[str]:
-    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026")}
+    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026").launches}
 
 
 def find(client: ServiceClient, *sought: str) -> tuple[set[str], list[Unreadable]]:
@@ -55,7 +55,8 @@ def test_launches_that_are_found_come_without_their_recipients(
 ) -> None:
     """Nobody asks for the phones of all launches at once, and a million of them would fill the memory."""
     service.records = [make_stat(number, sessions=[{"to": "+14155550101"}]) for number in range(2)]
-    (full,) = (stat for stat in list_launches(client, "pulse-2026") if stat.project_launch_guid == "launch-1")
+    listed = list_launches(client, "pulse-2026").launches
+    (full,) = (stat for stat in listed if stat.project_launch_guid == "launch-1")
     found = find_launches(
         client,
         "pulse-2026",
@@ -170,4 +171,4 @@ def test_a_launch_has_the_tag_that_it_is_listed_under(
 ) -> None:
     """A record that leaves its tag out has the one that was asked for; one that names another keeps it."""
     service.records = [make_stat(1, project_tag=None), make_stat(2, project_tag="other")]
-    assert [stat.project_tag for stat in list_launches(client, "pulse-2026")] == ["pulse-2026", "other"]
+    assert [stat.project_tag for stat in list_launches(client, "pulse-2026").launches] == ["pulse-2026", "other"]
