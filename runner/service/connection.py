@@ -133,9 +133,7 @@ class Connection:
         request = requests.Request(method, self._base_url, headers=headers)
         return self._session.prepare_request(request)
 
-    def _exchange(
-        self, request: requests.PreparedRequest, look: Callable[[], None] = lambda: None
-    ) -> Answer:
+    def _exchange(self, request: requests.PreparedRequest, look: Callable[[], None] = lambda: None) -> Answer:
         exchange = Exchange(look, self._patience_s, self._habits)
         try:
             with exchange.carried_by_this_thread():

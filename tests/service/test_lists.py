@@ -331,7 +331,9 @@ def test_a_list_may_leave_out_how_long_it_is(
     """A list that doesn't say how long it is is read until a page is empty; its length stays unknown."""
     service.records = [make_result(number) for number in range(250)]
     service.change_page = lambda page: {**page, "meta": meta}
-    assert [record.result_guid for record in read_results(client)] == [r["result_guid"] for r in service.records]
+    assert [record.result_guid for record in read_results(client)] == [
+        r["result_guid"] for r in service.records
+    ]
     assert [query["offset"] for _, query in service.queries] == ["0", "100", "200", "250"]
     assert client.read_results({}, 0).total_count is None
     assert client.count_launches("pulse-2026") is None
