@@ -223,6 +223,9 @@ class ServiceClient:
             )
         if answer.status != HTTPStatus.OK:
             message = f"the service refuses GET {path}: HTTP {answer.status}{self._quote(answer.body)}"
+            asked_s = read_retry_after(answer.headers, self._now())
+            if asked_s is not None and asked_s > _MOST_PAUSE_S:
+                message = f"{message}; it asks to be left alone for {asked_s:,.0f} s"
             if answer.status in _NO_ACCESS:
                 raise AccessRefusedError(message, hint="check the username and the API key")
             raise ServiceError(message)
