@@ -14,8 +14,9 @@ from urllib3.util.response import assert_header_parsing
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Buffer, Iterator
+    from collections.abc import Iterator
 
+    from _typeshed import WriteableBuffer
     from urllib3 import BaseHTTPResponse
 
 MOST_BODY = 64 << 20
@@ -79,7 +80,7 @@ class WireAnswer(HTTPResponse):
 
     def __init__(self, sock: socket.socket, method: str | None, deadline: float) -> None:
         super().__init__(sock, method=method)
-        self._wire = _Wire(sock, cast("io.BufferedReader", self.fp).detach(), deadline)
+        self._wire = _Wire(sock, self.fp.detach(), deadline)
         self._lines = _Lines(self._wire)
         self.fp = self._lines
 
@@ -110,7 +111,7 @@ class WireAnswer(HTTPResponse):
         self._require_clear_length()
 
     def _require_clear_length(self) -> None:
-        """Refuse a length that is none, or told twice: what is the next answer's would be taken for this one's."""
+        """Refuse a length that is none, or is told twice: another reader could find another end."""
         lengths = self.headers.get_all("content-length", [])
         codings = self.headers.get_all("transfer-encoding", [])
         if len(lengths) + len(codings) > 1 or any(coding.lower() != "chunked" for coding in codings):
@@ -137,7 +138,7 @@ class _Wire(io.RawIOBase):
         """Return that it can be read from."""
         return True
 
-    def readinto(self, buffer: Buffer, /) -> int:
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Read what is there, or wait for it."""
         if self.is_over:
             return 0

@@ -183,7 +183,7 @@ class ServiceClient:
         self, kind: type[_Record], path: str, filters: Mapping[str, str], offset: int
     ) -> Page[_Record]:
         # `next` may carry credentials and its form is not shown: pages are asked for by offset.
-        query = {**filters, "limit": PAGE, "offset": offset, **_JSON}
+        query: dict[str, str | int] = {**filters, "limit": PAGE, "offset": offset, **_JSON}
         objects, total = _read_page(path, self._get(path, query))
         items = [_read_item(kind, item, position) for position, item in enumerate(objects, offset)]
         return Page(

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urljoin
 
 import requests
 from urllib3.exceptions import HTTPError, LocationParseError
-from urllib3.util import Timeout, parse_url
+from urllib3.util import parse_url
 
 from runner.service.answer import (
     BROKE_OFF,
@@ -81,7 +81,7 @@ class Connection:
         self._session = open_session(target, verify=verify)
         self._adapter = self._session.get_adapter(self._base_url)
         self._habits = Habits()
-        self._timeout = Timeout(connect=target.connect_timeout, read=target.read_timeout)
+        self._timeout = (target.connect_timeout, target.read_timeout)
         self._patience_s = target.read_timeout
         self._credentials = urlencode(
             {"username": target.credentials.username, "api_key": target.credentials.api_key}

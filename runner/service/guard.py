@@ -148,7 +148,7 @@ class GuardedConnection(HTTPConnection):
             self.connect()
         try:
             exchange.look()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it comes through the library as something of its own
             raise StoppedError(error) from None
         self.sock.settimeout(exchange.patience_s)
         exchange.bytes_left = True

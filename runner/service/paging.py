@@ -60,7 +60,7 @@ class Page(Generic[Record]):
         return len(self.records) + len(self.unreadable)
 
     def repeats(self, other: Page[Record] | None) -> bool:
-        """Return whether it has what another page had: a list that is asked for the next one has not moved."""
+        """Return whether it has what another page had: the list has not moved on."""
         return other is not None and bool(self.records) and self.records == other.records
 
 
@@ -73,8 +73,9 @@ class ListWalk(Generic[Record]):
 
     A list that doesn't say how long it is is read from its start, until a page is empty.
 
-    It always ends: each page moves one of the ends, or shows that pages are smaller than was thought. The same
-    page again and again ends it as well, and so does growth: what comes meanwhile is for the next pass.
+    It always ends: each page moves one of the ends, or shows that pages are smaller than was thought. The
+    same page again and again ends it as well. However a list grows, one pass reads about twice of it: what
+    comes meanwhile is for the next one.
 
     Args:
         read: gives at most `PAGE` records from an offset on.

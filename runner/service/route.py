@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import certifi
 import requests
@@ -81,7 +81,8 @@ class ServiceAdapter(HTTPAdapter):
         self._pool = self._find_pool()
 
     def _find_pool(self) -> HTTPConnectionPool:
-        return super().get_connection_with_tls_context(self._sample, verify=True, proxies=self._proxies)
+        pool = super().get_connection_with_tls_context(self._sample, verify=True, proxies=self._proxies)
+        return cast("HTTPConnectionPool", pool)
 
     def cert_verify(self, *_: Any) -> None:
         """Leave it to the context, which has read the certificates."""

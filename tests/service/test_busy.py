@@ -81,9 +81,9 @@ def test_a_busy_service_is_asked_again(status: int, headers: list[str], waits: l
 def test_a_service_that_stays_busy_is_given_up(status: int) -> None:
     """A read is made four times at most; what the service has answered last is told."""
     wait = Waiting()
-    with serving([write_answer(status, b"come back later")], wait) as client:
-        with pytest.raises(ServiceError) as caught:
-            client.count_launches("pulse")
+    answers = [write_answer(status, b"come back later")]
+    with serving(answers, wait) as client, pytest.raises(ServiceError) as caught:
+        client.count_launches("pulse")
     assert caught.value.message == f"the service refuses GET /api/stats/: HTTP {status}: come back later"
     assert wait.waits == [0.5, 1.0, 2.0]
 
@@ -91,9 +91,9 @@ def test_a_service_that_stays_busy_is_given_up(status: int) -> None:
 def test_a_service_that_asks_for_long_is_not_waited_for() -> None:
     """Nobody sits before a command that waits for hours: it says so instead."""
     wait = Waiting()
-    with serving([write_answer(503, b"", "Retry-After: 61")], wait) as client:
-        with pytest.raises(ServiceError) as caught:
-            client.count_launches("pulse")
+    answers = [write_answer(503, b"", "Retry-After: 61")]
+    with serving(answers, wait) as client, pytest.raises(ServiceError) as caught:
+        client.count_launches("pulse")
     assert caught.value.message == (
         "the service refuses GET /api/stats/: HTTP 503; it asks to be left alone for 61 s"
     )
@@ -104,9 +104,8 @@ def test_a_stop_ends_the_waiting() -> None:
     """A run that is told to stop while it waits asks no more."""
     wait = Waiting()
     wait.is_stopped = True
-    with serving([write_answer(503), LIST], wait) as client:
-        with pytest.raises(ServiceError) as caught:
-            client.count_launches("pulse")
+    with serving([write_answer(503), LIST], wait) as client, pytest.raises(ServiceError) as caught:
+        client.count_launches("pulse")
     assert caught.value.message == "the service refuses GET /api/stats/: HTTP 503"
     assert len(wait.waits) == 1
 

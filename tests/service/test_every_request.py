@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
 import pytest
-import requests
 from requests.adapters import HTTPAdapter
 
 from runner.cli.main import run
@@ -17,6 +16,8 @@ from tests.service.wire import WireServer, read_message, write_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import requests
 
 CAMPAIGN = """\
 version: 1

@@ -121,8 +121,7 @@ def test_a_list_that_is_too_long_is_refused(total: int | None, message: str) -> 
     """A list that claims more than is read, or gives more, is an error that names the cap."""
     walk = ListWalk(lambda offset: Page(tuple(range(offset, offset + 100)), (), total), most=250)
     with pytest.raises(ServiceError) as caught:
-        while walk.read_page():
-            pass
+        list(iter(walk.read_page, None))
     assert caught.value.message == message
 
 

@@ -18,7 +18,7 @@ from tests.service.wire import ForwardProxy, WireServer, read_message, write_ans
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 USERNAME, API_KEY = "ada@example.com", "a-secret-key"
 LIST = json.dumps({"meta": {"total_count": 0}, "objects": []}).encode()
