@@ -79,18 +79,24 @@ class Exchange:
     @contextmanager
     def carried_by_this_thread(self) -> Iterator[None]:
         """Have connections that this thread uses know of it as long as the block lasts."""
-        _here.exchange = self
+        before, _here.exchange = _here.exchange, self
         try:
             yield
         finally:
-            del _here.exchange
+            _here.exchange = before
 
 
 class _Here(threading.local):
-    exchange: Exchange
+    exchange: Exchange | None = None
 
 
 _here = _Here()
+
+
+def _find_exchange() -> Exchange:
+    if _here.exchange is None:
+        raise RuntimeError("guarded connections carry exchanges, and nothing else")
+    return _here.exchange
 
 
 class GuardedConnection(HTTPConnection):
@@ -108,13 +114,19 @@ class GuardedConnection(HTTPConnection):
         answer, and a request that crosses it would have an unknown outcome. So it is waited for, until one
         is found open, and whenever one was found closed.
         """
-        if self.sock is None or (self._answer is not None and self._answer.has_more_behind):
-            return False
-        habits = _here.exchange.habits
         # What can be read from a resting connection is its end, or what nobody asked for.
+        if self.sock is None or self._has_more():
+            return False
+        habits = _find_exchange().habits
         is_open = not wait_for_read(self.sock, timeout=0.0 if habits.leaves_open else _DOUBT_S)
         habits.leaves_open = is_open
         return is_open
+
+    def _has_more(self) -> bool:
+        """Return whether more than the last answer was received, and lies here or where TLS keeps it."""
+        if self._answer is not None and self._answer.has_more_behind:
+            return True
+        return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
 
     def connect(self) -> None:
         """Connect, through a tunnel if there is to be one, and with TLS if that is spoken.
@@ -138,7 +150,7 @@ class GuardedConnection(HTTPConnection):
             StoppedError: the last look raised this.
             BrokenAnswerError: not all of it could be sent.
         """
-        exchange = _here.exchange
+        exchange = _find_exchange()
         self._pieces = []
         try:
             super().request(*args, **options)
@@ -174,7 +186,7 @@ class GuardedConnection(HTTPConnection):
         self, sock: socket.socket, *, method: str | None = None
     ) -> WireAnswer:
         """Return a response that is about to be read."""
-        self._answer = _here.exchange.answer = WireAnswer(sock, method, self._deadline)
+        self._answer = _find_exchange().answer = WireAnswer(sock, method, self._deadline)
         return self._answer
 
 
