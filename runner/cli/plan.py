@@ -195,7 +195,7 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
                     known = _count_recorded(ledger, workspace.target.name, tag)
                     counted = client.count_launches(tag)
                     if counted is None:
-                        note(f"The service does not say how many launches it knows under the tag {tag!r}")
+                        note(f"The service does not say how many launches it knows under the tag {tag!r}.")
                     elif counted > known:
                         warn(_known_tag_words(item.campaign.name, tag, counted - known))
     except ServiceError as error:

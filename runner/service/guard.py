@@ -151,18 +151,19 @@ class GuardedConnection(HTTPConnection):
             BrokenAnswerError: not all of it could be sent.
         """
         exchange = _find_exchange()
+        if self.sock is None:
+            self.connect()
+        # The library sets the socket to it.
+        self.timeout = exchange.patience_s
         self._pieces = []
         try:
             super().request(*args, **options)
         finally:
             pieces, self._pieces = self._pieces, None
-        if self.sock is None:
-            self.connect()
         try:
             exchange.look()
         except Exception as error:  # noqa: BLE001  it comes through the library as something of its own
             raise StoppedError(error) from None
-        self.sock.settimeout(exchange.patience_s)
         exchange.bytes_left = True
         try:
             self.send(b"".join(pieces))

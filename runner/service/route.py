@@ -141,8 +141,9 @@ def open_session(target: Target, *, verify: bool | str) -> requests.Session:
             f"the proxy for the target {target.name!r} is not one that can be used",
             hint="check http_proxy, https_proxy and all_proxy",
         ) from None
-    session.mount("http://", adapter)
-    session.mount("https://", adapter)
+    # There is no way to anywhere else.
+    session.adapters.clear()
+    session.mount(url, adapter)
     return session
 
 
