@@ -220,7 +220,7 @@ def test_only_what_is_new_is_read(survey: Survey) -> None:
     survey.connection.before_page = lambda path, query: asked.append((path, query))
     assert survey.reconcile().new_results == 1
     assert [query for path, query in asked if path == "/api/results"] == [
-        {"project_launch_guid": survey.guids[4], "limit": 100, "offset": 0}
+        {"project_launch_guid": survey.guids[4], "limit": 100, "offset": 0, "format": "json"}
     ]
 
 

@@ -91,7 +91,8 @@ class Custody:
     def open_service(self) -> tuple[ServiceClient, Target]:
         """Return a client of the service, and the target with what it was told; one for the whole run."""
         if self._service is None:
-            self._service = self.keep_open(self._workspace.open_service(self._options.concurrency))
+            opening = self._workspace.open_service(self._options.concurrency, self.stop.wait)
+            self._service = self.keep_open(opening)
         return self._service
 
     def lock_of(self, name: str) -> CampaignLock:

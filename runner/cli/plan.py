@@ -193,9 +193,11 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
                 messages = item.plan.messages
                 for tag in sorted({tag for one in messages for tag in item.campaign.list_tags(one.id)}):
                     known = _count_recorded(ledger, workspace.target.name, tag)
-                    count = client.count_launches(tag) - known
-                    if count > 0:
-                        warn(_known_tag_words(item.campaign.name, tag, count))
+                    counted = client.count_launches(tag)
+                    if counted is None:
+                        note(f"The service does not say how many launches it knows under the tag {tag!r}.")
+                    elif counted > known:
+                        warn(_known_tag_words(item.campaign.name, tag, counted - known))
     except ServiceError as error:
         note(f"Whether the service knows these campaigns could not be asked: {error.message}")
 

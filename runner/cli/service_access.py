@@ -13,19 +13,22 @@ from runner.errors import RunnerError
 from runner.service.target import Credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from runner.service.client import ServiceClient
     from runner.service.target import Target
 
 
 @contextmanager
-def open_service(target: Target, concurrency: int | None) -> Iterator[tuple[ServiceClient, Target]]:
+def open_service(
+    target: Target, concurrency: int | None, wait: Callable[[float], bool | None]
+) -> Iterator[tuple[ServiceClient, Target]]:
     """Yield a client of a target's service, which is started first if it is the sandbox.
 
     Args:
         target: as it is configured.
         concurrency: `--concurrency`; None for the target's own.
+        wait: waits for some seconds where the service asks for it; returns True if it was told to stop.
 
     Yields:
         The client, and the target with what the sandbox was started with.
@@ -41,7 +44,7 @@ def open_service(target: Target, concurrency: int | None) -> Iterator[tuple[Serv
         chosen = reached if concurrency is None else replace(reached, concurrency=concurrency)
         connection = Connection(chosen, verify=ca_bundle())
         try:
-            yield ServiceClient(chosen, connection), chosen
+            yield ServiceClient(chosen, connection, wait=wait), chosen
         finally:
             connection.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -250,17 +251,18 @@ class Workspace:
             say(text)
 
     def open_service(
-        self, concurrency: int | None = None
+        self, concurrency: int | None = None, wait: Callable[[float], bool | None] = time.sleep
     ) -> AbstractContextManager[tuple[ServiceClient, Target]]:
         """Open a client of the target's service, which is started first if it is the sandbox.
 
         Args:
             concurrency: `--concurrency`; None for the target's own.
+            wait: waits for some seconds where the service asks for it; returns True if it was told to stop.
 
         Raises:
             RunnerError: the sandbox cannot be started.
         """
-        return open_service(self.target, concurrency)
+        return open_service(self.target, concurrency, wait)
 
 
 def default_ledger_url() -> str:

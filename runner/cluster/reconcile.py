@@ -135,7 +135,8 @@ class ClusterReconciliation:
         """Return the counts of all launches: long lists are read by workers, and what they lack here."""
         stats: dict[str, StatRecord] = {}
         tags = sorted({launch.tag for launch in held.launches.values()})
-        counts = {tag: self.client.count_launches(tag) for tag in tags}
+        # A list that isn't counted is read here, in one piece.
+        counts = {tag: self.client.count_launches(tag) or 0 for tag in tags}
         # One portion is read here as quickly.
         long = [tag for tag in tags if counts[tag] > self.portions.records]
         ranges = [part for tag in long for part in self._cut(tag, counts[tag])]

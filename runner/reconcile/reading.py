@@ -80,14 +80,15 @@ class Reading:
         while self.backlog.lacks(filters) and (page := walk.read_page()):
             found = self._store(page)
             total += found
-            if page.total_count < length:
+            counted = page.total_count
+            if counted is not None and counted < length:
                 self.backlog.start_over(filters)
                 break
-            length = page.total_count
+            length = counted or length
             if not found:
                 walk.turn()
-            if walk.is_over:
-                self.backlog.compare(filters, page.total_count)
+            if walk.is_over and counted is not None:
+                self.backlog.compare(filters, counted)
         return total
 
     def _store(self, page: Page[ResultRecord]) -> int:

@@ -30,11 +30,17 @@ _FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 _SUCCESS, _REFUSAL = 2, 4
 """The classes of HTTP statuses: 2xx and 4xx."""
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-"""Answers that ask to be left alone for a while."""
+"""Answers that ask to be left alone for a while: a GET is worth asking again then."""
 _NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, *_BUSY, 499}
 """Answers that a gateway may give after it has passed a request on; 499 is nginx's, of a client that left."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
+_JSON = {"format": "json"}
+"""What a list or a record is asked for as: the service's own default is not shown (reference, 4.2)."""
+_PAUSES_S = (0.5, 1.0, 2.0)
+"""How long to wait before asking again, where the service doesn't say."""
+_MOST_PAUSE_S = 60.0
+"""The longest pause that the service may ask for."""
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
 
 
@@ -49,13 +55,20 @@ class ServiceClient:
         target: its base URL and credentials must be there.
         connection: how it is reached.
         now: returns seconds since 1970, for a `Retry-After` that names a date.
+        wait: waits for some seconds before a GET is made again; returns True if it was told to stop.
     """
 
     def __init__(
-        self, target: Target, connection: Connection, *, now: Callable[[], float] = time.time
+        self,
+        target: Target,
+        connection: Connection,
+        *,
+        now: Callable[[], float] = time.time,
+        wait: Callable[[float], bool | None] = time.sleep,
     ) -> None:
         self._connection = connection
         self._now = now
+        self._wait = wait
         credentials = target.credentials
         secrets = (credentials.api_key, credentials.username) if credentials else ()
         written = {re.escape(form) for secret in secrets for form in _written_forms(secret)}
@@ -89,7 +102,7 @@ class ServiceClient:
                     "unknown", detail=f"HTTP {status} without a project_launch_guid", status=status
                 )
             return SendReply("sent", guid, status=status)
-        detail = f"HTTP {status}{self._quote(answer.body)}"
+        detail = f"HTTP {status}{self._describe_redirect(answer)}{self._quote(answer.body)}"
         if status // 100 == _REFUSAL and status not in _NO_PROOF:
             return SendReply("rejected", detail=detail, status=status, is_final_for_run=status in _FINAL)
         wait = read_retry_after(answer.headers, self._now()) if status in _BUSY else None
@@ -107,13 +120,16 @@ class ServiceClient:
         """
         return self._read_page(StatRecord, _STATS, _filter_by(project_tag), offset)
 
-    def count_launches(self, project_tag: str | None) -> int:
-        """Return how many launches the service knows under a project tag, with one small request.
+    def count_launches(self, project_tag: str | None) -> int | None:
+        """Return how many launches the service counts under a project tag, with one small request.
+
+        None if it doesn't say.
 
         Raises:
             ServiceError: as for `read_stats`.
         """
-        _, total = _read_page(_STATS, self._get(_STATS, {**_filter_by(project_tag), "limit": 1}))
+        query: dict[str, str | int] = {**_filter_by(project_tag), "limit": 1, **_JSON}
+        _, total = _read_page(_STATS, self._get(_STATS, query))
         return total
 
     def read_plan_usage(self) -> PlanUsage | None:
@@ -123,7 +139,7 @@ class ServiceClient:
             AccessRefusedError: the service refuses the credentials.
             ServiceError: as for `read_stats`.
         """
-        answer = self._get(_STATS, {"limit": 1})
+        answer = self._get(_STATS, {"limit": 1, **_JSON})
         try:
             plan = answer["meta"]["plan"]
             renders = plan["renders"]
@@ -144,7 +160,7 @@ class ServiceClient:
             ServiceError: as for `read_stats`.
         """
         path = f"{_STATS}{quote(project_launch_guid, safe='')}/"
-        answer = self._ask(path, {})
+        answer = self._ask(path, dict(_JSON))
         if answer.status == HTTPStatus.NOT_FOUND:
             return None
         return _read_item(StatRecord, self._read_body(path, answer), 0)
@@ -165,7 +181,8 @@ class ServiceClient:
         self, kind: type[_Record], path: str, filters: Mapping[str, str], offset: int
     ) -> Page[_Record]:
         # `next` may carry credentials and its form is not shown: pages are asked for by offset.
-        objects, total = _read_page(path, self._get(path, {**filters, "limit": PAGE, "offset": offset}))
+        query: dict[str, str | int] = {**filters, "limit": PAGE, "offset": offset, **_JSON}
+        objects, total = _read_page(path, self._get(path, query))
         items = [_read_item(kind, item, position) for position, item in enumerate(objects, offset)]
         return Page(
             tuple(item for item in items if not isinstance(item, Unreadable)),
@@ -177,6 +194,17 @@ class ServiceClient:
         return self._read_body(path, self._ask(path, query))
 
     def _ask(self, path: str, query: dict[str, str | int]) -> Answer:
+        for pause_s in _PAUSES_S:
+            answer = self._ask_once(path, query)
+            if answer.status not in _BUSY:
+                return answer
+            asked_s = read_retry_after(answer.headers, self._now())
+            # Who is told to stop does not ask again.
+            if (asked_s or 0.0) > _MOST_PAUSE_S or self._wait(pause_s if asked_s is None else asked_s):
+                return answer
+        return self._ask_once(path, query)
+
+    def _ask_once(self, path: str, query: dict[str, str | int]) -> Answer:
         try:
             return self._connection.get(path, query)
         except NetworkError as error:
@@ -185,8 +213,17 @@ class ServiceClient:
             ) from None
 
     def _read_body(self, path: str, answer: Answer) -> dict[str, Any]:
+        if answer.location is not None:
+            raise ServiceError(
+                f"the service redirects GET {path} to another origin, which is not followed"
+                f"{self._describe_redirect(answer)}",
+                hint="if that is the service, make it the base URL (RUNNER_BASE_URL, or `base_url`)",
+            )
         if answer.status != HTTPStatus.OK:
             message = f"the service refuses GET {path}: HTTP {answer.status}{self._quote(answer.body)}"
+            asked_s = read_retry_after(answer.headers, self._now())
+            if asked_s is not None and asked_s > _MOST_PAUSE_S:
+                message = f"{message}; it asks to be left alone for {asked_s:,.0f} s"
             if answer.status in _NO_ACCESS:
                 raise AccessRefusedError(message, hint="check the username and the API key")
             raise ServiceError(message)
@@ -195,15 +232,24 @@ class ServiceClient:
             raise ServiceError(f"the service's answer to GET {path} is not a JSON object")
         return data
 
+    def _describe_redirect(self, answer: Answer) -> str:
+        """Return in words where an answer leads; empty if nowhere."""
+        if answer.location is None:
+            return ""
+        origin, path = answer.location
+        return f" (it leads to {origin}{self._mask(path)})"
+
     def _quote(self, body: bytes) -> str:
         """Return the start of an error's body for people, without credentials and phone numbers."""
-        words = " ".join(body.decode("utf-8", "replace").split())
+        text = self._mask(" ".join(body.decode("utf-8", "replace").split()))
+        return f": {text}" if text else ""
+
+    def _mask(self, words: str) -> str:
+        """Return a text for people, without credentials and phone numbers, and not too long."""
         # What cannot be shown goes first: it could stand between the characters of a secret.
         text = "".join(filter(str.isprintable, words))
         text = _PHONE.sub("•••", self._secrets.sub("•••", text))
-        if not text:
-            return ""
-        return f": {text}" if len(text) <= _SHOWN else f": {text[:_SHOWN]}…"
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _REACH_HINT = "check the base URL and the network, then run the same command again"
@@ -267,12 +313,19 @@ def _find_guid(item: object, name: str) -> str:
         return ""
 
 
-def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int]:
-    """Return the records of a list's page, and how many the list has in all."""
-    try:
-        objects, total = page["objects"], int(page["meta"]["total_count"])
-    except (KeyError, TypeError, ValueError, OverflowError):
-        objects, total = None, 0
+def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int | None]:
+    """Return the records of a list's page, and how many the list has in all; None if it doesn't say."""
+    meta, objects = page.get("meta"), page.get("objects")
     if not isinstance(objects, list):
-        raise ServiceError(f"the service's answer to GET {path} has no list in it")
-    return objects, total
+        raise _lack(path, "objects")
+    if meta is not None and not isinstance(meta, dict):
+        raise _lack(path, "meta")
+    total = (meta or {}).get("total_count")
+    try:
+        return objects, None if total is None else int(total)
+    except (TypeError, ValueError, OverflowError):
+        raise _lack(path, "meta.total_count") from None
+
+
+def _lack(path: str, field: str) -> ServiceError:
+    return ServiceError(f"the service's answer to GET {path} has no usable {field}")

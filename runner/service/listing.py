@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 _TRIES = 100
 _FRUITLESS_TRIES = 8
 """How often a list is read without finding anything new, before it is given up."""
+_FRUITLESS_PAGES = 10
+"""How many pages with nothing new there may be in a row, beyond twice those of what was found already."""
+MOST_LAUNCHES = 2_000_000
+"""Launches under one tag: all of them are held in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchList:
-    """A full list of launches.
+    """The launches that the service lists under a project tag.
 
     Attributes:
-        launches: each once.
-        is_counted: whether they are as many as the list itself counts.
+        launches: all that were found.
+        is_counted: whether they are as many as the list itself counts; a list without a count proves nothing
+            by what it lacks.
     """
 
     launches: tuple[StatRecord, ...]
@@ -40,7 +45,7 @@ def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
 
     The order of the list is not promised, and it can grow meanwhile (wire facts, "Result records"): it is
     read again, and what was found is kept, until as many different launches are found as the service
-    counts afterwards.
+    counts afterwards; or, where it doesn't count, until nothing new is found.
 
     Args:
         client: the service.
@@ -51,8 +56,8 @@ def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
             come to rest.
     """
     search = _Search(client, tag, None, _refuse)
-    search.read()
-    return LaunchList(tuple(search.found.values()), is_counted=True)
+    is_counted = search.read()
+    return LaunchList(tuple(search.found.values()), is_counted)
 
 
 def find_launches(
@@ -103,30 +108,39 @@ class _Search:
     def _is_done(self) -> bool:
         return self.sought is not None and self.sought <= self.found.keys()
 
-    def read(self) -> None:
-        fruitless = total = 0
+    def read(self) -> bool:
+        """Read until all are found, and return whether they are as many as the list counts."""
+        fruitless = 0
+        counted: int | None = None
         for _ in range(_TRIES):
             before = self._count
             self._read_once()
             if self._is_done:
-                return
-            total = self.client.count_launches(self.tag)
-            if self._count >= total:
-                return
+                return True
+            counted = self.client.count_launches(self.tag)
+            if counted is not None and self._count >= counted:
+                return self._count == counted
             fruitless = 0 if self._count > before else fruitless + 1
+            if fruitless and counted is None:
+                return False
             if fruitless == _FRUITLESS_TRIES:
                 break
+        counts = "there are always new ones" if counted is None else f"it counts {counted:,} of them"
         raise ServiceError(
-            f"the service's launches under the tag {self.tag!r} cannot all be read: it counts {total:,} of "
-            f"them, and lists {self._count:,}",
+            f"the service's launches under the tag {self.tag!r} cannot all be read: {counts}, "
+            f"and lists {self._count:,}",
             hint="try again when nothing is sent under this tag",
         )
 
     def _read_once(self) -> None:
-        walk = ListWalk(partial(self.client.read_stats, self.tag))
+        walk = ListWalk(partial(self.client.read_stats, self.tag), most=MOST_LAUNCHES)
+        fruitless = 0
         while not self._is_done and (page := walk.read_page()):
-            if not self._take(page):
+            fruitless = 0 if self._take(page) else fruitless + 1
+            if fruitless:
                 walk.turn()
+            if fruitless > _FRUITLESS_PAGES + 2 * self._count // max(1, page.size):
+                return
             if self.sought is not None and len(self.sought - self.found.keys()) < walk.pages_left:
                 self._ask_for_each(self.sought)
 
@@ -151,6 +165,12 @@ class _Search:
         for record in page.unreadable:
             self.observe_unreadable(record)
             self._unreadable.add(record.project_launch_guid or record.position)
+        if self._count > MOST_LAUNCHES:
+            raise ServiceError(
+                f"the service lists more than {MOST_LAUNCHES:,} launches under the tag {self.tag!r}: "
+                "no more are read",
+                hint="give new messages a tag of their own (`tag`)",
+            )
         return self._count > before
 
     def _keep(self, stat: StatRecord) -> None:

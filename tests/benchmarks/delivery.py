@@ -148,7 +148,7 @@ def compile_slow_fsync(folder: str) -> Path | None:
 def main() -> None:
     """Run the benchmarks of sending."""
     with running_service() as url:
-        for concurrency, goal in ((64, 0.95), (256, 0.65)):
+        for concurrency, goal in ((64, 0.95), (256, 0.60)):
             if shutil.which("wrk") is None:
                 ceiling, of = concurrency / LATENCY_S, "threads/latency, as wrk is not installed"
             else:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from tests.service.conftest import API_KEY, USERNAME, ListService, reaching
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -75,6 +77,23 @@ def test_plan_warns_of_a_record_that_looks_lost(folder: Path, run: Run) -> None:
     assert planned.stderr == (
         "Warning: pulse has an empty record, but the service knows 4 launches under its tag 'pulse-2026': "
         "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match\n"
+    )
+
+
+def test_plan_says_that_the_service_does_not_count(folder: Path, run: Run) -> None:
+    """A service that does not say how many launches it knows is not taken for one that knows none."""
+    service = ListService()
+    service.change_page = lambda _page: {"objects": []}
+    with reaching(service) as target:
+        environment = {
+            "RUNNER_BASE_URL": str(target.base_url),
+            "RUNNER_USERNAME": USERNAME,
+            "RUNNER_API_KEY": API_KEY,
+        }
+        planned = run("plan", cwd=folder, env=environment)
+    assert planned.returncode == 0
+    assert planned.stderr == (
+        "The service does not say how many launches it knows under the tag 'pulse-2026'.\n"
     )
 
 

@@ -30,6 +30,8 @@ PHONE = "+14155550101"
 NO_GUID = "HTTP 201 without a project_launch_guid"
 BROKEN = "the connection broke before an answer came"
 UNREADABLE = "its answer cannot be read"
+ELSEWHERE = "https://ada:s3cret@sms.example.com:443/v2/api/send?username=ada&api_key=s3cret#here"
+LEADS = "HTTP 302 (it leads to https://sms.example.com/v2/api/send)"
 SHORT_S = 0.3
 PATIENCE_S = 30.0
 
@@ -72,8 +74,14 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"status": 500, "body": b"oops"}, "unknown", "HTTP 500: oops", False),
         ({"status": 502, "body": b""}, "unknown", "HTTP 502", False),
         ({"status": 503, "body": b""}, "unknown", "HTTP 503", False),
-        ({"status": 302, "body": b"", "headers": {"Location": "/api/send"}}, "unknown", "HTTP 302", False),
-        ({"status": 307, "body": b"", "headers": {"Location": "/api/send"}}, "unknown", "HTTP 307", False),
+        ({"status": 302, "body": b"", "headers": {"Location": ELSEWHERE}}, "unknown", LEADS, False),
+        (
+            {"status": 308, "body": b"moved", "headers": {"Location": ELSEWHERE}},
+            "unknown",
+            LEADS.replace("302", "308") + ": moved",
+            False,
+        ),
+        ({"status": 307, "body": b""}, "unknown", "HTTP 307", False),
         ({"status": 400, "body": b"bad\r\n  text"}, "rejected", "HTTP 400: bad text", False),
         ({"status": 400, "body": "n\0o\x1b[31m\u200b\u202e".encode()}, "rejected", "HTTP 400: no[31m", False),
         ({"status": 400, "body": "nope".encode("utf-16")}, "rejected", "HTTP 400: \ufffd\ufffdnope", False),

@@ -304,7 +304,7 @@ def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> 
         with closing(Connection(target, verify=True)) as connection:
             client = ServiceClient(target, connection)
             with first.applying("--concurrency", "1", *SHORT) as process:
-                wait_for(lambda: client.count_launches("pulse-2026") >= 2)
+                wait_for(lambda: (client.count_launches("pulse-2026") or 0) >= 2)
                 process.kill()
             faults.replace({"late-list": 1})
             faults.latency = timedelta()

@@ -298,3 +298,14 @@ def test_a_ledger_on_a_server_knows_what_it_has(campaign: Campaign, postgres: Po
         campaign.service.add(1000, "a")
         assert served.reconcile().new_results == 1
         assert campaign.service.take_requests() == ["a 0", "a 351"]
+
+
+def test_lists_that_do_not_count_themselves_are_reconciled(campaign: Campaign) -> None:
+    """Where lists don't say how long they are, all of their results are found, and nothing is read for ever."""
+    fill(campaign, 250, "a", "b")
+    campaign.service.change_page = lambda page: {"objects": page["objects"]}
+    summary = campaign.reconcile()
+    assert (summary.new_results, summary.is_complete) == (250, True)
+    campaign.service.count = lambda guid: len(campaign.service.list_results(guid)) + (guid == "a")
+    assert campaign.reconcile().short_launches == ["a"]
+    assert len(campaign.service.take_requests()) < 40

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from runner.service.answer import Answer, AnswerReader, BrokenAnswerError
+from runner.service.answer import Answer
+from runner.service.connection import Connection, NetworkError
+from runner.service.target import Credentials, Target
+from tests.service.wire import WireServer, read_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import socket
+    from collections.abc import Callable, Iterable, Iterator
 
 OK = b"HTTP/1.1 200 OK\r\n"
 INTERIM = (
@@ -24,16 +29,78 @@ INTERIM = (
 WHOLE = OK + b"Content-Length: 2\r\n\r\nhi"
 NAMES = st.from_regex(r"X-[A-Za-z0-9-]{0,8}", fullmatch=True)
 VALUES = st.text(st.characters(min_codepoint=0x21, max_codepoint=0xFF, exclude_categories=["Cc"]), max_size=9)
+UNREADABLE = "its answer cannot be read"
+TOO_LARGE = "its answer is larger than 64 MiB"
+MIB = 1 << 20
 
 
-def read(pieces: Iterable[bytes], *, ends: bool = False) -> AnswerReader:
-    """Return a reader that has taken an answer's pieces, and the connection's end if it came to that."""
-    reader = AnswerReader()
-    for piece in pieces:
-        reader.feed(piece)
-    if ends:
-        reader.end()
-    return reader
+class Script:
+    """Answers every request with the pieces that a test says, on as few connections as its client allows.
+
+    Attributes:
+        pieces: are sent one after the other.
+        ends: whether the connection ends behind them.
+        connections: how many were taken.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: Iterable[bytes] = ()
+        self.ends = False
+        self.connections = 0
+
+    def serve(self, stream: socket.socket, reader: BinaryIO) -> None:
+        """Serve one connection."""
+        self.connections += 1
+        while read_message(reader):
+            # Before the answer is whole: its client may be about to ask for another one behind it.
+            pieces, ends = self.pieces, self.ends
+            for piece in pieces:
+                stream.sendall(piece)
+            if ends:
+                return
+
+
+class Asking:
+    """Asks a script for answers.
+
+    Args:
+        script: what is answered.
+        port: where.
+    """
+
+    def __init__(self, script: Script, port: int) -> None:
+        self.script = script
+        self.connection = Connection(Target("live", f"http://127.0.0.1:{port}", Credentials("ada", "key")))
+
+    def read(self, pieces: Iterable[bytes], *, ends: bool = False) -> Answer:
+        """Return what is read of an answer's pieces, and of the connection's end if it comes to that."""
+        self.script.pieces, self.script.ends = pieces, ends
+        return self.connection.get("/", {})
+
+    def fail(self, pieces: Iterable[bytes], *, ends: bool = False) -> str:
+        """Return in words what is wrong with an answer, whose pieces may have no end."""
+        with pytest.raises(NetworkError) as caught:
+            self.read(pieces, ends=ends)
+        assert caught.value.bytes_left
+        return caught.value.reason
+
+    def leaves_open(self) -> bool:
+        """Return whether the last answer's connection is used again."""
+        before = self.script.connections
+        self.read([WHOLE])
+        return self.script.connections == before
+
+
+@pytest.fixture
+def asking() -> Iterator[Asking]:
+    """A client of a script."""
+    script = Script()
+    with WireServer(script.serve) as server:
+        asking = Asking(script, server.port)
+        try:
+            yield asking
+        finally:
+            asking.connection.close()
 
 
 def in_chunks(body: bytes, sizes: list[int], trailer: bytes) -> bytes:
@@ -77,92 +144,84 @@ def answers(draw: st.DrawFn) -> tuple[bytes, bool, Answer]:
 
 @given(answers(), st.data())
 def test_an_answer_is_the_same_however_it_is_cut(
-    drawn: tuple[bytes, bool, Answer], data: st.DataObject
+    asking: Asking, drawn: tuple[bytes, bool, Answer], data: st.DataObject
 ) -> None:
     """The pieces in which an answer comes in say nothing: what counts are its bytes."""
     sent, ends, expected = drawn
     places = data.draw(st.lists(st.integers(0, len(sent)), max_size=12).map(sorted))
     cuts = [0, *places, len(sent)]
     pieces = [sent[start:end] for start, end in pairwise(cuts) if start != end]
-    reader = read(pieces, ends=ends)
-    assert reader.is_whole
-    assert reader.leaves_open == (not ends)
-    assert reader.read() == expected
+    assert asking.read(pieces, ends=ends) == expected
+    assert asking.leaves_open() == (not ends)
 
 
-@given(answers())
-def test_an_answer_is_the_same_byte_by_byte(drawn: tuple[bytes, bool, Answer]) -> None:
+def test_an_answer_may_come_byte_by_byte(asking: Asking) -> None:
     """An answer may come in one byte at a time; it isn't whole before the last one."""
-    sent, ends, expected = drawn
-    reader = AnswerReader()
-    for place in range(len(sent)):
-        assert not reader.is_whole
-        reader.feed(sent[place : place + 1])
-    if ends:
-        assert not reader.is_whole
-        reader.end()
-    assert reader.is_whole
-    assert reader.read() == expected
+    body = gzip.compress(b"hello")
+    chunked = b"Transfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+    sent = INTERIM[1] + OK + chunked + in_chunks(body, [3, 9], b"X-Sum: 1\r\n")
+    answer = asking.read([sent[place : place + 1] for place in range(len(sent))])
+    assert answer.body == b"hello"
+    assert asking.leaves_open()
 
 
 @given(answers(), st.data())
-def test_what_is_cut_off_is_no_answer(drawn: tuple[bytes, bool, Answer], data: st.DataObject) -> None:
+def test_what_is_cut_off_is_no_answer(
+    asking: Asking, drawn: tuple[bytes, bool, Answer], data: st.DataObject
+) -> None:
     """Where an answer says how long it is, the connection's end before that breaks it."""
     sent, ends, _ = drawn
     assume(not ends)
     place = data.draw(st.integers(0, len(sent) - 1))
-    with pytest.raises(BrokenAnswerError):
-        read([sent[:place]] if place else [], ends=True)
+    asking.fail([sent[:place]], ends=True)
 
 
 @given(st.binary(max_size=99))
 @example(WHOLE[:40])
-def test_noise_is_an_answer_or_broken(noise: bytes) -> None:
+@example(OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\nhi\r\n0\r\n\r\n")
+def test_noise_is_an_answer_or_broken(asking: Asking, noise: bytes) -> None:
     """Whatever bytes come, they are an answer or broken, and never another error."""
-    reader = AnswerReader()
     try:
-        reader.feed(noise)
-        reader.end()
-        reader.read()
-    except BrokenAnswerError:
+        asking.read([noise], ends=True)
+    except NetworkError:
         return
-    assert reader.is_whole
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "reason"),
     [
-        b"",
-        b"hello",
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"\x15\x03\x01\x00\x02\x02\x46",
-        b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n",
-        b"HTTP/9.9 200 OK\r\n\r\n",
-        b"HTTP/1.1 two OK\r\n\r\n",
-        OK,
-        OK + b"no colon here\r\n\r\n",
-        OK + b"Content-Length : 2\r\n\r\nhi",
-        OK + b"Content-Length: 3\r\n\r\nhi",
-        OK + b"Content-Length: -2\r\n\r\nhi",
-        OK + b"Content-Length: 2, 2\r\n\r\nhi",
-        OK + b"Content-Length: 99999999999999999999\r\n\r\nhi",
-        OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi",
-        OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-        OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n",
-        OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n",
-        OK + b"Transfer-Encoding: chunked\r\n\r\nzwei\r\nhi\r\n0\r\n\r\n",
-        OK + b"Transfer-Encoding: gzip\r\n\r\nhi",
-        *INTERIM,
-        INTERIM[0] + OK,
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" + WHOLE,
-        b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + WHOLE,
+        (b"", "the connection broke before an answer came"),
+        (b"hello", "its answer broke off"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", UNREADABLE),
+        (b"\x15\x03\x01\x00\x02\x02\x46\r\n", UNREADABLE),
+        (b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", UNREADABLE),
+        (b"HTTP/9.9 200 OK\r\n\r\n", UNREADABLE),
+        (b"HTTP/1.1 two OK\r\n\r\n", UNREADABLE),
+        (OK, "its answer broke off"),
+        (OK + b"no colon here\r\n\r\n", UNREADABLE),
+        (OK + b"Content-Length : 2\r\n\r\nhi", UNREADABLE),
+        (OK + b"Content-Length: 3\r\n\r\nhi", "its answer broke off"),
+        (OK + b"Content-Length: -2\r\n\r\nhi", UNREADABLE),
+        (OK + b"Content-Length: 2, 2\r\n\r\nhi", UNREADABLE),
+        (OK + b"Content-Length: \xb2\r\n\r\nhi", UNREADABLE),
+        (OK + b"Content-Length: 99999999999999999999\r\n\r\nhi", TOO_LARGE),
+        (OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi", UNREADABLE),
+        (OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", UNREADABLE),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", "its answer broke off"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n", UNREADABLE),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzwei\r\nhi\r\n0\r\n\r\n", UNREADABLE),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-2\r\nhi\r\n0\r\n\r\n", UNREADABLE),
+        (OK + b"Transfer-Encoding: gzip\r\n\r\nhi", UNREADABLE),
+        (INTERIM[0], "its answer broke off"),
+        (INTERIM[1], "its answer broke off"),
+        (INTERIM[0] + OK, "its answer broke off"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", UNREADABLE),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n" + WHOLE, UNREADABLE),
     ],
-)
-def test_what_is_no_whole_answer_is_broken(sent: bytes) -> None:
+)  # fmt: skip
+def test_what_is_no_whole_answer_is_broken(asking: Asking, sent: bytes, reason: str) -> None:
     """Nothing is made of what isn't HTTP, contradicts itself, or ends too early."""
-    with pytest.raises(BrokenAnswerError):
-        read([sent] if sent else [], ends=True)
+    assert asking.fail([sent], ends=True) == reason
 
 
 @pytest.mark.parametrize(
@@ -171,17 +230,22 @@ def test_what_is_no_whole_answer_is_broken(sent: bytes) -> None:
         ("gzip", gzip.compress(b"hello", mtime=0)[:-3]),
         ("gzip", b"hello"),
         ("gzip", gzip.compress(b"hello", mtime=0)[:12] + b"\x00" + gzip.compress(b"hello", mtime=0)[13:]),
+        ("gzip", gzip.compress(b"hello", mtime=0) + b"more"),
         ("deflate", zlib.compress(b"hello")[:-1] + b"!"),
         ("br", b"\x0b\x02\x80hello\x03"),
     ],
 )
-def test_a_damaged_body_is_broken(coding: str, body: bytes) -> None:
+def test_a_damaged_body_is_broken(asking: Asking, coding: str, body: bytes) -> None:
     """A compressed body that doesn't pass its own checks, or whose coding nobody asked for, is not guessed at."""
     head = f"Content-Length: {len(body)}\r\nContent-Encoding: {coding}\r\n\r\n".encode()
-    reader = read([OK + head + body])
-    assert reader.is_whole
-    with pytest.raises(BrokenAnswerError):
-        reader.read()
+    assert asking.fail([OK + head + body]) == UNREADABLE
+
+
+def test_a_body_may_be_compressed_in_parts(asking: Asking) -> None:
+    """Several streams one behind the other are one body (RFC 1952, 2.2)."""
+    body = gzip.compress(b"hello, ") + gzip.compress(b"you")
+    head = f"Content-Length: {len(body)}\r\nContent-Encoding: GZIP\r\n\r\n".encode()
+    assert asking.read([OK + head + body]).body == b"hello, you"
 
 
 @pytest.mark.parametrize(
@@ -198,10 +262,10 @@ def test_a_damaged_body_is_broken(coding: str, body: bytes) -> None:
         (OK + b"Upgrade: h2,h2c\r\nConnection: Upgrade\r\nContent-Length: 2\r\n\r\n", b"hi"),
     ],
 )
-def test_an_unusual_answer_is_one(head: bytes, body: bytes) -> None:
+def test_an_unusual_answer_is_one(asking: Asking, head: bytes, body: bytes) -> None:
     """What HTTP allows is an answer, and leaves the connection open."""
-    reader = read([head + body])
-    assert (reader.is_whole, reader.leaves_open, reader.read().body) == (True, True, body)
+    assert asking.read([head + body]).body == body
+    assert asking.leaves_open()
 
 
 @pytest.mark.parametrize(
@@ -209,11 +273,12 @@ def test_an_unusual_answer_is_one(head: bytes, body: bytes) -> None:
     [b"h", b"more", WHOLE, b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", INTERIM[0], b"\x00"],
 )
 @pytest.mark.parametrize("send", [lambda rest: [WHOLE + rest], lambda rest: [WHOLE, rest]])
-def test_what_follows_an_answer_is_not_its(rest: bytes, send: Callable[[bytes], list[bytes]]) -> None:
+def test_what_follows_an_answer_is_not_its(
+    asking: Asking, rest: bytes, send: Callable[[bytes], list[bytes]]
+) -> None:
     """An answer stands whatever follows; its connection is not used again: whose the rest is, is unknown."""
-    reader = read(send(rest))
-    assert (reader.is_whole, reader.leaves_open) == (True, False)
-    assert reader.read() == Answer(200, {"content-length": "2"}, b"hi")
+    assert asking.read(send(rest)) == Answer(200, {"content-length": "2"}, b"hi")
+    assert not asking.leaves_open()
 
 
 @pytest.mark.parametrize(
@@ -227,16 +292,73 @@ def test_what_follows_an_answer_is_not_its(rest: bytes, send: Callable[[bytes], 
         (INTERIM[0] + WHOLE, True),
     ],
 )
-def test_a_connection_is_kept_as_the_answer_says(sent: bytes, *, leaves_open: bool) -> None:
+def test_a_connection_is_kept_as_the_answer_says(asking: Asking, sent: bytes, *, leaves_open: bool) -> None:
     """HTTP/1.1 keeps connections unless told otherwise; 1.0 doesn't (RFC 9112, 9.3)."""
-    reader = read([sent])
-    assert (reader.is_whole, reader.leaves_open, reader.read().body) == (True, leaves_open, b"hi")
+    assert asking.read([sent]).body == b"hi"
+    assert asking.leaves_open() == leaves_open
 
 
-def test_what_broke_off_is_told_from_what_never_came() -> None:
-    """Whether anything came in is said, also of what is no answer."""
-    reader = AnswerReader()
-    assert reader.describe_break() == "the connection broke before an answer came"
-    with pytest.raises(BrokenAnswerError, match=r"^its answer cannot be read$"):
-        reader.feed(b"\x00")
-    assert reader.describe_break() == "its answer broke off"
+def endless(piece: bytes) -> Iterator[bytes]:
+    """Yield a piece again and again, until nobody takes it any more."""
+    while True:
+        yield piece
+
+
+def packed_zeros(mib: int) -> bytes:
+    """Return many zeros, compressed: a thousandth of their size."""
+    stream = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
+    return b"".join([*(stream.compress(bytes(MIB)) for _ in range(mib)), stream.flush()])
+
+
+def answer_pieces(head: bytes, body: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield an answer's head, and then its body."""
+    yield OK + head + b"\r\n"
+    yield from body
+
+
+@pytest.mark.parametrize(
+    ("pieces", "reason"),
+    [
+        (lambda: answer_pieces(b"", endless(bytes(MIB))), TOO_LARGE),
+        (lambda: answer_pieces(b"Content-Length: 67108865\r\n", [b"x"]), TOO_LARGE),
+        (
+            lambda: answer_pieces(b"Transfer-Encoding: chunked\r\n", endless(b"100000\r\n" + bytes(MIB) + b"\r\n")),
+            TOO_LARGE,
+        ),
+        (
+            lambda: answer_pieces(b"Transfer-Encoding: chunked\r\n", [b"0\r\n", *[b"X: %b\r\n" % (b"x" * 60_000)] * 1_200]),
+            TOO_LARGE,
+        ),
+        (lambda: endless(INTERIM[0] * 100), "its answer's headers are larger than 64 KiB"),
+        (lambda: answer_pieces(b"X: ", endless(b"x" * MIB)), "its answer's headers are larger than 64 KiB"),
+        (lambda: [OK, *[b"X: 1\r\n"] * 5000], "its answer has more than 90 headers"),
+    ],
+    ids=["endless", "claimed", "chunks", "trailer", "interim", "long header", "many headers"],
+)  # fmt: skip
+def test_an_answer_has_bounds(asking: Asking, pieces: Callable[[], Iterable[bytes]], reason: str) -> None:
+    """What a service sends without end is read no further than to its cap, which the error names."""
+    assert asking.fail(pieces(), ends=True) == reason
+
+
+def test_an_answer_may_have_many_headers(asking: Asking) -> None:
+    """The cap is what it says it is: as many headers are read, one more is not."""
+    assert asking.read(answer_pieces(b"X: 1\r\n" * 90, [b"hi"]), ends=True).body == b"hi"
+    reason = asking.fail(answer_pieces(b"X: 1\r\n" * 91, [b"hi"]), ends=True)
+    assert reason == "its answer has more than 90 headers"
+
+
+@pytest.mark.parametrize(("mib", "is_read"), [(64, True), (65, False), (500, False)])
+def test_a_body_is_decompressed_within_bounds(asking: Asking, mib: int, *, is_read: bool) -> None:
+    """Some kilobytes that would fill the memory are an error that names the cap, and fill nothing."""
+    body = packed_zeros(mib)
+    head = f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n".encode()
+    tracemalloc.start()
+    try:
+        if is_read:
+            assert len(asking.read(answer_pieces(head, [body])).body) == mib * MIB
+        else:
+            assert asking.fail(answer_pieces(head, [body])) == TOO_LARGE
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 150 * MIB

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_guids(client: ServiceClient) -> set[str]:
-    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026")}
+    return {stat.project_launch_guid for stat in list_launches(client, "pulse-2026").launches}
 
 
 def find(client: ServiceClient, *sought: str) -> tuple[set[str], list[Unreadable]]:
@@ -55,7 +55,8 @@ def test_launches_that_are_found_come_without_their_recipients(
 ) -> None:
     """Nobody asks for the phones of all launches at once, and a million of them would fill the memory."""
     service.records = [make_stat(number, sessions=[{"to": "+14155550101"}]) for number in range(2)]
-    (full,) = (stat for stat in list_launches(client, "pulse-2026") if stat.project_launch_guid == "launch-1")
+    listed = list_launches(client, "pulse-2026").launches
+    (full,) = (stat for stat in listed if stat.project_launch_guid == "launch-1")
     found = find_launches(
         client,
         "pulse-2026",
@@ -170,4 +171,116 @@ def test_a_launch_has_the_tag_that_it_is_listed_under(
 ) -> None:
     """A record that leaves its tag out has the one that was asked for; one that names another keeps it."""
     service.records = [make_stat(1, project_tag=None), make_stat(2, project_tag="other")]
-    assert [stat.project_tag for stat in list_launches(client, "pulse-2026")] == ["pulse-2026", "other"]
+    assert [stat.project_tag for stat in list_launches(client, "pulse-2026").launches] == [
+        "pulse-2026",
+        "other",
+    ]
+
+
+def test_a_list_says_if_it_agrees_with_its_own_count(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """As many different launches as the list counts are a full list; without a count nobody can tell."""
+    service.records = [make_stat(number) for number in range(250)]
+    counted = list_launches(client, "pulse-2026")
+    assert (len(counted.launches), counted.is_counted) == (250, True)
+    service.change_page = lambda page: {"objects": page["objects"]}
+    uncounted = list_launches(client, "pulse-2026")
+    assert (uncounted.launches, uncounted.is_counted) == (counted.launches, False)
+
+
+def test_a_list_with_more_than_it_counts_does_not_agree(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """A service that forgets a launch while it is read has listed more than it counts."""
+    service.records = [make_stat(number) for number in range(3)]
+
+    def forget(page: dict[str, Any]) -> dict[str, Any]:
+        del service.records[2:]
+        return page
+
+    service.change_page = forget
+    found = list_launches(client, "pulse-2026")
+    assert (len(found.launches), found.is_counted) == (3, False)
+
+
+def test_a_list_without_a_count_is_read_until_nothing_is_new(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """What one reading of it has missed, because it moved, the next one finds."""
+    service.records = [make_stat(number) for number in range(10)]
+    service.page_size = 2
+    pages = iter(range(100))
+
+    def move_one(page: dict[str, Any]) -> dict[str, Any]:
+        if next(pages) == 2:
+            service.records = [*service.records[1:], service.records[0]]
+        return {"objects": page["objects"]}
+
+    service.change_page = move_one
+    found = list_launches(client, "pulse-2026")
+    assert {stat.project_launch_guid for stat in found.launches} == {f"launch-{n}" for n in range(10)}
+    assert not found.is_counted
+
+
+def test_a_list_that_claims_too_much_is_refused_at_once(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """A list that nobody could read is not begun with."""
+    service.records = [make_stat(1)]
+    service.change_page = lambda page: {**page, "meta": {"total_count": 10**9}}
+    with pytest.raises(ServiceError) as caught:
+        list_guids(client)
+    assert caught.value.message == (
+        "a list of the service claims to have 1,000,000,000 records: no more than 2,000,000 are read"
+    )
+    assert len(service.queries) == 1
+
+
+@pytest.mark.parametrize("page_size", [1, 100])
+def test_a_list_that_claims_more_than_it_gives_is_given_up_soon(
+    client: ServiceClient, service: ListService, make_stat: Make, page_size: int
+) -> None:
+    """A list is read as long as it has something new, and not as long as it claims to be."""
+    records = [make_stat(number) for number in range(page_size)]
+
+    def turn_round(page: dict[str, Any]) -> dict[str, Any]:
+        records.append(records.pop(0))
+        return {**page, "meta": {"total_count": 1_000_000}, "objects": records}
+
+    service.change_page = turn_round
+    with pytest.raises(ServiceError) as caught:
+        list_guids(client)
+    assert caught.value.message == (
+        "the service's launches under the tag 'pulse-2026' cannot all be read: "
+        f"it counts 1,000,000 of them, and lists {page_size}"
+    )
+    assert len(service.queries) < 200
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_list_without_end_is_given_up(
+    client: ServiceClient,
+    service: ListService,
+    make_stat: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_counted: bool,
+) -> None:
+    """A list that has something new as long as it is read is refused when that is too much."""
+    monkeypatch.setattr("runner.service.listing.MOST_LAUNCHES", 1000)
+    numbers = iter(range(1_000_000))
+
+    def grow(page: dict[str, Any]) -> dict[str, Any]:
+        some = [make_stat(next(numbers)) for _ in range(100)]
+        meta = {"total_count": int(page["meta"]["offset"]) + 150} if is_counted else {}
+        return {"meta": meta, "objects": some}
+
+    service.change_page = grow
+    with pytest.raises(ServiceError) as caught:
+        list_guids(client)
+    assert caught.value.message in {
+        "a list of the service has 1,001 records: no more than 1,000 are read",
+        "a list of the service claims to have 1,050 records: no more than 1,000 are read",
+    }
+    assert len(service.queries) < 20

@@ -66,7 +66,8 @@ def test_a_result_is_read(client: ServiceClient, service: ListService, make_resu
             updated="2026-11-20T12:00:00.000009",
         )
     ]
-    query = {"project_tag": "a tag&more=1", "limit": "100", "offset": "0", **CREDENTIALS}
+    asked = {"limit": "100", "offset": "0", "format": "json"}
+    query = {"project_tag": "a tag&more=1", **asked, **CREDENTIALS}
     assert service.queries == [("/api/results", query)]
 
 
@@ -299,29 +300,57 @@ def test_a_record_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize(
-    "page",
+    ("page", "field"),
     [
-        {},
-        {"objects": []},
-        {"meta": {}, "objects": []},
-        {"meta": {"total_count": None}, "objects": []},
-        {"meta": {"total_count": "many"}, "objects": []},
-        {"meta": {"total_count": float("inf")}, "objects": []},
-        {"meta": [], "objects": []},
-        {"meta": {"total_count": 1}},
-        {"meta": {"total_count": 1}, "objects": None},
-        {"meta": {"total_count": 1}, "objects": "text"},
-        {"meta": {"total_count": 1}, "objects": {"a": 1}},
+        ({}, "objects"),
+        ({"meta": {"total_count": 1}}, "objects"),
+        ({"meta": {"total_count": 1}, "objects": None}, "objects"),
+        ({"meta": {"total_count": 1}, "objects": "text"}, "objects"),
+        ({"meta": {"total_count": 1}, "objects": {"a": 1}}, "objects"),
+        ({"meta": [], "objects": []}, "meta"),
+        ({"meta": "text", "objects": []}, "meta"),
+        ({"meta": {"total_count": "many"}, "objects": []}, "meta.total_count"),
+        ({"meta": {"total_count": [1]}, "objects": []}, "meta.total_count"),
+        ({"meta": {"total_count": float("inf")}, "objects": []}, "meta.total_count"),
     ],
 )
 def test_a_page_that_is_none_is_refused(
-    client: ServiceClient, service: ListService, page: dict[str, Any]
+    client: ServiceClient, service: ListService, page: dict[str, Any], field: str
 ) -> None:
-    """An envelope without a list or without its length is an error that names the request."""
+    """An envelope without a list, or with a length that is none, is an error that names request and field."""
     service.change_page = lambda _: page
     with pytest.raises(ServiceError) as caught:
         client.read_stats("pulse", 0)
-    assert caught.value.message == "the service's answer to GET /api/stats/ has no list in it"
+    assert caught.value.message == f"the service's answer to GET /api/stats/ has no usable {field}"
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"total_count": None}])
+def test_a_list_may_leave_out_how_long_it_is(
+    client: ServiceClient, service: ListService, make_result: Make, meta: dict[str, Any] | None
+) -> None:
+    """A list that doesn't say how long it is is read until a page is empty; its length stays unknown."""
+    service.records = [make_result(number) for number in range(250)]
+    service.change_page = lambda page: {**page, "meta": meta}
+    assert [record.result_guid for record in read_results(client)] == [
+        r["result_guid"] for r in service.records
+    ]
+    assert [query["offset"] for _, query in service.queries] == ["0", "100", "200", "250"]
+    assert client.read_results({}, 0).total_count is None
+    assert client.count_launches("pulse-2026") is None
+
+
+def test_lists_and_records_are_asked_for_as_json(
+    client: ServiceClient, service: ListService, make_stat: Make
+) -> None:
+    """What a service answers with by default is not shown (reference, 4.2): JSON is asked for each time."""
+    service.records = [make_stat(1)]
+    client.read_stats("pulse", 0)
+    client.read_results({}, 0)
+    client.count_launches("pulse")
+    client.read_plan_usage()
+    service.answer = (200, json.dumps(make_stat(1)).encode())
+    client.read_stat("launch-1")
+    assert [query.get("format") for _, query in service.queries] == ["json"] * 5
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b"\xff", b'{"a":', b"[" * 100_000])

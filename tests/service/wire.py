@@ -167,7 +167,10 @@ class ForwardProxy:
                     upstream.sendall(_in_origin_form(request))
                     answer = read_message(cast("BinaryIO", answers))
                     assert answer is not None
-                    stream.sendall(write_answer(int(answer.start.split(" ")[1]), answer.body))
+                    headers = [
+                        f"Location: {location}" for location in [answer.headers.get("location")] if location
+                    ]
+                    stream.sendall(write_answer(int(answer.start.split(" ")[1]), answer.body, *headers))
 
 
 def _in_origin_form(request: Message) -> bytes:
