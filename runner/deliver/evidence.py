@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from runner.deliver.match import is_same_tag
 from runner.ledger.moment import format_moment
-from runner.ledger.unsettled import count_known, fold_guid, list_known
+from runner.ledger.unsettled import count_known, list_known
 from runner.service.listing import list_launches
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

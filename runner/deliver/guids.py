@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.ledger.unsettled import fold_guid, list_claimed
+from runner.ledger.unsettled import list_claimed
 from runner.service.model import SendReply
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

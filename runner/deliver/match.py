@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runner.ledger.unsettled import fold_guid
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -24,8 +24,9 @@ from runner.ledger.unexplained import (
     list_unexplained,
     read_dismissed,
 )
-from runner.ledger.unsettled import fold_guid, list_claimed
+from runner.ledger.unsettled import list_claimed
 from runner.service.listing import list_launches
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

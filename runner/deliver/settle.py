@@ -15,7 +15,8 @@ from runner.deliver.match import Verdict, judge_launches, make_candidates, parse
 from runner.errors import ServiceError
 from runner.ledger.moment import format_moment
 from runner.ledger.unexplained import drop_unexplained, read_dismissed
-from runner.ledger.unsettled import adopt_launch, fold_guid, list_claimed, list_unsettled, release_launch
+from runner.ledger.unsettled import adopt_launch, list_claimed, list_unsettled, release_launch
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,8 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.entry_statements import CLAIM
 from runner.ledger.tables import deliveries, dismissed_launches, launches
-from runner.ledger.unsettled import UNEXPLAINED, fold_guid
+from runner.ledger.unsettled import UNEXPLAINED
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

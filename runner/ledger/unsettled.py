@@ -11,6 +11,7 @@ from sqlalchemy import and_, func, select, update
 from runner.ledger.marks import take_out
 from runner.ledger.model import Unsettled
 from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,11 +23,6 @@ OPEN = ("intent", "unknown")
 """The states of launches that may or may not have been sent."""
 UNEXPLAINED = "unexplained"
 """The state of launches that the service lists and no record explains (`runner.ledger.unexplained`)."""
-
-
-def fold_guid(guid: str) -> str:
-    """Return a guid as it compares: hexadecimal, it may come in one case or the other."""
-    return guid.casefold()
 
 
 def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:

@@ -26,3 +26,8 @@ def fold(text: str) -> str:
 def fold_to_word(text: str) -> str:
     """Return a folded text without its blanks, too: `Opt out`, `OPT-OUT` and `optout` are one."""
     return fold(text).replace(" ", "")
+
+
+def fold_guid(guid: str) -> str:
+    """Return a guid of the service as it compares: it is hexadecimal, and may come in either case."""
+    return guid.casefold()
