@@ -83,6 +83,7 @@ class Reading:
             if page.total_count < length:
                 self.backlog.start_over(filters)
                 break
+            self.backlog.expect_listed(filters, page)
             length = page.total_count
             if not found:
                 walk.turn()
