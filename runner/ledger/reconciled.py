@@ -191,7 +191,7 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             first_sent_at=first,
             last_sent_at=last,
             reconciled_at=reconciled_at,
-            reconciled=reconciled,
+            unread=count - reconciled,
             partly_known={
                 name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
             },

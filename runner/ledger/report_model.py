@@ -58,6 +58,18 @@ class LaunchDifference:
         return (self.problem, self.counted, self.listed) == (other.problem, other.counted, other.listed)
 
 
+def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
+    """Return a difference as JSON documents have it."""
+    return {
+        "project_launch_guid": difference.project_launch_guid,
+        "problem": difference.problem,
+        "counted": difference.counted,
+        "listed": difference.listed,
+        "since": difference.since,
+        "accepted_at": difference.accepted_at,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class OpenDifferences:
     """The differences of one message's launches.
@@ -117,7 +129,7 @@ class MessageTotals:
         first_sent_at: UTC, ISO 8601; None when nothing was sent.
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
         reconciled_at: UTC, ISO 8601, of the reconciled launch that was read longest ago; None when none was.
-        reconciled: launches that were reconciled: what the service said of them was read.
+        unread: launches that were never reconciled: nothing that the service says of them was read.
         partly_known: of the counts that are None, those that are known of some launches, by their names here.
     """
 
@@ -135,17 +147,17 @@ class MessageTotals:
     first_sent_at: str | None = None
     last_sent_at: str | None = None
     reconciled_at: str | None = None
-    reconciled: int = 0
+    unread: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
     @property
-    def is_read(self) -> bool:
-        """Whether the answers to every launch were read, as far as the service lists them."""
-        return self.reconciled == self.launches
+    def reconciled(self) -> int:
+        """Launches whose counts and answers were read, as far as the service has them."""
+        return self.launches - self.unread
 
     def know_in_part(self, count: int) -> PartialCount | None:
         """Return a count of what the ledger holds, if that is of some launches alone."""
-        return PartialCount(count, self.reconciled) if 0 < self.reconciled < self.launches else None
+        return PartialCount(count, self.reconciled) if self.unread and self.reconciled else None
 
     def add(self, other: MessageTotals) -> MessageTotals:
         """Return the counts of this and of what the message counted under another id."""

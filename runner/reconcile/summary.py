@@ -31,7 +31,9 @@ class ReconcileSummary:
     """What reconciling one campaign found.
 
     Attributes:
-        launches: launches that the service still knows.
+        recorded_launches: launches on record.
+        launches: of these, those that the service still knows.
+        whole_launches: of these, those of which every count is known.
         missing_launches: `project_launch_guid`s that are recorded as sent and that the service doesn't list.
         unread_launches: `project_launch_guid`s of which the service's record lacks a count or cannot be read,
             and of those that it does not list and of which nothing was ever read.
@@ -52,7 +54,9 @@ class ReconcileSummary:
         unreadable: the first of these, and every launch that cannot be read.
     """
 
+    recorded_launches: int
     launches: int
+    whole_launches: int
     missing_launches: list[str]
     unread_launches: list[str]
     sessions: dict[str, int | None]
@@ -177,7 +181,9 @@ def summarise(
             partly_known[name] = PartialCount(sum(counts), len(counts))
     expected = whole.pop("expected_results")
     return ReconcileSummary(
+        recorded_launches=len(before.launches),
         launches=len(stats),
+        whole_launches=len(stats) - len(lacking),
         missing_launches=sorted(missing),
         unread_launches=sorted(lacking | unread.keys() | never),
         sessions=whole,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from runner.report.json_parts import (
@@ -33,6 +34,8 @@ def write_json(report: CampaignReport) -> str:
         "campaign": report.campaign,
         "target": report.target,
         "reconciled_at": store_time(report.reconciled_at),
+        "launches": report.launches,
+        "reconciled_launches": report.launches - report.unread_launches,
         "messages": [_describe_message(message) for message in report.messages],
         "participants_answered": report.participants_answered,
         "discrepancies": list(report.discrepancies),
@@ -50,6 +53,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "last_sent_at": store_time(message.last_sent_at),
         "reconciled_at": store_time(message.reconciled_at),
         "launches": message.launches,
+        "reconciled_launches": message.launches - message.unread_launches,
         "recipients": message.recipients,
         "sent": message.sent,
         "rejected": message.rejected,
@@ -73,6 +77,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "experiment": message.experiment and describe_experiment(message.experiment),
         "breakdowns": [describe_breakdown(breakdown) for breakdown in message.breakdowns],
         "days": [describe_day(day) for day in message.days],
+        "partly_known": {name: asdict(part) for name, part in sorted(message.partly_known.items())},
     }
 
 
