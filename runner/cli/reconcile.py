@@ -14,7 +14,7 @@ from runner.cli.console import count_words, note, print_json, show_progress, war
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
-from runner.ledger.report_model import ServicePlan, describe_difference
+from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import reconcile_campaign
@@ -270,7 +270,8 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
             "run `runner reconcile` again, results may have come in meanwhile"
         )
     waiting = [one for one in summary.differences if one.accepted_at is None]
-    for difference in waiting[:_SHOWN]:
+    # That the others are not listed, or cannot be read, has been said.
+    for difference in [one for one in waiting if one.listed is not None][:_SHOWN]:
         warn(f"{name}: launch {difference}")
     if waiting:
         launches = count_words(len(waiting), "launch", "launches")
@@ -285,6 +286,7 @@ def _describe(name: str, summary: ReconcileSummary) -> dict[str, Any]:
     return {
         "name": name,
         **asdict(summary),
+        "partly_known": describe_parts(summary.partly_known),
         "differences": [describe_difference(difference) for difference in summary.differences],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +22,7 @@ from runner.ledger.differences import read_differences
 from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
-from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference
+from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
@@ -224,13 +224,13 @@ def _count(
         sent = len(record.known.sent.get(message, ()))
         unresolved = totals and len(record.known.unresolved.get(message, ()))
     answered = differences = None
-    parts = {} if totals is None else {name: asdict(one) for name, one in totals.partly_known.items()}
+    parts = {} if totals is None else dict(totals.partly_known)
     if counts is not None and totals is not None:
         read = counts.answered.get(message, 0)
         answered = None if totals.unread else read
         differences = counts.differences.get(message, OpenDifferences(0, 0, ()))
         if part := totals.know_in_part(read):
-            parts["answered"] = asdict(part)
+            parts["answered"] = part
     return {
         "id": message,
         "tag": tag,
@@ -247,7 +247,7 @@ def _count(
         "reconciled_at": totals and totals.reconciled_at,
         "launches": totals and totals.launches,
         "reconciled_launches": totals and totals.reconciled,
-        "partly_known": {name: part for name, part in parts.items() if name in _COLUMNS},
+        "partly_known": describe_parts({name: part for name, part in parts.items() if name in _COLUMNS}),
         "differing_launches": differences and differences.waiting,
         "accepted_launches": differences and differences.accepted,
         "differences": [describe_difference(one) for one in differences.first] if differences else [],
@@ -310,8 +310,8 @@ def _describe_part(message: dict[str, Any]) -> str:
         f"{message['reconciled_launches']:,} of {launches}"
     )
     parts = [
-        f"{name} {part['count']:,} in {part['launches']:,} of {launches}"
-        for name, part in message["partly_known"].items()
+        f"{part['name']} {part['count']:,} in {part['launches']:,} of {launches}"
+        for part in message["partly_known"]
     ]
     return f"{text}; {', '.join(parts)}." if parts else f"{text}."
 

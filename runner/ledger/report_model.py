@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from runner.ledger.model import Run
 
 
+_SHOWN = 20
+
 Problem = Literal["more_counted", "uncounted", "unlisted", "unreadable"]
 """How the service contradicts itself about a launch's answers, or keeps silent about them."""
 
@@ -87,7 +89,9 @@ class OpenDifferences:
     def add(self, other: OpenDifferences) -> OpenDifferences:
         """Return these and those that the message has under another id."""
         first = sorted((*self.first, *other.first), key=lambda one: (one.accepted_at is not None, one.since))
-        return OpenDifferences(self.waiting + other.waiting, self.accepted + other.accepted, tuple(first))
+        return OpenDifferences(
+            self.waiting + other.waiting, self.accepted + other.accepted, tuple(first[:_SHOWN])
+        )
 
     def __str__(self) -> str:
         """Say how many wait, and which is the oldest, without a full stop; one must wait."""
@@ -106,6 +110,13 @@ class PartialCount:
 
     count: int
     launches: int
+
+
+def describe_parts(parts: Mapping[str, PartialCount]) -> list[dict[str, Any]]:
+    """Return counts that are known of some launches alone, by name, as JSON documents have them."""
+    return [
+        {"name": name, "count": part.count, "launches": part.launches} for name, part in sorted(parts.items())
+    ]
 
 
 @dataclass(frozen=True, slots=True)

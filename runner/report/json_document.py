@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.report_model import describe_parts
 from runner.report.json_parts import (
     describe_audience,
     describe_breakdown,
@@ -34,12 +34,12 @@ def write_json(report: CampaignReport) -> str:
         "campaign": report.campaign,
         "target": report.target,
         "reconciled_at": store_time(report.reconciled_at),
-        "launches": report.launches,
-        "reconciled_launches": report.launches - report.unread_launches,
         "messages": [_describe_message(message) for message in report.messages],
         "participants_answered": report.participants_answered,
         "discrepancies": list(report.discrepancies),
         "runs": [describe_run(run) for run in report.runs],
+        "launches": report.launches,
+        "reconciled_launches": report.launches - report.unread_launches,
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -77,7 +77,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "experiment": message.experiment and describe_experiment(message.experiment),
         "breakdowns": [describe_breakdown(breakdown) for breakdown in message.breakdowns],
         "days": [describe_day(day) for day in message.days],
-        "partly_known": {name: asdict(part) for name, part in sorted(message.partly_known.items())},
+        "partly_known": describe_parts(message.partly_known),
     }
 
 
