@@ -87,13 +87,14 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
 
 def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
     """Return 3 if some launches could not be read, 1 if none could, else 0."""
-    unread = whole = 0
+    recorded = unread = whole = 0
     for summary in summaries:
+        recorded += summary.recorded_launches
         unread += len(summary.unread_launches)
         whole += summary.whole_launches
-    if not unread:
-        return 0
-    return _PARTLY if whole else 1
+    if recorded and not whole:
+        return 1
+    return _PARTLY if unread else 0
 
 
 def reconcile_campaigns(

@@ -45,9 +45,7 @@ class LaunchDifference:
     def __str__(self) -> str:
         """Say what differs, and since when, without a full stop."""
         words = {
-            "more_counted": f"{self.counted:,} results counted, {self.listed:,} listed"
-            if self.counted is not None and self.listed is not None
-            else "",
+            "more_counted": f"results: {self.counted} counted, {self.listed} listed",
             "uncounted": "it does not say how many results there are",
             "unlisted": "it does not list the launch",
             "unreadable": "its record of the launch cannot be read",

@@ -41,6 +41,7 @@ class Backlog:
     unreadable_count: int = field(default=0, init=False)
     _expected: dict[str, int | None] = field(init=False)
     _claimed: dict[str, int] = field(default_factory=dict, init=False)
+    _exceeds: bool = field(default=False, init=False)
     _met: Counter[str] = field(init=False)
     _unreadable: Counter[str] = field(default_factory=Counter, init=False)
     _seen: GuidSet = field(default_factory=GuidSet, init=False)
@@ -66,7 +67,8 @@ class Backlog:
         """Return whether a list has something that is missing, as far as is known; one of `choose_lists`."""
         if "project_tag" in filters:
             # One without a count is never known to be full by its tag's list.
-            return any(self._expected[guid] is not None for guid in self._short[filters["project_tag"]])
+            counted = (self._expected[guid] is not None for guid in self._short[filters["project_tag"]])
+            return self._exceeds or any(counted)
         return self._is_short(filters["project_launch_guid"])
 
     def expect(self, stats: Iterable[StatRecord]) -> None:
@@ -84,11 +86,15 @@ class Backlog:
             self._sort(guid)
 
     def expect_listed(self, filters: Mapping[str, str], page: Page[ResultRecord]) -> None:
-        """Go by how many results the list of a launch claims to have, unless it has those of others, too."""
-        guid = filters.get("project_launch_guid")
-        if guid is not None and all(record.project_launch_guid == guid for record in page.records):
+        """Go by how many results a list claims to have, unless it has those of other launches, too."""
+        guid, tag = filters.get("project_launch_guid"), filters.get("project_tag")
+        launches = {record.project_launch_guid for record in page.records}
+        if guid is not None and launches <= {guid}:
             self._claimed[guid] = page.total_count
             self._sort(guid)
+        elif tag is not None:
+            # Whose they are that go beyond the counts only the list itself can tell.
+            self._exceeds = page.total_count > self.listed[tag] and launches <= self.sources.keys()
 
     def count(self, records: Iterable[ResultRecord], new: Collection[tuple[str, str]]) -> int:
         """Count what a page has brought, and return how much of it was not met before.
