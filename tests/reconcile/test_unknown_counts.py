@@ -253,8 +253,10 @@ def test_a_launch_that_is_listed_late_is_not_known(pulse: Pulse) -> None:
     minute = f"{difference['since'][:16].replace('T', ' ')} UTC"
     unlisted = f"1 launch {SECOND}: it does not list the launch, since {minute}"
     assert report["discrepancies"] == [
-        f"The service contradicts itself about answers: {unlisted}. Follow-ups that go by answers wait: run "
-        "“runner reconcile” again, and if it stays, “runner reconcile --accept-differences”."
+        (
+            f"The service contradicts itself about answers: {unlisted}. Follow-ups that go by answers wait: run "
+            "“runner reconcile” again, and if it stays, “runner reconcile --accept-differences”."
+        )
     ]
     assert pulse.plan_nudge() == (0, 1, [f"{CONTRADICTS} {unlisted}; {WAY_PAST}"])
     pulse.service.change = lambda launch: launch
