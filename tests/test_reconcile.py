@@ -142,16 +142,21 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
     survey.answer(PHONES[1], text="5")
     summary = survey.reconcile()
     assert summary == ReconcileSummary(
+        recorded_launches=1,
         launches=1,
+        whole_launches=1,
         missing_launches=[],
+        unread_launches=[],
         sessions={"queued": 0, "active": 2, "complete": 1},
         results=3,
         new_results=3,
         expected_results=3,
+        partly_known={},
         forgotten_results=0,
         opted_out=0,
         doubtful=0,
         short_launches=[],
+        differences=[],
         unlisted_results=0,
         unreadable_results=0,
         unreadable=[],
@@ -573,12 +578,17 @@ def change_ledger(repository: Path, *statements: str) -> None:
 
 
 def test_the_command_warns_of_missing_launches(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the ledger has as sent and the service doesn't list is told in words."""
+    """What the ledger has as sent and the service doesn't list is told in words, and by the exit code."""
     change_ledger(sent, "UPDATE launches SET project_launch_guid = 'gone'")
     (sent / "campaigns" / "pulse.sandbox.lock.json").unlink()
-    assert run_command(["reconcile"]) == 0
+    assert run_command(["reconcile"]) == 1
     assert capsys.readouterr().err == (
         "Warning: pulse: 1 recorded launch is not listed by the service, first: gone\n"
+        "Warning: pulse: 1 launch of 1 could not be read as a whole, first: gone; what they would add to is "
+        "shown as not known\n"
+        "Warning: pulse: somebody may have answered 1 launch who is not known to, so follow-ups that go by "
+        "answers wait; run `runner reconcile` again later, and if that stays, "
+        "`runner reconcile --accept-differences`\n"
     )
 
 
@@ -600,16 +610,21 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
     assert document["campaigns"] == [
         {
             "name": "pulse",
+            "recorded_launches": 1,
             "launches": 1,
+            "whole_launches": 1,
             "missing_launches": [],
+            "unread_launches": [],
             "sessions": {"queued": 0, "active": 3, "complete": 0},
             "results": 1,
             "new_results": 0,
             "expected_results": 0,
+            "partly_known": [],
             "forgotten_results": 0,
             "opted_out": 0,
             "doubtful": 0,
             "short_launches": [],
+            "differences": [],
             "unlisted_results": 1,
             "unreadable_results": 0,
             "unreadable": [],

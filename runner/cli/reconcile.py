@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,14 +14,14 @@ from runner.cli.console import count_words, note, print_json, show_progress, war
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
-from runner.ledger.report_model import ServicePlan
+from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import reconcile_campaign
 from runner.service.target import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cli.clustering import ClusterSettings
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from runner.service.client import ServiceClient
     from runner.service.target import Target
 
-
 _SHOWN = 5
+_PARTLY = 3
 
 
 @click.command(
@@ -47,10 +47,22 @@ _SHOWN = 5
     is_flag=True,
     help="Read every result again: finds answers that were edited, which the service's counts don't tell.",
 )
-def command(scope: Scope, format_: str, full: bool) -> int:
+@click.option(
+    "--accept-differences",
+    "accept",
+    is_flag=True,
+    help="Where the service counts more than it lists, take what is listed for all there is: follow-ups no "
+    "longer wait.",
+)
+def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
     """Bring stats and results of every launch into the ledger.
 
-    Only what is new is read. What was stored is checked against the service's own counts.
+    Only what is new is read. What was stored is checked against the service's own counts. The exit code is 3
+    if some launches could not be read, and 1 if none could.
+
+    Where the service counts more results than it lists, somebody may have answered who is not known to:
+    follow-ups that go by answers wait. A difference that stays can be accepted as it is; another one that
+    comes later holds again.
 
     With --cluster, workers read several lists at a time, with no more requests in flight together than the
     target's `limits.concurrency`.
@@ -63,14 +75,26 @@ def command(scope: Scope, format_: str, full: bool) -> int:
     campaigns = scope.load_valid_campaigns()
     with workspace.open_ledger() as opened:
         summaries = reconcile_campaigns(
-            workspace, opened, campaigns, quiet=scope.quiet, full=full, settings=settings
+            workspace, opened, campaigns, quiet=scope.quiet, full=full, accept=accept, settings=settings
         )
     if format_ == "json":
-        print_json({"campaigns": [{"name": name, **asdict(summary)} for name, summary in summaries.items()]})
+        print_json({"campaigns": [_describe(name, summary) for name, summary in summaries.items()]})
     else:
         for name, summary in summaries.items():
             click.echo(_sentence(name, summary))
-    return 0
+    return find_exit_code(summaries.values())
+
+
+def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
+    """Return 3 if some launches could not be read, 1 if none could, else 0."""
+    recorded = unread = whole = 0
+    for summary in summaries:
+        recorded += summary.recorded_launches
+        unread += len(summary.unread_launches)
+        whole += summary.whole_launches
+    if recorded and not whole:
+        return 1
+    return _PARTLY if unread else 0
 
 
 def reconcile_campaigns(
@@ -80,6 +104,7 @@ def reconcile_campaigns(
     *,
     quiet: bool,
     full: bool = False,
+    accept: bool = False,
     settings: ClusterSettings | None = None,
 ) -> dict[str, ReconcileSummary]:
     """Reconcile campaigns one after the other, and warn of what does not add up.
@@ -90,6 +115,7 @@ def reconcile_campaigns(
         campaigns: those to bring up to date.
         quiet: show no progress.
         full: read every result again.
+        accept: take what the service lists for all there is, whatever it counts.
         settings: the cluster that reads; None to read here.
 
     Returns:
@@ -103,7 +129,9 @@ def reconcile_campaigns(
         for campaign in campaigns:
             record = workspace.enter_record(ledger, campaign)
             with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
-                order = _Reconciling(workspace, ledger, client, campaign, record, progress.advance, full)
+                order = _Reconciling(
+                    workspace, ledger, client, campaign, record, progress.advance, full, accept
+                )
                 summary = order.reconcile() if cluster is None else order.reconcile_on(cluster, reached)
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
             summaries[campaign.name] = summary
@@ -123,6 +151,7 @@ class _Reconciling:
     record: Record
     observe_progress: Callable[[int], None]
     full: bool
+    accept: bool
 
     @property
     def people(self) -> KeySource:
@@ -143,6 +172,7 @@ class _Reconciling:
             now=self.workspace.now_text,
             observe_progress=self.observe_progress,
             full=self.full,
+            accept=self.accept,
         )
 
     def reconcile_on(self, cluster: Cluster, target: Target) -> ReconcileSummary:
@@ -163,7 +193,14 @@ class _Reconciling:
             self.full,
         )
         return ClusterReconciliation(
-            cluster, order, self.ledger, self.client, key, self.people, self.observe_progress
+            cluster,
+            order,
+            self.ledger,
+            self.client,
+            key,
+            self.people,
+            self.observe_progress,
+            accept=self.accept,
         ).run()
 
 
@@ -217,16 +254,49 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
     if summary.unreadable_results:
         count = count_words(summary.unreadable_results, "result is", "results are")
         warn(f"{name}: {count} left out: the service's records of them cannot be read")
+    if summary.unread_launches:
+        launches = count_words(len(summary.unread_launches), "launch", "launches")
+        warn(
+            f"{name}: {launches} of {summary.recorded_launches:,} could not be read as a whole, first: "
+            f"{', '.join(summary.unread_launches[:3])}; what they would add to is shown as not known"
+        )
     read = summary.results + summary.forgotten_results
     if summary.unlisted_results:
         gone = count_words(summary.unlisted_results, "result")
         warn(f"{name}: the service does not list {gone} any more that the ledger has; it keeps them")
-    elif read != summary.expected_results:
+    elif summary.expected_results is not None and read != summary.expected_results:
         warn(
             f"{name}: the ledger holds {count_words(read, 'result')}, "
             f"the service counts {summary.expected_results:,}; "
             "run `runner reconcile` again, results may have come in meanwhile"
         )
+    waiting = [one for one in summary.differences if one.accepted_at is None]
+    # That the others are not listed, or cannot be read, has been said.
+    for difference in [one for one in waiting if one.listed is not None][:_SHOWN]:
+        warn(f"{name}: launch {difference}")
+    if waiting:
+        launches = count_words(len(waiting), "launch", "launches")
+        warn(
+            f"{name}: somebody may have answered {launches} who is not known to, so follow-ups that go by "
+            "answers wait; run `runner reconcile` again later, and if that stays, "
+            "`runner reconcile --accept-differences`"
+        )
+
+
+def _describe(name: str, summary: ReconcileSummary) -> dict[str, Any]:
+    return {
+        "name": name,
+        **asdict(summary),
+        "partly_known": describe_parts(summary.partly_known),
+        "differences": [describe_difference(difference) for difference in summary.differences],
+    }
+
+
+def _write_unknown(count: str, summary: ReconcileSummary) -> str:
+    part = summary.partly_known.get(count)
+    if part is None:
+        return "not known"
+    return f"not known ({part.count:,} in {part.launches:,} of {summary.recorded_launches:,} launches)"
 
 
 def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:
@@ -241,7 +311,10 @@ def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> No
 
 
 def _sentence(name: str, summary: ReconcileSummary) -> str:
-    sessions = ", ".join(f"{count:,} {state}" for state, count in summary.sessions.items())
+    sessions = ", ".join(
+        f"{count:,} {state}" if count is not None else f"{state} {_write_unknown(state, summary)}"
+        for state, count in summary.sessions.items()
+    )
     return (
         f"{name}: {count_words(summary.launches, 'launch', 'launches')}; sessions: {sessions}; "
         f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new"

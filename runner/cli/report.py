@@ -111,7 +111,8 @@ def command(
     """Write a report per campaign from the ledger: how many were texted, who answered, and what.
 
     A report is a function of the ledger: run twice, it is byte for byte the same. It has no phone
-    numbers and no free texts in it. Groups in which single people could be made out are left out.
+    numbers and no free texts in it. Groups in which single people could be made out are left out. What was
+    not read of every launch is "not known", never 0; with --reconcile the exit code is that of `reconcile`.
 
     With --cluster, workers count parts of the results, and the figures are the same. Files of answers and
     results are written by this one process, which then counts, too.
@@ -126,12 +127,14 @@ def command(
         raise UsageError(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
+    code = 0
     if reconcile_first:
         # Late: a third of the start, for what most reports do without.
-        from runner.cli.reconcile import reconcile_campaigns
+        from runner.cli.reconcile import find_exit_code, reconcile_campaigns
 
         with workspace.open_ledger() as opened:
-            reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, settings=settings)
+            found = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, settings=settings)
+        code = find_exit_code(found.values())
     files = {campaign.name: list(_list_files(campaign, answers, out)) for campaign in campaigns}
     with _choosing_place(settings if not answers else None, workspace) as place:
         reports = _make_reports(workspace, campaigns, options, files, place)
@@ -143,7 +146,7 @@ def command(
         if not scope.quiet:
             for one in (one for campaign in campaigns for one in files[campaign.name]):
                 note(f"Wrote {one.file}")
-    return 0
+    return code
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from runner.cli.outlines import outline_messages
 from runner.cli.result_copies import find_copy
 from runner.errors import RunnerError, UsageError
 from runner.ledger import sendings
+from runner.ledger.differences import read_differences
 from runner.ledger.reconciled import read_totals
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
@@ -203,7 +204,9 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
     left_out = sendings.count_left_out(connection, campaign_id, ids)
     # What the ledger is not to have is not missing from it.
     totals = {
-        message: replace(counted, results=counted.results - left_out[message])
+        message: counted
+        if counted.results is None
+        else replace(counted, results=counted.results - left_out[message])
         for message, counted in read_totals(connection, campaign_id, ids).items()
     }
     replied = sendings.count_replied_opt_outs(connection, target, campaign_id, ids)
@@ -218,6 +221,7 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
+        differences=read_differences(connection, campaign_id, ids),
     )
 
 

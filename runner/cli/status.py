@@ -12,27 +12,30 @@ from runner.cli.campaigns import load_campaigns, show_path
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import count_words, markdown_table, note, print_json, print_table, warn
 from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
+from runner.cli.inert import inert
 from runner.cli.planning import add_planned, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.unread import list_unread
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError, LockfileError, RunnerError
+from runner.ledger.differences import read_differences
 from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
-from runner.ledger.report_model import MessageTotals
+from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.identity import Identity
     from runner.ledger.recorded import Record
 
+_NOT_KNOWN = "not known"
 _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unresolved", "rejected")
 
 
@@ -44,8 +47,9 @@ _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unre
 def command(scope: Scope, format_: str) -> int:
     """Show per campaign and message what is planned, sent, queued, active, complete, answered, unresolved.
 
-    Reads only, and asks no service: sessions and answers are as last reconciled. What cannot be read
-    or planned is shown as not known, with the reason on standard error, and the exit code is 1.
+    Reads only, and asks no service: sessions and answers are as last reconciled, and not known where some
+    launch was not. What cannot be read or planned is shown as not known, too, with the reason on standard
+    error, and the exit code is 1.
     """
     workspace = Workspace.open(scope)
     problems = Problems()
@@ -181,6 +185,7 @@ class _Counts:
 
     totals: dict[str, MessageTotals] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)
+    differences: dict[str, OpenDifferences] = field(default_factory=dict)
 
 
 def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
@@ -191,6 +196,7 @@ def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
         return _Counts(
             read_totals(connection, campaign_id, identity.message_ids),
             count_answered(connection, campaign_id, identity.message_ids),
+            read_differences(connection, campaign_id, identity.message_ids),
         )
 
 
@@ -217,6 +223,14 @@ def _count(
         # that this machine's ledger doesn't; only the ledger knows what is unresolved.
         sent = len(record.known.sent.get(message, ()))
         unresolved = totals and len(record.known.unresolved.get(message, ()))
+    answered = differences = None
+    parts = {} if totals is None else dict(totals.partly_known)
+    if counts is not None and totals is not None:
+        read = counts.answered.get(message, 0)
+        answered = None if totals.unread else read
+        differences = counts.differences.get(message, OpenDifferences(0, 0, ()))
+        if part := totals.know_in_part(read):
+            parts["answered"] = part
     return {
         "id": message,
         "tag": tag,
@@ -227,10 +241,16 @@ def _count(
         "queued": totals and totals.queued,
         "active": totals and totals.active,
         "complete": totals and totals.complete,
-        "answered": None if counts is None else counts.answered.get(message, 0),
+        "answered": answered,
         "unresolved": unresolved,
         "rejected": totals and totals.rejected,
         "reconciled_at": totals and totals.reconciled_at,
+        "launches": totals and totals.launches,
+        "reconciled_launches": totals and totals.reconciled,
+        "partly_known": describe_parts({name: part for name, part in parts.items() if name in _COLUMNS}),
+        "differing_launches": differences and differences.waiting,
+        "accepted_launches": differences and differences.accepted,
+        "differences": [describe_difference(one) for one in differences.first] if differences else [],
     }
 
 
@@ -241,7 +261,7 @@ def _choose_columns(statuses: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 def _rows(statuses: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[list[str | int]]:
     return [
-        [status["name"], message["id"], *("?" if message[c] is None else message[c] for c in columns)]
+        [status["name"], message["id"], *(_NOT_KNOWN if message[c] is None else message[c] for c in columns)]
         for status in statuses
         for message in status["messages"]
     ]
@@ -254,18 +274,50 @@ def _write_human(statuses: Sequence[dict[str, Any]]) -> None:
     for status in statuses:
         for message in status["messages"]:
             if message["next_due"]:
-                due = f"{message['next_due'][:16].replace('T', ' ')} UTC"
+                due = _write_minute(message["next_due"])
                 click.echo(f"{status['name']}/{message['id']}: the first of those deferred is due at {due}.")
-    stale = [
-        f"{status['name']}/{message['id']}"
-        for status in statuses
-        for message in status["messages"]
-        if message["sent"] and message["reconciled_at"] is None and message["queued"] is not None
-    ]
+    for line in _list_remarks(statuses):
+        click.echo(line)
+
+
+def _list_remarks(statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what is known of some launches alone, and what does not add up, each as a line."""
+    stale = []
+    for status in statuses:
+        for message in status["messages"]:
+            name = f"{status['name']}/{message['id']}"
+            if message["launches"] and not message["reconciled_launches"]:
+                stale.append(name)
+            elif message["launches"] != message["reconciled_launches"] or message["partly_known"]:
+                yield f"{name}: {_describe_part(message)}"
+            if message["differing_launches"]:
+                first = message["differences"][0]
+                yield (
+                    f"{name}: the service contradicts itself about the answers to "
+                    f"{count_words(message['differing_launches'], 'launch', 'launches')}, since "
+                    f"{_write_minute(first['since'])}, first {first['project_launch_guid']}; follow-ups "
+                    "that go by answers wait. `runner reconcile` says more."
+                )
     if stale:
-        click.echo(
-            f"Not reconciled since the send: {', '.join(stale)}. `runner reconcile` reads what came in."
-        )
+        yield f"Not reconciled since the send: {', '.join(stale)}. `runner reconcile` reads what came in."
+
+
+def _describe_part(message: dict[str, Any]) -> str:
+    """Return what is known of some launches of a message: `reconciled at …, 60 of 61 launches`."""
+    launches = f"{message['launches']:,} launches"
+    text = (
+        f"reconciled at {_write_minute(message['reconciled_at'])}, "
+        f"{message['reconciled_launches']:,} of {launches}"
+    )
+    parts = [
+        f"{part['name']} {part['count']:,} in {part['launches']:,} of {launches}"
+        for part in message["partly_known"]
+    ]
+    return f"{text}; {', '.join(parts)}." if parts else f"{text}."
+
+
+def _write_minute(moment: str) -> str:
+    return f"{moment[:16].replace('T', ' ')} UTC"
 
 
 def _write_json(statuses: Sequence[dict[str, Any]]) -> None:
@@ -275,6 +327,8 @@ def _write_json(statuses: Sequence[dict[str, Any]]) -> None:
 def _write_markdown(statuses: Sequence[dict[str, Any]]) -> None:
     columns = _choose_columns(statuses)
     click.echo(markdown_table(("campaign", "message", *columns), _rows(statuses, columns)), nl=False)
+    for line in _list_remarks(statuses):
+        click.echo(f"\n{inert(line)}")
 
 
 _WRITERS = {"human": _write_human, "json": _write_json, "markdown": _write_markdown}

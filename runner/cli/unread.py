@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.cli.console import count_words
-from runner.plan.assigner import UNREAD
+from runner.plan.assigner import DIFFERS, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,13 @@ def describe_unread(planned: Sequence[PlannedHead]) -> Iterator[str]:
     """
     for item in planned:
         for message in item.plan.messages:
-            if count := message.reasons.get(UNREAD):
-                people = count_words(count, "recipient waits", "recipients wait")
-                yield f"{item.campaign.name}: {people} for `{message.id}`: {UNREAD}"
+            for reason in filter(_is_of_answers, message.reasons):
+                people = count_words(message.reasons[reason], "recipient waits", "recipients wait")
+                yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
+
+
+def _is_of_answers(reason: str) -> bool:
+    return reason == UNREAD or reason.startswith(DIFFERS)
 
 
 def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[str]:

@@ -231,4 +231,4 @@ def _read_pages(read: Callable[[int], Page[_Record]], part: Range) -> Iterable[P
 
 
 def _blank_stat(guid: str, tag: str) -> StatRecord:
-    return StatRecord(guid, "", 0, 0, 0, 0, 0, 0, 0, tag, {}, ())
+    return StatRecord(guid, "", None, None, None, None, None, None, None, tag, {}, ())

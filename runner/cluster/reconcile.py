@@ -18,12 +18,12 @@ from runner.reconcile.held import (
     choose_sources,
     count_listed,
     find_unscreened,
+    keep_readings,
     keep_starts,
-    keep_stats,
     read_held,
 )
 from runner.reconcile.intake import Intake
-from runner.reconcile.summary import ReadLaunches, summarise
+from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 from runner.service.model import StatRecord
 from runner.service.paging import PAGE
@@ -86,6 +86,7 @@ class ClusterReconciliation:
         people: makes those of the target's people.
         observe_progress: is called with the number of launches or results read since the last call.
         portions: how much is read at a time.
+        accept: take what the service lists for all there is, whatever it counts.
     """
 
     cluster: Cluster
@@ -96,6 +97,7 @@ class ClusterReconciliation:
     people: KeySource
     observe_progress: Callable[[int], None]
     portions: Portions = Portions()
+    accept: bool = False
     _unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
 
     def run(self) -> ReconcileSummary:
@@ -118,11 +120,14 @@ class ClusterReconciliation:
         if sources.keys() - read.short >= unscreened:
             with self.ledger.writing() as connection:
                 mark_screened(connection, self.order.campaign_id)
+        after = self._read_held()
+        findings = find_differences(after, stats, self._unreadable.keys(), read)
         # Last, as one process does.
-        reconciled = {guid: stat for guid, stat in stats.items() if guid not in read.short}
-        keep_stats(self.ledger, held, reconciled, self.order.at)
+        differences = keep_readings(
+            self.ledger, self.order.campaign_id, after, stats, findings, self.order.at, accept=self.accept
+        )
         opted_out = self._count_replied() - replied
-        return summarise(before, self._read_held(), stats, self._unreadable.values(), read, opted_out)
+        return summarise(before, after, stats, self._unreadable, read, differences, opted_out)
 
     def _read_held(self) -> Held:
         return read_held(self.ledger, self.order.campaign_id, self.people.target)
@@ -185,7 +190,7 @@ class ClusterReconciliation:
         group: dict[str, Source] = {}
         pages = 0
         for guid, source in sorted(sources.items(), key=lambda item: (item[1].launch.tag, item[0])):
-            more = source.stat.num_results // PAGE + 1
+            more = (source.stat.num_results or 0) // PAGE + 1
             if group and (len(group) >= self.portions.launches or pages + more > self.portions.pages):
                 yield group
                 group, pages = {}, 0

@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateColumn
 from runner.errors import LedgerError
 from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
 from runner.ledger.tables import PARTITIONED, PARTITIONS, info, metadata
-from runner.ledger.versions import COLUMNS_SINCE, SCHEMA_VERSION, TABLES_SINCE
+from runner.ledger.versions import COLUMNS_SINCE, RELAXED_SINCE, SCHEMA_VERSION, TABLES_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,6 +178,8 @@ class Ledger:
                 column for since, new in COLUMNS_SINCE.items() if since > version for column in new
             ):
                 _add_column(connection, column)
+            for table in (table for since, new in RELAXED_SINCE.items() if since > version for table in new):
+                _relax_table(connection, table)
             raised = update(info).where(info.c.name == _VERSION).values(value=str(SCHEMA_VERSION))
             connection.execute(raised)
 
@@ -225,6 +227,25 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
     for index in column.table.indexes:
         if column in index.columns.values():
             index.create(connection)
+
+
+def _relax_table(connection: Connection, table: Table) -> None:
+    """Let the columns of a table be null that may be; one that no other table refers to."""
+    if connection.dialect.name == "postgresql":
+        for column in table.c:
+            if column.nullable:
+                connection.exec_driver_sql(
+                    f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL"
+                )
+        return
+    # SQLite alters no column: its manual has the rows copied into a new table ("ALTER TABLE", 7).
+    names = ", ".join(column.name for column in table.c)
+    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {table.name}_before")
+    table.create(connection)
+    connection.exec_driver_sql(
+        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {table.name}_before"  # noqa: S608  our names
+    )
+    connection.exec_driver_sql(f"DROP TABLE {table.name}_before")
 
 
 def show_url(url: str) -> str:

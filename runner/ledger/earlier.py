@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select
 
-from runner.ledger.tables import deliveries, launch_stats, launches, results
+from runner.ledger.differences import read_answers, read_differences
+from runner.ledger.tables import deliveries, launches, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.report_model import OpenDifferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,13 @@ class EarlierLaunch:
 
     Attributes:
         sent_at: when.
-        reconciled_at: when its results were last read; None if they never were.
+        reconciled_at: as of when everybody who had answered is known; None if it never was.
+        differs: whether that is no later because the service contradicts itself, and nobody has accepted it.
     """
 
     sent_at: datetime
     reconciled_at: datetime | None
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,12 @@ class EarlierMessage:
     Attributes:
         launches: the launch by which a recipient got it, by fingerprint.
         answered: the fingerprints of those who have answered, as last reconciled.
+        differences: how the service contradicts itself; None if it doesn't.
     """
 
     launches: dict[str, EarlierLaunch] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
+    differences: OpenDifferences | None = None
 
 
 def read_earlier(
@@ -53,14 +59,16 @@ def read_earlier(
         message_ids: the ids that messages have now, by those that they had before.
         wanted: ids of messages, as they are now.
     """
-    found = {message: EarlierMessage() for message in wanted}
+    found = find_differing(connection, campaign_id, message_ids, wanted)
     if not found:
         return found
     names = [name for name, current in message_ids.items() if current in found]
     is_theirs = and_(launches.c.campaign_id == campaign_id, launches.c.message.in_(names))
     by_id = {
-        row.id: EarlierLaunch(datetime.fromisoformat(row.outcome_at), _read_moment(row.reconciled_at))
-        for row in connection.execute(_select_launches().where(is_theirs))
+        row.id: EarlierLaunch(
+            datetime.fromisoformat(row.outcome_at), _read_moment(row.reconciled_at), bool(row.differs)
+        )
+        for row in connection.execute(_select_launches(connection).where(is_theirs))
     }
     people = select(deliveries.c.message, deliveries.c.fingerprint, deliveries.c.launch_id).where(
         deliveries.c.campaign_id == campaign_id,
@@ -82,14 +90,30 @@ def read_earlier(
     return found
 
 
+def find_differing(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
+) -> dict[str, EarlierMessage]:
+    """Return some messages with the differences of their launches, and nobody yet who got them.
+
+    Args:
+        connection: reads one state of the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+        wanted: ids of messages, as they are now.
+    """
+    differences = read_differences(connection, campaign_id, message_ids) if wanted else {}
+    return {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
+
+
 def _read_moment(written: str | None) -> datetime | None:
     return None if written is None else datetime.fromisoformat(written)
 
 
-def _select_launches() -> Any:
+def _select_launches(connection: Connection) -> Any:
+    read = read_answers(connection)
     return (
-        select(launches.c.id, launches.c.outcome_at, launch_stats.c.reconciled_at)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        select(launches.c.id, launches.c.outcome_at, read.at, read.differs)
+        .select_from(read.join(launches))
         .where(launches.c.state == "sent", launches.c.outcome_at.is_not(None))
     )
 

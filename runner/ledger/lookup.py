@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from sqlalchemy import Connection, Select, and_, func, inspect, select
 
 from runner.ledger.deliveries import add_known, drop_sent
-from runner.ledger.earlier import EarlierLaunch, EarlierMessage
+from runner.ledger.differences import read_answers
+from runner.ledger.earlier import EarlierLaunch, EarlierMessage, find_differing
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.model import Known
 from runner.ledger.opt_outs import Suppressions
-from runner.ledger.tables import deliveries, launch_stats, launches, opt_outs, results
+from runner.ledger.tables import deliveries, launches, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -72,18 +73,18 @@ def find_earlier(
         people: their fingerprints.
         depleted: as `find_depleted` returns it.
     """
-    found = {message: EarlierMessage() for message in wanted}
+    found = find_differing(connection, campaign_id, message_ids, wanted)
     names = _names_of(message_ids, wanted)
-    query = _select_reached(campaign_id, names)
+    query = _select_reached(connection, campaign_id, names)
     reached: dict[int, EarlierLaunch] = {}
     asked = set()
     for group in _iterate_groups(people):
         asked.update(group)
         rows = connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
-        for message, fingerprint, launch_id, sent_at, reconciled_at in rows:
+        for message, fingerprint, launch_id, sent_at, reconciled_at, differs in rows:
             if launch_id not in reached:
                 read_at = None if reconciled_at is None else datetime.fromisoformat(reconciled_at)
-                reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), read_at)
+                reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), read_at, bool(differs))
             found[message_ids[message]].launches[fingerprint] = reached[launch_id]
     # By the launches that reached them: to look through all results takes as long for some as for everybody.
     for message, participant in _iterate_answers(connection, campaign_id, names, {*reached, *depleted}):
@@ -133,17 +134,18 @@ def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[s
     return [name for name, current in message_ids.items() if current in wanted]
 
 
-def _select_reached(campaign_id: int, names: Collection[str]) -> Select[Any]:
+def _select_reached(connection: Connection, campaign_id: int, names: Collection[str]) -> Select[Any]:
+    read = read_answers(connection)
     return (
         select(
             deliveries.c.message,
             deliveries.c.fingerprint,
             launches.c.id,
             launches.c.outcome_at,
-            launch_stats.c.reconciled_at,
+            read.at,
+            read.differs,
         )
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .select_from(read.join(deliveries.join(launches, launches.c.id == deliveries.c.launch_id)))
         .where(
             deliveries.c.campaign_id == campaign_id,
             deliveries.c.message.in_(names),

@@ -139,16 +139,16 @@ class OpenLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStats:
-    """The service's own counts of one launch (reference, 2.3)."""
+    """The service's own counts of one launch (reference, 2.3); None for what it doesn't say."""
 
     launch_id: int
-    num_active_sessions: int
-    num_complete_sessions: int
-    num_messages: int
-    num_questions: int
-    num_queued_sessions: int
-    num_renders: int
-    num_results: int
+    num_active_sessions: int | None
+    num_complete_sessions: int | None
+    num_messages: int | None
+    num_questions: int | None
+    num_queued_sessions: int | None
+    num_renders: int | None
+    num_results: int | None
     project_launch_start: str
 
 

@@ -14,7 +14,7 @@ from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
 from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
-from runner.ledger.report_model import MessageTotals
+from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.result_feed import begin_revision, renew_edition
 from runner.ledger.tables import launch_starts, launch_stats, launches, results
 from runner.ledger.unsettled import OPEN, UNEXPLAINED
@@ -173,21 +173,29 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             func.max(launches.c.outcome_at),
             func.count(launch_stats.c.launch_id),
             func.min(launch_stats.c.reconciled_at),
-            *(func.coalesce(func.sum(launch_stats.c[name]), 0) for name in _SUMMED),
+            *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message)
     )
     for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):
+        known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))
+        whole: dict[str, Any] = {
+            name: int(total) if of == count else None for name, (of, total) in known.items()
+        }
         totals[message] = MessageTotals(
             message,
             launches=count,
             **_count_people(people, message),
-            **dict(zip(_SUMMED.values(), map(int, sums), strict=True)),
+            **whole,
             first_sent_at=first,
             last_sent_at=last,
-            reconciled_at=reconciled_at if reconciled == count else None,
+            reconciled_at=reconciled_at,
+            unread=count - reconciled,
+            partly_known={
+                name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
+            },
         )
     for message in {message for message, _ in people} - totals.keys():
         totals[message] = MessageTotals(message, **_count_people(people, message))

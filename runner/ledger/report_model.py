@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,9 +11,117 @@ if TYPE_CHECKING:
     from runner.ledger.model import Run
 
 
+_SHOWN = 20
+
+Problem = Literal["more_counted", "uncounted", "unlisted", "unreadable"]
+"""How the service contradicts itself about a launch's answers, or keeps silent about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchDifference:
+    """A launch of which the service counts more results than it lists, or does not say one or the other.
+
+    Attributes:
+        launch_id: the ledger's number of the launch.
+        project_launch_guid: the service's name for it.
+        problem: `more_counted`; `uncounted`, it says no count; `unlisted`, it does not list the launch;
+            `unreadable`, what it says of the launch cannot be read.
+        counted: results that it counts; None if it doesn't say.
+        listed: results that it lists and that can be read; None if the launch is not listed itself.
+        since: when that was first found; UTC, ISO 8601.
+        agreed_at: as of when everybody who had answered was known before; None if never.
+        accepted_at: when a person took what is listed for all there is; None if nobody has.
+    """
+
+    launch_id: int
+    project_launch_guid: str
+    problem: Problem
+    counted: int | None
+    listed: int | None
+    since: str
+    agreed_at: str | None = None
+    accepted_at: str | None = None
+
+    def __str__(self) -> str:
+        """Say what differs, and since when, without a full stop."""
+        words = {
+            "more_counted": f"results: {self.counted} counted, {self.listed} listed",
+            "uncounted": "it does not say how many results there are",
+            "unlisted": "it does not list the launch",
+            "unreadable": "its record of the launch cannot be read",
+        }
+        since = self.since[:16].replace("T", " ")
+        return f"{self.project_launch_guid}: {words[self.problem]}, since {since} UTC"
+
+    def is_like(self, other: LaunchDifference) -> bool:
+        """Return whether it is the same difference, with the same counts."""
+        return (self.problem, self.counted, self.listed) == (other.problem, other.counted, other.listed)
+
+
+def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
+    """Return a difference as JSON documents have it."""
+    return {
+        "project_launch_guid": difference.project_launch_guid,
+        "problem": difference.problem,
+        "counted": difference.counted,
+        "listed": difference.listed,
+        "since": difference.since,
+        "accepted_at": difference.accepted_at,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDifferences:
+    """The differences of one message's launches.
+
+    Attributes:
+        waiting: launches whose difference nobody has accepted.
+        accepted: launches whose difference a person has accepted.
+        first: the first of them, some: those that wait, the oldest first, then those that were accepted.
+    """
+
+    waiting: int
+    accepted: int
+    first: tuple[LaunchDifference, ...]
+
+    def add(self, other: OpenDifferences) -> OpenDifferences:
+        """Return these and those that the message has under another id."""
+        first = sorted((*self.first, *other.first), key=lambda one: (one.accepted_at is not None, one.since))
+        return OpenDifferences(
+            self.waiting + other.waiting, self.accepted + other.accepted, tuple(first[:_SHOWN])
+        )
+
+    def __str__(self) -> str:
+        """Say how many wait, and which is the oldest, without a full stop; one must wait."""
+        launches = "1 launch" if self.waiting == 1 else f"{self.waiting:,} launches, first"
+        return f"{launches} {self.first[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialCount:
+    """A count that is known of some launches alone.
+
+    Attributes:
+        count: of those launches.
+        launches: how many of them there are.
+    """
+
+    count: int
+    launches: int
+
+
+def describe_parts(parts: Mapping[str, PartialCount]) -> list[dict[str, Any]]:
+    """Return counts that are known of some launches alone, by name, as JSON documents have them."""
+    return [
+        {"name": name, "count": part.count, "launches": part.launches} for name, part in sorted(parts.items())
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class MessageTotals:
     """Counts of one message over all its launches, as last reconciled.
+
+    A count of the service is None unless it is known of every launch: a sum that leaves some out is no total.
 
     Attributes:
         message: the message's id.
@@ -29,7 +137,9 @@ class MessageTotals:
         results: results the service says it holds (`num_results`).
         first_sent_at: UTC, ISO 8601; None when nothing was sent.
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
-        reconciled_at: UTC, ISO 8601, of the oldest reconciled launch; None when one was never reconciled.
+        reconciled_at: UTC, ISO 8601, of the reconciled launch that was read longest ago; None when none was.
+        unread: launches that were never reconciled: nothing that the service says of them was read.
+        partly_known: of the counts that are None, those that are known of some launches, by their names here.
     """
 
     message: str
@@ -37,33 +147,59 @@ class MessageTotals:
     sent: int = 0
     unresolved: int = 0
     rejected: int = 0
-    queued: int = 0
-    active: int = 0
-    complete: int = 0
-    renders: int = 0
-    questions: int = 0
-    results: int = 0
+    queued: int | None = 0
+    active: int | None = 0
+    complete: int | None = 0
+    renders: int | None = 0
+    questions: int | None = 0
+    results: int | None = 0
     first_sent_at: str | None = None
     last_sent_at: str | None = None
     reconciled_at: str | None = None
+    unread: int = 0
+    partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
+
+    @property
+    def reconciled(self) -> int:
+        """Launches whose counts and answers were read, as far as the service has them."""
+        return self.launches - self.unread
+
+    def know_in_part(self, count: int) -> PartialCount | None:
+        """Return a count of what the ledger holds, if that is of some launches alone."""
+        return PartialCount(count, self.reconciled) if self.unread and self.reconciled else None
 
     def add(self, other: MessageTotals) -> MessageTotals:
         """Return the counts of this and of what the message counted under another id."""
-        summed = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        parts = {}
+        for name in COUNTED:
+            own, more = self._list_part(name), other._list_part(name)
+            both = PartialCount(own.count + more.count, own.launches + more.launches)
+            summed[name] = both.count if both.launches == summed["launches"] else None
+            if 0 < both.launches < summed["launches"]:
+                parts[name] = both
         sends = [at for at in (self.first_sent_at, other.first_sent_at) if at is not None]
         latest = [at for at in (self.last_sent_at, other.last_sent_at) if at is not None]
-        reconciled = [totals.reconciled_at for totals in (self, other) if totals.launches]
-        known = [at for at in reconciled if at is not None]
+        known = [at for at in (self.reconciled_at, other.reconciled_at) if at is not None]
         return MessageTotals(
             self.message,
             **summed,
             first_sent_at=min(sends, default=None),
             last_sent_at=max(latest, default=None),
-            reconciled_at=min(known, default=None) if len(known) == len(reconciled) else None,
+            reconciled_at=min(known, default=None),
+            partly_known=parts,
         )
+
+    def _list_part(self, name: str) -> PartialCount:
+        whole = getattr(self, name)
+        if whole is not None:
+            return PartialCount(whole, self.launches)
+        return self.partly_known.get(name, PartialCount(0, 0))
 
 
 _SUMMED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int"]
+COUNTED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int | None"]
+"""The counts that are the service's own."""
 
 
 @dataclass(frozen=True, slots=True)

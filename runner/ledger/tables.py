@@ -76,17 +76,19 @@ deliveries = Table(
     postgresql_partition_by="HASH (fingerprint)",
 )
 
+# What the service said of a launch when it was last read, whether or not its lists agreed; a count that is
+# null is not known.
 launch_stats = Table(
     "launch_stats",
     metadata,
     Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("num_active_sessions", Integer, nullable=False),
-    Column("num_complete_sessions", Integer, nullable=False),
-    Column("num_messages", Integer, nullable=False),
-    Column("num_questions", Integer, nullable=False),
-    Column("num_queued_sessions", Integer, nullable=False),
-    Column("num_renders", Integer, nullable=False),
-    Column("num_results", Integer, nullable=False),
+    Column("num_active_sessions", Integer),
+    Column("num_complete_sessions", Integer),
+    Column("num_messages", Integer),
+    Column("num_questions", Integer),
+    Column("num_queued_sessions", Integer),
+    Column("num_renders", Integer),
+    Column("num_results", Integer),
     Column("project_launch_start", _String, nullable=False),
     Column("reconciled_at", _String, nullable=False),
 )
@@ -284,4 +286,18 @@ lockfile_marks = Table(
     Column("digest", _String, primary_key=True),
     Column("recipients", Integer, nullable=False),
     Column("number", Integer, nullable=False),  # grows; of each message the highest is what counts now
+)
+
+# Of launches that the last `reconcile` could not bring to agree: what the service counts and what it lists.
+# Who may have answered them is known as of `agreed_at`, until a person accepts the difference as it is.
+launch_differences = Table(
+    "launch_differences",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("problem", _String, nullable=False),
+    Column("counted", Integer),
+    Column("listed", Integer),
+    Column("since", _String, nullable=False),
+    Column("agreed_at", _String),
+    Column("accepted_at", _String),
 )

@@ -10,7 +10,9 @@ from runner.ledger.tables import (
     forgotten_people,
     forgotten_results,
     launch_arms,
+    launch_differences,
     launch_starts,
+    launch_stats,
     launches,
     lockfile_marks,
     locks,
@@ -33,9 +35,12 @@ TABLES_SINCE = {
     4: (launch_starts, audiences, service_plans),
     5: (runs, reservations, reserved_launches, result_revisions),
     6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
-    7: (dismissed_launches,),
+    7: (dismissed_launches, launch_differences),
 }
 """The tables that a version of the schema has added."""
 
 COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
 """The columns that a version of the schema has added to tables that were there."""
+
+RELAXED_SINCE = {7: (launch_stats,)}
+"""The tables some of whose columns may be null since a version of the schema."""

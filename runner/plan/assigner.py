@@ -30,6 +30,11 @@ UNREAD = "whether they have answered was not read since the `wait` was over: run
 """The reason for which those wait of whom nobody knows whether they have answered in time."""
 UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
 """The reason for which those are not texted who may have got the message from a run whose record is lost."""
+DIFFERS = "whether they have answered is not certain, the service contradicts itself:"
+"""How a reason begins for which those wait who may have answered, by the service's own counts."""
+_WAY_PAST = (
+    "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
+)
 _UTC = "UTC"
 
 
@@ -223,12 +228,17 @@ class Assigner:
         if message.to == "everyone":
             return earliest
         is_due = (self._circumstances.planned_at or self._circumstances.now) >= earliest
-        read_at = launch.reconciled_at
-        if read_at is not None and (fingerprint in earlier.answered) != (message.to == "answered"):
-            return Assignment(index, "not_qualified")
+        # An answer that was read stays one; that there is none is only known as of when all were.
+        has_answered, read_at = fingerprint in earlier.answered, launch.reconciled_at
+        if has_answered or (read_at is not None and message.to == "answered"):
+            is_meant = has_answered and message.to == "answered"
+            return earliest if is_meant else Assignment(index, "not_qualified")
         # Nobody is reminded who had answered before the reminder was due.
         if read_at is None or (message.to == "unanswered" and is_due and read_at < earliest):
-            return Assignment(index, "awaiting", reasons=(UNREAD,) if is_due else ())
+            why = UNREAD
+            if launch.differs and earlier.differences is not None:
+                why = f"{DIFFERS} {earlier.differences}; {_WAY_PAST}"
+            return Assignment(index, "awaiting", reasons=(why,) if is_due else ())
         return earliest
 
     def _find_time(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from runner.reconcile.source import Source
     from runner.service.model import ResultRecord, StatRecord
-    from runner.service.paging import Unreadable
+    from runner.service.paging import Page, Unreadable
 
 _SHOWN = 20
 
@@ -25,7 +25,8 @@ class Backlog:
 
     A launch is full when as many different results of it were met as the service counts. Of one whose
     source is whole these are the results of this run alone; of any other what the ledger held at first counts
-    too, so that only what the ledger lacks is looked for: until its list turns out to shrink.
+    too, so that only what the ledger lacks is looked for: until its list turns out to shrink. Where a
+    launch's own list claims to have more than the service counts, or no count is known, its claim holds.
 
     Attributes:
         sources: the launches, by `project_launch_guid`.
@@ -38,7 +39,9 @@ class Backlog:
     listed: Mapping[str, int]
     unreadable: list[Unreadable] = field(default_factory=list, init=False)
     unreadable_count: int = field(default=0, init=False)
-    _expected: dict[str, int] = field(init=False)
+    _expected: dict[str, int | None] = field(init=False)
+    _claimed: dict[str, int] = field(default_factory=dict, init=False)
+    _exceeds: bool = field(default=False, init=False)
     _met: Counter[str] = field(init=False)
     _unreadable: Counter[str] = field(default_factory=Counter, init=False)
     _seen: GuidSet = field(default_factory=GuidSet, init=False)
@@ -63,19 +66,37 @@ class Backlog:
     def lacks(self, filters: Mapping[str, str]) -> bool:
         """Return whether a list has something that is missing, as far as is known; one of `choose_lists`."""
         if "project_tag" in filters:
-            return bool(self._short[filters["project_tag"]])
+            # One without a count is never known to be full by its tag's list.
+            counted = (self._expected[guid] is not None for guid in self._short[filters["project_tag"]])
+            return self._exceeds or any(counted)
         return self._is_short(filters["project_launch_guid"])
 
     def expect(self, stats: Iterable[StatRecord]) -> None:
         """Go by newer counts of the service."""
         for stat in stats:
-            guid = stat.project_launch_guid
-            before, self._expected[guid] = self._expected[guid], stat.num_results
-            if stat.num_results < before:
+            guid, now = stat.project_launch_guid, stat.num_results
+            before = self._expected[guid]
+            if now is None:
+                continue
+            self._expected[guid] = now
+            if before is not None and now < before:
                 self._start_over(guid)
-            elif stat.num_results > before:
+            elif now != before:
                 self._given_up.discard(guid)
             self._sort(guid)
+
+    def expect_listed(self, filters: Mapping[str, str], page: Page[ResultRecord]) -> None:
+        """Go by how many results a list claims to have, unless it has those of other launches, too."""
+        if page.total_count is None:
+            return
+        guid, tag = filters.get("project_launch_guid"), filters.get("project_tag")
+        launches = {record.project_launch_guid for record in page.records}
+        if guid is not None and launches <= {guid}:
+            self._claimed[guid] = page.total_count
+            self._sort(guid)
+        elif tag is not None:
+            # Whose they are that go beyond the counts only the list itself can tell.
+            self._exceeds = page.total_count > self.listed[tag] and launches <= self.sources.keys()
 
     def count(self, records: Iterable[ResultRecord], new: Collection[tuple[str, str]]) -> int:
         """Count what a page has brought, and return how much of it was not met before.
@@ -151,17 +172,24 @@ class Backlog:
 
         What the ledger has beyond these is not listed any more; of other launches that is not known.
         """
+        return {guid: count for guid, count in self.count_shown().items() if not self._is_short(guid)}
+
+    def count_shown(self) -> dict[str, int]:
+        """Return how many results were shown that can be read, of launches that were read whole."""
         return {
-            guid: self._met[guid] - self._unreadable[guid]
-            for guid in self.sources
-            if self._is_whole(guid) and not self._is_short(guid)
+            guid: self._met[guid] - self._unreadable[guid] for guid in self.sources if self._is_whole(guid)
         }
+
+    def find_claims(self) -> dict[str, int]:
+        """Return how many results lists of launches claim to have, of those that have shown fewer."""
+        return {guid: count for guid, count in self._claimed.items() if self._met[guid] < count}
 
     def _choose_of(self, tag: str, *, narrow: bool) -> list[dict[str, str]]:
         short = self._short[tag] - self._given_up
-        if narrow or len(short) <= self.listed[tag] // PAGE + 1:
+        counted = {guid for guid in short if self._expected[guid] is not None}
+        if narrow or len(counted) <= self.listed[tag] // PAGE + 1:
             return [{"project_launch_guid": guid} for guid in sorted(short)]
-        return [{"project_tag": tag}]
+        return [{"project_tag": tag}, *({"project_launch_guid": guid} for guid in sorted(short - counted))]
 
     def _add(self, launches: Iterable[str]) -> int:
         counts = Counter(launches)
@@ -174,6 +202,7 @@ class Backlog:
         self._starts[guid] += 1
         self._met[guid] = self._unreadable[guid] = 0
         self._given_up.discard(guid)
+        self._claimed.pop(guid, None)
         self._sort(guid)
 
     def _is_whole(self, guid: str) -> bool:
@@ -183,7 +212,9 @@ class Backlog:
         return self._seen.add(launch_guid, f"{self._starts[launch_guid]} {guid}")
 
     def _is_short(self, guid: str) -> bool:
-        return self._met[guid] < self._expected[guid]
+        wanted = [n for n in (self._expected[guid], self._claimed.get(guid)) if n is not None]
+        # Of one without a count nothing is known before its list has been read.
+        return not wanted or self._met[guid] < max(wanted)
 
     def _sort(self, guid: str) -> None:
         short = self._short.setdefault(self.sources[guid].launch.tag, set())

@@ -18,13 +18,13 @@ from runner.reconcile.held import (
     choose_sources,
     count_listed,
     find_unscreened,
+    keep_readings,
     keep_starts,
-    keep_stats,
     read_held,
 )
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
-from runner.reconcile.summary import ReadLaunches, summarise
+from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def reconcile_campaign(
     now: Callable[[], str],
     observe_progress: Callable[[int], None],
     full: bool = False,
+    accept: bool = False,
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
@@ -61,6 +62,7 @@ def reconcile_campaign(
         now: returns UTC, ISO 8601.
         observe_progress: is called with the number of launches or results read since the last call.
         full: read every result again: finds those that were edited, and those that the counts hide.
+        accept: take what the service lists for all there is, whatever it counts.
 
     Raises:
         ServiceError: the service cannot be asked; what was read before is kept.
@@ -85,10 +87,8 @@ def reconcile_campaign(
     ).read()
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    # Last, and as of the start: that a launch is reconciled says that whoever has answered is known. So one
-    # of whose results some are missing stays what it was before.
-    keep_stats(ledger, held, {guid: stat for guid, stat in stats.items() if guid not in short}, read_at)
-    after = read_held(ledger, campaign_id, people.target)
-    return summarise(
-        held, after, stats, survey.unreadable.values(), ReadLaunches.of(backlog), intake.opted_out
-    )
+    after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
+    findings = find_differences(after, stats, survey.unreadable.keys(), read)
+    # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
+    differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
+    return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.model import LaunchStats, OpenLaunch
 from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
+from runner.ledger.report_model import LaunchDifference
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
 from runner.optout.reply import classify
 from runner.reconcile.source import Source
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from runner.ledger.database import Ledger
+    from runner.ledger.report_model import Problem
     from runner.service.model import StatRecord
 
 
@@ -50,7 +53,7 @@ class Held:
         only by what is listed: such a launch is read whole, and so is one of which there is nothing yet.
         """
         launch = self.launches[stat.project_launch_guid]
-        is_part = 0 < launch.results < stat.num_results and launch.id not in self.forgotten
+        is_part = 0 < launch.results < (stat.num_results or 0) and launch.id not in self.forgotten
         return Source(launch, stat, is_whole=full or not is_part)
 
 
@@ -80,11 +83,73 @@ def keep_starts(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord]) -> 
         )
 
 
-def keep_stats(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord], read_at: str) -> None:
-    """Keep the service's counts of launches, as of when they were read: UTC, ISO 8601."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How the service contradicts itself about a launch; see `LaunchDifference`."""
+
+    problem: Problem
+    counted: int | None = None
+    listed: int | None = None
+
+
+def keep_readings(
+    ledger: Ledger,
+    campaign_id: int,
+    held: Held,
+    stats: Mapping[str, StatRecord],
+    findings: Mapping[str, Finding],
+    read_at: str,
+    *,
+    accept: bool,
+) -> list[LaunchDifference]:
+    """Keep the service's counts of launches, and what they do not agree with.
+
+    That everybody who has answered is known is as of the reading only where nothing contradicts it, or where
+    a person has accepted just that contradiction.
+
+    Args:
+        ledger: open for writing.
+        campaign_id: the ledger's number of the campaign.
+        held: the campaign's launches.
+        stats: the counts, by `project_launch_guid`.
+        findings: the contradictions, likewise.
+        read_at: when the counts were read; UTC, ISO 8601.
+        accept: whether a person accepts every contradiction.
+
+    Returns:
+        The differences that there are now.
+    """
     known = [_stats_of(held.launches[guid], stat) for guid, stat in stats.items()]
     with ledger.writing() as connection:
+        before = {one.launch_id: one for one in list_differences(connection, campaign_id)}
+        agreed = read_agreed(connection, campaign_id) if findings else {}
+        differences = []
+        for guid, finding in sorted(findings.items()):
+            number = held.launches[guid].id
+            found = LaunchDifference(
+                number, guid, finding.problem, finding.counted, finding.listed, read_at, agreed.get(number)
+            )
+            differences.append(_follow_up(before.get(number), found, accept=accept))
         store_stats(connection, known, read_at)
+        store_differences(connection, before.keys(), differences)
+        silent = [
+            one.launch_id
+            for one in differences
+            if one.accepted_at is not None and one.project_launch_guid not in stats
+        ]
+        accept_silence(connection, silent, read_at)
+    return differences
+
+
+def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, accept: bool) -> LaunchDifference:
+    """Return what was found, with what is known of it from before: another one is accepted anew."""
+    is_known = before is not None and before.is_like(found)
+    accepted_at = before.accepted_at if before is not None and is_known else None
+    if accepted_at is None and accept:
+        accepted_at = found.since
+    if before is not None and (before.accepted_at is None or is_known):
+        found = replace(found, since=before.since)
+    return replace(found, accepted_at=accepted_at)
 
 
 def find_unscreened(ledger: Ledger, campaign_id: int, held: Held) -> set[str]:
@@ -113,10 +178,10 @@ def choose_sources(
 
 
 def count_listed(held: Held, stats: Mapping[str, StatRecord]) -> Counter[str]:
-    """Return how many results the service counts under each tag."""
+    """Return how many results the service counts under each tag, of launches whose count is known."""
     listed = Counter[str]()
     for guid, stat in stats.items():
-        listed[held.launches[guid].tag] += stat.num_results
+        listed[held.launches[guid].tag] += stat.num_results or 0
     return listed
 
 

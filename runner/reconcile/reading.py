@@ -84,6 +84,7 @@ class Reading:
             if counted is not None and counted < length:
                 self.backlog.start_over(filters)
                 break
+            self.backlog.expect_listed(filters, page)
             length = counted or length
             if not found:
                 walk.turn()

@@ -5,15 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from runner.ledger.report_model import PartialCount
+from runner.reconcile.held import Finding
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from runner.ledger.report_model import LaunchDifference
     from runner.reconcile.backlog import Backlog
     from runner.reconcile.held import Held
     from runner.service.model import StatRecord
     from runner.service.paging import Unreadable
 
 _SHOWN = 20
+_SUMMED = {
+    "queued": "num_queued_sessions",
+    "active": "num_active_sessions",
+    "complete": "num_complete_sessions",
+    "expected_results": "num_results",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +31,44 @@ class ReconcileSummary:
     """What reconciling one campaign found.
 
     Attributes:
-        launches: launches that the service still knows.
+        recorded_launches: launches on record.
+        launches: of these, those that the service still knows.
+        whole_launches: of these, those of which every count is known.
         missing_launches: `project_launch_guid`s that are recorded as sent and that the service doesn't list.
-        sessions: by state.
+        unread_launches: `project_launch_guid`s of which the service's record lacks a count or cannot be read,
+            and of those that it does not list and of which nothing was ever read.
+        sessions: by state; None where that is not known of every launch on record.
         results: results in the ledger now.
         new_results: of these, those that were not there before.
-        expected_results: what the service's own counts say, the last that were read.
+        expected_results: what the service's own counts say, the last that were read; None where that is not
+            known of every launch on record.
+        partly_known: of the counts that are None, those that are known of some launches, by name.
         forgotten_results: of these, those that are not kept: their participants were forgotten.
         opted_out: replies that opt out and were not known to.
         doubtful: replies on the target, to any campaign, that wait for a person's decision.
         short_launches: `project_launch_guid`s of which fewer results are listed than the service counts.
+        differences: every launch whose answers the service contradicts itself about, or does not tell.
         unlisted_results: results in the ledger that the service doesn't list any more, as far as was looked:
             the ledger keeps them.
         unreadable_results: results that are listed and cannot be read.
         unreadable: the first of these, and every launch that cannot be read.
     """
 
+    recorded_launches: int
     launches: int
+    whole_launches: int
     missing_launches: list[str]
-    sessions: dict[str, int]
+    unread_launches: list[str]
+    sessions: dict[str, int | None]
     results: int
     new_results: int
-    expected_results: int
+    expected_results: int | None
+    partly_known: dict[str, PartialCount]
     forgotten_results: int
     opted_out: int
     doubtful: int
     short_launches: list[str]
+    differences: list[LaunchDifference]
     unlisted_results: int
     unreadable_results: int
     unreadable: list[Unreadable]
@@ -63,14 +85,18 @@ class ReadLaunches:
     """What came of reading the results of some launches, in one process or in several that share them.
 
     Attributes:
-        short: launches of which fewer results are listed than the service counts.
+        short: launches of which fewer results are listed than the service counts, or than the list claims.
         listed: results that are listed and can be read, of launches that were read whole and in full.
+        shown: the same of all launches that were read whole.
+        claims: what the lists of launches claim to have, of those that have shown fewer.
         unreadable: the first records that cannot be read.
         unreadable_count: how many there are.
     """
 
     short: frozenset[str] = frozenset()
     listed: Mapping[str, int] = field(default_factory=dict)
+    shown: Mapping[str, int] = field(default_factory=dict)
+    claims: Mapping[str, int] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     unreadable_count: int = 0
 
@@ -80,6 +106,8 @@ class ReadLaunches:
         return cls(
             frozenset(backlog.list_short()),
             backlog.count_listed(),
+            backlog.count_shown(),
+            backlog.find_claims(),
             tuple(backlog.unreadable),
             backlog.unreadable_count,
         )
@@ -89,17 +117,46 @@ class ReadLaunches:
         return ReadLaunches(
             self.short | other.short,
             {**self.listed, **other.listed},
+            {**self.shown, **other.shown},
+            {**self.claims, **other.claims},
             (*self.unreadable, *other.unreadable)[:_SHOWN],
             self.unreadable_count + other.unreadable_count,
         )
+
+
+def find_differences(
+    after: Held, stats: Mapping[str, StatRecord], unread: Collection[str], read: ReadLaunches
+) -> dict[str, Finding]:
+    """Return how the service contradicts itself about launches, by `project_launch_guid`.
+
+    Args:
+        after: what the ledger holds after reading.
+        stats: the service's counts, likewise.
+        unread: the launches whose records cannot be read.
+        read: what came of reading results.
+    """
+    found = {}
+    for guid in after.launches:
+        stat = stats.get(guid)
+        if stat is None:
+            found[guid] = Finding("unreadable" if guid in unread else "unlisted")
+            continue
+        listed = read.shown.get(guid, after.account_for(guid))
+        counted = stat.num_results
+        if counted is None:
+            found[guid] = Finding("uncounted", None, listed)
+        elif (most := max(counted, read.claims.get(guid, 0))) > listed:
+            found[guid] = Finding("more_counted", most, listed)
+    return found
 
 
 def summarise(
     before: Held,
     after: Held,
     stats: Mapping[str, StatRecord],
-    unread: Iterable[Unreadable],
+    unread: Mapping[str, Unreadable],
     read: ReadLaunches,
+    differences: Sequence[LaunchDifference],
     opted_out: int,
 ) -> ReconcileSummary:
     """Return the summary of one campaign.
@@ -108,31 +165,40 @@ def summarise(
         before: what the ledger held at first.
         after: what it holds now.
         stats: the service's counts, by `project_launch_guid`.
-        unread: launches that cannot be read.
+        unread: launches that cannot be read, likewise.
         read: what came of reading results.
+        differences: how the service contradicts itself.
         opted_out: replies that opt out and were not known to.
     """
-    unread = list(unread)
+    missing = before.launches.keys() - stats.keys() - unread.keys()
+    lacking = {guid for guid, stat in stats.items() if stat.missing_counts}
+    never = {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
+    whole, partly_known = {}, {}
+    for name, field_name in _SUMMED.items():
+        counts = [n for n in (getattr(stat, field_name) for stat in stats.values()) if n is not None]
+        whole[name] = sum(counts) if len(counts) == len(before.launches) else None
+        if 0 < len(counts) < len(before.launches):
+            partly_known[name] = PartialCount(sum(counts), len(counts))
+    expected = whole.pop("expected_results")
     return ReconcileSummary(
+        recorded_launches=len(before.launches),
         launches=len(stats),
-        missing_launches=sorted(
-            before.launches.keys() - stats.keys() - {launch.project_launch_guid for launch in unread}
-        ),
-        sessions={
-            "queued": sum(stat.num_queued_sessions for stat in stats.values()),
-            "active": sum(stat.num_active_sessions for stat in stats.values()),
-            "complete": sum(stat.num_complete_sessions for stat in stats.values()),
-        },
+        whole_launches=len(stats) - len(lacking),
+        missing_launches=sorted(missing),
+        unread_launches=sorted(lacking | unread.keys() | never),
+        sessions=whole,
         results=after.results,
         new_results=after.results - before.results,
-        expected_results=sum(stat.num_results for stat in stats.values()),
+        expected_results=expected,
+        partly_known=partly_known,
         forgotten_results=sum(after.forgotten.values()),
         opted_out=opted_out,
         doubtful=after.doubtful,
         short_launches=sorted(read.short),
+        differences=list(differences),
         unlisted_results=sum(
             max(0, after.account_for(guid) - listed) for guid, listed in read.listed.items()
         ),
         unreadable_results=read.unreadable_count,
-        unreadable=[*unread, *read.unreadable],
+        unreadable=[*unread.values(), *read.unreadable],
     )

@@ -122,8 +122,9 @@ class QuestionReport:
         tag: the question's tag.
         text: the question's text.
         scale: how its answers are read.
-        asked: participants who were asked; None for a question that the campaign does not have.
-        answers: distinct participants who answered.
+        asked: participants who were asked; None for a question that the campaign does not have, and where
+            that is not known.
+        answers: distinct participants who answered, of the answers that were read; None if none were.
         answer_rate: answers of asked.
         distribution: in the campaign's order, then responses that it does not have; empty when freeform.
         nps: for scale nps.
@@ -133,13 +134,14 @@ class QuestionReport:
         broke_off: participants who answered this question, and no later one, without ending the survey;
             None for the last question and for one that the campaign does not have.
         time_to_answer: from the answer before it; of the first question, from the start of the launch.
+        is_unread: whether it is not known how many were asked, or answered.
     """
 
     tag: str
     text: str
     scale: Scale
     asked: int | None
-    answers: int
+    answers: int | None
     answer_rate: Fraction | None
     distribution: tuple[ResponseCount, ...] = ()
     nps: NetPromoterScore | None = None
@@ -148,3 +150,4 @@ class QuestionReport:
     texts: TextSummary | None = None
     broke_off: int | None = None
     time_to_answer: TimeSummary | None = None
+    is_unread: bool = False

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runner.ledger.report_model import AudienceRow, MessageTotals, RunRow, SentRow, ServicePlan
+    from runner.ledger.report_model import (
+        AudienceRow,
+        MessageTotals,
+        OpenDifferences,
+        RunRow,
+        SentRow,
+        ServicePlan,
+    )
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """How a question's answers are read; the names of the campaign file."""
@@ -109,6 +116,7 @@ class CampaignFacts:
         forgotten: people whom the service may still count, and the ledger does not.
         price: None when the service was never asked.
         runs: those that sent it, as far as that is known, the earliest first.
+        differences: by message id, launches about whose answers the service contradicts itself.
     """
 
     name: str
@@ -120,3 +128,4 @@ class CampaignFacts:
     forgotten: int = 0
     price: ServicePlan | None = None
     runs: tuple[RunRow, ...] = ()
+    differences: Mapping[str, OpenDifferences] = field(default_factory=dict)

@@ -36,8 +36,11 @@ def draw_funnel(message: MessageReport) -> str:
     if message.questions:
         answered, completed = message.participants_answered, message.participants_completed
         of_sent, of_answered = write_percent(message.response_rate), write_percent(message.completion_rate)
-        marks.append(_mark("Answered", answered, f"{of_sent} of sent"))
-        marks.append(_mark("Reached the end", completed, f"{of_answered} of these"))
+        # What is not known has no length.
+        if answered is not None:
+            marks.append(_mark("Answered", answered, f"{of_sent} of sent"))
+        if completed is not None:
+            marks.append(_mark("Reached the end", completed, f"{of_answered} of these"))
     if len(marks) == 1 or not message.sent:
         return ""
     return draw_bars(marks, "Bar chart: people at each step, from the audience to the end of the survey")
@@ -69,7 +72,7 @@ def draw_distribution(question: QuestionReport) -> str:
 def draw_days(days: Sequence[Day]) -> str:
     """Return first and further answers by day, as columns; empty for fewer than two days of answers."""
     by_date = {day.date: day for day in days}
-    if sum(day.answers > 0 for day in days) < 2:  # noqa: PLR2004  # one column is no chart
+    if sum((day.answers or 0) > 0 for day in days) < 2:  # noqa: PLR2004  # one column is no chart
         return ""
     dates = sorted(by_date)
     if (dates[-1] - dates[0]).days < MOST_DAYS:
@@ -77,8 +80,8 @@ def draw_days(days: Sequence[Day]) -> str:
         dates = [dates[0] + timedelta(days=number) for number in range((dates[-1] - dates[0]).days + 1)]
     shown = [by_date.get(date) or Day(date, 0, 0, 0) for date in dates]
     parts = {
-        "first": [day.first_answers for day in shown],
-        "further": [max(day.answers - day.first_answers, 0) for day in shown],
+        "first": [day.first_answers or 0 for day in shown],
+        "further": [max((day.answers or 0) - (day.first_answers or 0), 0) for day in shown],
     }
     return draw_columns([f"{date:%m-%d}" for date in dates], parts, "Column chart: answers by day")
 

@@ -8,6 +8,7 @@ from runner.report.scores import divide
 from runner.report.timing import format_duration
 from runner.report.wording import (
     count_nouns,
+    write_known,
     write_message_headline,
     write_number,
     write_number_range,
@@ -65,8 +66,15 @@ def is_freeform(question: QuestionReport) -> bool:
 
 def write_turnout(question: QuestionReport) -> str:
     """Return how many were asked and answered, and how many stopped here, as a sentence."""
+    if question.answers is None:
+        return "How many were asked, and answered, is not known."
     if question.asked is None:
-        return f"{question.answers:,} answered; the campaign does not have this question."
+        why = (
+            "how many were asked is not known"
+            if question.is_unread
+            else "the campaign does not have this question"
+        )
+        return f"{question.answers:,} answered; {why}."
     rate = "" if question.answer_rate is None else f" ({write_percent(question.answer_rate)})"
     stopped = f"; {question.broke_off:,} of them stopped here" if question.broke_off else ""
     return f"{question.asked:,} asked, {question.answers:,} answered{rate}{stopped}."
@@ -101,16 +109,20 @@ def write_volume(message: MessageReport) -> str:
     """Return what a message took, as a sentence."""
     parts = (
         count_nouns(message.launches, "launch", "launches"),
-        count_nouns(message.renders, "render"),
-        count_nouns(message.results, "result"),
+        _write_nouns(message, "renders", message.renders, "render"),
+        _write_nouns(message, "results", message.results, "result"),
     )
     return f"{', '.join(parts)}."
 
 
 def list_volume(volume: Volume) -> Iterator[str]:
     """Yield what the renders came to against their forecast, and what they cost, each as a sentence."""
-    renders = count_nouns(volume.renders, "render")
     least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
+    if volume.renders is None:
+        forecast = least if least == most else f"{least} to {most}"
+        yield f"How many renders there were is not known; the forecast was {forecast}."
+        return
+    renders = count_nouns(volume.renders, "render")
     if volume.renders < volume.forecast_min:
         yield f"{renders}, fewer than the forecast of {least} to {most}."
     elif volume.renders > volume.forecast_max:
@@ -136,6 +148,8 @@ def write_opt_outs(message: MessageReport) -> str:
     """Return how many opted out, as a sentence; empty for a message that was not sent."""
     if not message.sent:
         return ""
+    if message.opt_outs is None:
+        return f"How many opted out: {write_known(message, 'opt_outs', None)}."
     rate = write_percent(divide(message.opt_outs, message.sent))
     return f"{count_nouns(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)."
 
@@ -206,6 +220,11 @@ def write_suppressed(breakdown: Breakdown) -> str:
         f"{count_nouns(breakdown.suppressed, 'group')}{together} {are} left out, so that no group of fewer "
         f"than {breakdown.least} people can be made out."
     )
+
+
+def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str) -> str:
+    """Return a count with its noun: `1 render`, `renders not known (120 in 60 of 61 launches)`."""
+    return f"{name} {write_known(message, name, None)}" if count is None else count_nouns(count, noun)
 
 
 def _write_nps(nps: NetPromoterScore) -> str:

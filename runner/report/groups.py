@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import compare_arms
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def describe_experiment(
-    outline: MessageOutline, tally: MessageTally, sent: Mapping[str, int]
+    outline: MessageOutline, tally: MessageTally, sent: Mapping[str, int], *, is_read: bool = True
 ) -> Experiment | None:
     """Return how the arms of a message did; None for a message that goes out in one way.
 
@@ -28,6 +29,7 @@ def describe_experiment(
         outline: the message.
         tally: what was counted.
         sent: recipients by arm.
+        is_read: whether the answers to every launch were read: else nothing is said of who answered.
     """
     arms = [way.arm for way in outline.ways if way.arm]
     if not arms:
@@ -42,13 +44,20 @@ def describe_experiment(
         )
         for arm in arms
     )
+    if not is_read:
+        return Experiment(tuple(map(_hide_answers, turnouts)), ())
     # More answers than sends are a discrepancy, of which no test can make sense.
-    counts = [(arm.name, min(arm.answered, arm.sent), arm.sent) for arm in turnouts]
+    counts = [(arm.name, min(arm.answered or 0, arm.sent), arm.sent) for arm in turnouts]
     return Experiment(turnouts, compare_arms(counts) if outline.questions else ())
 
 
 def break_down(
-    outline: MessageOutline, column: str, groups: Mapping[str, GroupTally], least: int
+    outline: MessageOutline,
+    column: str,
+    groups: Mapping[str, GroupTally],
+    least: int,
+    *,
+    is_read: bool = True,
 ) -> Breakdown:
     """Return the turnout by the values of a column, without groups in which people could be made out.
 
@@ -63,24 +72,26 @@ def break_down(
         column: the audience's name of it.
         groups: by value; an empty one stands for recipients who are in the audience no more.
         least: recipients.
+        is_read: as for `describe_experiment`.
     """
     hidden = _choose_hidden(groups, least)
     shown = [(name, group) for name, group in groups.items() if name not in hidden]
     scoreless = _choose_scoreless(outline, groups, hidden, least)
     hidden_sent = sum(groups[name].sent for name in hidden)
+    described = (
+        _describe_group(
+            outline,
+            name,
+            group.sent,
+            group.paths,
+            group.readings,
+            {tag for tag, names in scoreless.items() if name in names},
+        )
+        for name, group in shown
+    )
     return Breakdown(
         column=column,
-        groups=tuple(
-            _describe_group(
-                outline,
-                name,
-                group.sent,
-                group.paths,
-                group.readings,
-                {tag for tag, names in scoreless.items() if name in names},
-            )
-            for name, group in shown
-        ),
+        groups=tuple(described if is_read else map(_hide_answers, described)),
         suppressed=len(hidden),
         suppressed_sent=hidden_sent if hidden_sent >= least else None,
         least=least,
@@ -138,6 +149,11 @@ def _describe_group(
         completed=sum(count_completed(outline, paths).values()),
         scores=tuple(_score_group(outline, readings, scoreless)),
     )
+
+
+def _hide_answers(group: Turnout) -> Turnout:
+    """Return a group of which not all answers were read: how many there are is not known."""
+    return replace(group, answered=None, completed=None, response_rate=None, response_interval=None)
 
 
 def _score_group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.report_model import describe_parts
 from runner.report.json_parts import (
     describe_audience,
     describe_breakdown,
@@ -37,6 +38,8 @@ def write_json(report: CampaignReport) -> str:
         "participants_answered": report.participants_answered,
         "discrepancies": list(report.discrepancies),
         "runs": [describe_run(run) for run in report.runs],
+        "launches": report.launches,
+        "reconciled_launches": report.launches - report.unread_launches,
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -50,6 +53,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "last_sent_at": store_time(message.last_sent_at),
         "reconciled_at": store_time(message.reconciled_at),
         "launches": message.launches,
+        "reconciled_launches": message.launches - message.unread_launches,
         "recipients": message.recipients,
         "sent": message.sent,
         "rejected": message.rejected,
@@ -73,6 +77,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "experiment": message.experiment and describe_experiment(message.experiment),
         "breakdowns": [describe_breakdown(breakdown) for breakdown in message.breakdowns],
         "days": [describe_day(day) for day in message.days],
+        "partly_known": describe_parts(message.partly_known),
     }
 
 

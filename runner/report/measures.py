@@ -2,7 +2,9 @@
 
 Of a message:
 
-- recipients, sent, rejected, unresolved, launches, queued, active, complete, renders, results, opt_outs;
+- recipients, sent, rejected, unresolved, launches, launches_reconciled, queued, active, complete, renders,
+  results, opt_outs; a count that is empty is not known of every launch, …_in_part is of as many launches as
+  `label` says;
 - participants_answered (a share of `sent`), participants_completed (of participants_answered);
 - response_rate_low, response_rate_high: the ends of its 95 % interval;
 - audience, reserved (by reason, in `label`), held_out: shares of the audience;
@@ -123,6 +125,7 @@ def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     yield Measure("rejected", message.rejected)
     yield Measure("unresolved", message.unresolved)
     yield Measure("launches", message.launches)
+    yield Measure("launches_reconciled", message.launches - message.unread_launches)
     yield Measure("queued", message.sessions.queued)
     yield Measure("active", message.sessions.active)
     yield Measure("complete", message.sessions.complete)
@@ -132,6 +135,9 @@ def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     yield Measure("renders", message.renders)
     yield Measure("results", message.results)
     yield Measure("opt_outs", message.opt_outs, divide(message.opt_outs, message.sent))
+    for name, part in message.partly_known.items():
+        label = f"{part.launches:,} of {message.launches:,} launches"
+        yield Measure(f"{name}_in_part", part.count, label=label)
 
 
 def _measure_audience(audience: Audience) -> Iterator[Measure]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from runner.report.discrepancies import describe_strays, find_discrepancies
 from runner.report.dispositions import Dispositions, estimate_eligibility, response_rates
+from runner.report.facts import OptOutFacts
 from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
 from runner.report.model import CampaignReport, MessageReport, Sessions
 from runner.report.provenance import report_runs
-from runner.report.questions import summarise_questions
+from runner.report.questions import list_unread, summarise_questions
 from runner.report.scores import divide, wilson_interval
 from runner.report.tally import DayTally, MessageTally, QuestionTally
 from runner.report.timing import summarise_times
@@ -21,12 +22,17 @@ from runner.report.turnout import SMALL_GROUP, Audience, Day, Reservation
 from runner.report.volume import measure_volume
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from runner.ledger.report_model import AudienceRow, MessageTotals
+    from runner.report.answered import QuestionReport
     from runner.report.dispositions import ResponseRates
-    from runner.report.facts import CampaignFacts, MessageOutline, OptOutFacts
+    from runner.report.facts import CampaignFacts, MessageOutline
+    from runner.report.funnel import FunnelStep
     from runner.report.tally import CampaignTally
+
+_SERVICE_COUNTS = frozenset({"queued", "active", "complete", "renders"})
+"""The service's own counts that a report shows."""
 
 _REACHED = frozenset({"to_send", "already_sent", "unresolved"})
 """Dispositions of recipients who have been sent to, or were about to be."""
@@ -43,12 +49,14 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
-        reconciled_at=_find_earliest([totals for _, totals in facts.messages if totals.launches]),
+        reconciled_at=_find_earliest([totals for _, totals in facts.messages]),
         messages=tuple(
             _summarise_message(facts, outline, totals, _complete(outline, tally), least)
             for outline, totals in facts.messages
         ),
-        participants_answered=tally.participants,
+        participants_answered=None
+        if any(totals.unread for _, totals in facts.messages)
+        else tally.participants,
         discrepancies=describe_strays(tally.strays),
         runs=report_runs(facts.runs),
     )
@@ -65,11 +73,21 @@ def _summarise_message(
     facts: CampaignFacts, outline: MessageOutline, totals: MessageTotals, tally: MessageTally, least: int
 ) -> MessageReport:
     sent = _count_sent(facts, outline.id)
-    steps = tuple(follow_questions(outline, tally.paths, _count_reached(outline, totals, sent)))
+    reached = _count_reached(outline, totals, sent)
+    steps = tuple(follow_questions(outline, tally.paths, reached))
     answered, completed = tally.participants, count_completed(outline, tally.paths)
-    has_rate = bool(outline.questions) and 0 < totals.sent >= answered
-    opt_outs = facts.opt_outs.get(outline.id)
-    dispositions = _count_dispositions(totals, answered, sum(completed.values()), opt_outs)
+    is_read = not totals.unread
+    has_rate = is_read and bool(outline.questions) and 0 < totals.sent >= answered
+    opt_outs = facts.opt_outs.get(outline.id, OptOutFacts())
+    held = {
+        "participants_answered": answered,
+        "participants_completed": sum(completed.values()),
+        "results": tally.results,
+        "opt_outs": opt_outs.replied + opt_outs.reported,
+    }
+    known = held if is_read else dict.fromkeys(held)
+    parts = {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
+    dispositions = _count_dispositions(totals, answered, held["participants_completed"], opt_outs)
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
@@ -82,27 +100,54 @@ def _summarise_message(
         rejected=totals.rejected,
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        participants_answered=answered,
+        participants_answered=known["participants_answered"],
         response_rate=divide(answered, totals.sent) if has_rate else None,
         response_rate_interval=wilson_interval(answered, totals.sent) if has_rate else None,
-        participants_completed=sum(completed.values()),
-        completion_rate=divide(sum(completed.values()), answered) if outline.questions else None,
+        participants_completed=known["participants_completed"],
+        completion_rate=divide(known["participants_completed"], known["participants_answered"])
+        if outline.questions
+        else None,
         renders=totals.renders,
-        results=tally.results,
-        discrepancies=find_discrepancies(outline, totals, tally, steps, facts.forgotten),
-        questions=tuple(summarise_questions(outline, tally.questions, steps)),
+        results=known["results"],
+        discrepancies=find_discrepancies(
+            outline, totals, tally, steps, facts.forgotten, facts.differences.get(outline.id)
+        ),
+        questions=tuple(_summarise_questions(outline, totals, tally, steps, reached)),
         audience=_describe_audience(facts.audiences.get(outline.id)),
         volume=measure_volume(outline, totals, sent, completed, steps, facts.price),
-        opt_outs=0 if opt_outs is None else opt_outs.replied + opt_outs.reported,
+        opt_outs=known["opt_outs"],
         dispositions=dispositions if has_rate else None,
-        response_rates=_rate(dispositions, totals.rejected) if has_rate else None,
+        response_rates=_rate(dispositions, totals.rejected) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s),
-        experiment=describe_experiment(outline, tally, sent),
+        experiment=describe_experiment(outline, tally, sent, is_read=is_read),
         breakdowns=tuple(
-            break_down(outline, column, groups, least) for column, groups in tally.groups.items()
+            break_down(outline, column, groups, least, is_read=is_read)
+            for column, groups in tally.groups.items()
         ),
-        days=tuple(_list_days(facts, outline.id, tally)),
+        days=tuple(_list_days(facts, outline.id, tally, is_read=bool(totals.reconciled or is_read))),
+        unread_launches=totals.unread,
+        partly_known={
+            **{name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS},
+            **parts,
+        },
     )
+
+
+def _summarise_questions(
+    outline: MessageOutline,
+    totals: MessageTotals,
+    tally: MessageTally,
+    steps: Sequence[FunnelStep],
+    reached: Mapping[str, int],
+) -> Iterator[QuestionReport]:
+    if totals.unread and not totals.reconciled:
+        return list_unread(outline)
+    unread: Collection[str] = ()
+    if totals.unread:
+        unread = {step.tag for step in steps}
+    elif totals.queued is None:
+        unread = reached.keys()
+    return summarise_questions(outline, tally.questions, steps, unread)
 
 
 def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
@@ -117,25 +162,28 @@ def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
 def _count_reached(outline: MessageOutline, totals: MessageTotals, sent: Counter[str]) -> dict[str, int]:
     """Return whom the first question has reached, by its tag: who is not queued, if all ways begin alike.
 
-    How many of an arm's sessions are queued is not told, so where arms begin in different ways all count.
+    How many of an arm's sessions are queued is not told, so where arms begin in different ways all count, as
+    they do where it is not known how many are queued at all.
     """
     firsts = {way.arm: way.questions[0].tag for way in outline.all_ways if way.questions}
     tags = dict.fromkeys(firsts.values())
     if len(tags) == 1:
-        return dict.fromkeys(tags, totals.sent - totals.queued)
+        return dict.fromkeys(tags, totals.sent - (totals.queued or 0))
     return {tag: sum(sent[arm] for arm, first in firsts.items() if first == tag) for tag in tags}
 
 
 def _count_dispositions(
-    totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts | None
-) -> Dispositions:
-    """Return the recipients as `runner.report.dispositions` has text messages counted."""
+    totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts
+) -> Dispositions | None:
+    """Return the recipients as `runner.report.dispositions` has text messages counted; None if not known."""
+    if totals.complete is None or totals.active is None:
+        return None
     partial, silent = answered - completed, max(totals.sent - answered, 0)
     # Sessions have no names here: those that are open are taken to be partial interviews first.
     ended = totals.complete - completed - max(partial - totals.active, 0)
     ended = min(max(ended, 0), silent)
     # An opt-out that is a reply is an answer already.
-    refusal = min(opt_outs.reported if opt_outs else 0, ended)
+    refusal = min(opt_outs.reported, ended)
     return Dispositions(
         complete=completed,
         partial=partial,
@@ -165,21 +213,23 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
     )
 
 
-def _list_days(facts: CampaignFacts, message: str, tally: MessageTally) -> Iterator[Day]:
+def _list_days(facts: CampaignFacts, message: str, tally: MessageTally, *, is_read: bool) -> Iterator[Day]:
     sent: Counter[date] = Counter()
     for count in facts.sent:
         if count.message == message:
             sent[date.fromisoformat(count.date)] += count.recipients
     for day in sorted(sent.keys() | tally.days.keys()):
         counted = tally.days.get(day, DayTally())
-        yield Day(day, sent[day], counted.first_answers, counted.answers)
+        if is_read:
+            yield Day(day, sent[day], counted.first_answers, counted.answers)
+        elif sent[day]:
+            yield Day(day, sent[day], None, None)
 
 
 def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
-    """Return when the oldest of the launches was reconciled; None when one never was, or there are none."""
-    times = [_read_time(totals.reconciled_at) for totals in messages]
-    known = [time for time in times if time is not None]
-    return min(known) if known and len(known) == len(times) else None
+    """Return when that one of the reconciled launches was read that was read longest ago; None for none."""
+    times = (_read_time(totals.reconciled_at) for totals in messages)
+    return min((time for time in times if time is not None), default=None)
 
 
 def _read_time(text: str | None) -> datetime | None:

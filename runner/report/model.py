@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from fractions import Fraction
 
+    from runner.ledger.report_model import PartialCount
     from runner.report.answered import QuestionReport
     from runner.report.dispositions import Dispositions, ResponseRates
     from runner.report.rounding import Interval
@@ -21,23 +23,26 @@ SANDBOX_TARGET = "sandbox"
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Conversations by state (reference, section 3)."""
+    """Conversations by state (reference, section 3); None for what is not known of every launch."""
 
-    queued: int
-    active: int
-    complete: int
+    queued: int | None
+    active: int | None
+    complete: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
     """What became of one message.
 
+    A count is None unless it is known of every launch: a sum that leaves some out is no total.
+
     Attributes:
         id: the message's id.
         tag: the message's project tag.
         first_sent_at: start of its first launch, UTC.
         last_sent_at: start of its last launch, UTC.
-        reconciled_at: when its oldest launch was reconciled, UTC; None when one never was.
+        reconciled_at: when that one of its reconciled launches was read that was read longest ago, UTC; None
+            when none was.
         launches: launches that the service accepted.
         recipients: sent and unresolved together.
         sent: recipients of accepted launches.
@@ -63,6 +68,8 @@ class MessageReport:
         experiment: None for a message of one arm.
         breakdowns: one for each column that was asked for.
         days: from the first on which anything happened to the last; days without anything are left out.
+        unread_launches: launches of which nothing was ever read.
+        partly_known: of the counts that are None, those that are known of some launches, by name.
     """
 
     id: str
@@ -76,24 +83,26 @@ class MessageReport:
     rejected: int
     unresolved: int
     sessions: Sessions
-    participants_answered: int
+    participants_answered: int | None
     response_rate: Fraction | None
     response_rate_interval: Interval | None
-    participants_completed: int
+    participants_completed: int | None
     completion_rate: Fraction | None
-    renders: int
-    results: int
+    renders: int | None
+    results: int | None
     discrepancies: tuple[str, ...]
     questions: tuple[QuestionReport, ...]
     audience: Audience | None
     volume: Volume
-    opt_outs: int
+    opt_outs: int | None
     dispositions: Dispositions | None
     response_rates: ResponseRates | None
     time_to_first_answer: TimeSummary
     experiment: Experiment | None
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
+    unread_launches: int = 0
+    partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +139,10 @@ class CampaignReport:
     Attributes:
         campaign: the campaign's name.
         target: the target's name.
-        reconciled_at: the earliest of the messages that were sent, UTC; None when one never was reconciled.
+        reconciled_at: the earliest of the messages', UTC; None when nothing was reconciled.
         messages: in the order of the campaign.
-        participants_answered: distinct participants with at least one result, over all messages.
+        participants_answered: distinct participants with at least one result, over all messages; None where
+            some launch's answers were not read.
         discrepancies: what does not add up and belongs to no message, as sentences.
         runs: those that sent it, as far as that is known, the earliest first.
     """
@@ -141,7 +151,7 @@ class CampaignReport:
     target: str
     reconciled_at: datetime | None
     messages: tuple[MessageReport, ...]
-    participants_answered: int
+    participants_answered: int | None
     discrepancies: tuple[str, ...]
     runs: tuple[RunReport, ...] = ()
 
@@ -149,6 +159,16 @@ class CampaignReport:
     def is_simulated(self) -> bool:
         """Whether nobody was texted."""
         return self.target == SANDBOX_TARGET
+
+    @property
+    def launches(self) -> int:
+        """Launches that the service accepted, over all messages."""
+        return sum(message.launches for message in self.messages)
+
+    @property
+    def unread_launches(self) -> int:
+        """Of these, those of which nothing was ever read."""
+        return sum(message.unread_launches for message in self.messages)
 
     @property
     def sent(self) -> int:

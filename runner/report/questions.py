@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from runner.report.timing import quantile, summarise_times
 from runner.report.words import list_frequent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from runner.report.answers import Reading
     from runner.report.facts import MessageOutline
@@ -28,7 +29,10 @@ _HALF = Fraction(1, 2)
 
 
 def summarise_questions(
-    outline: MessageOutline, tallies: Mapping[str, QuestionTally], steps: Iterable[FunnelStep]
+    outline: MessageOutline,
+    tallies: Mapping[str, QuestionTally],
+    steps: Iterable[FunnelStep],
+    unread: Collection[str] = (),
 ) -> Iterator[QuestionReport]:
     """Yield what came back to a message's questions, then to those that only results know.
 
@@ -36,12 +40,22 @@ def summarise_questions(
         outline: the message.
         tallies: by question tag; one for every question of the message.
         steps: one a question of the message, in its order.
+        unread: tags of the questions of which it is not known how many were asked.
     """
     for question, step in zip(outline.questions, steps, strict=True):
-        yield _summarise_question(question, tallies[question.tag], step)
+        report = _summarise_question(question, tallies[question.tag], step)
+        if question.tag in unread:
+            report = replace(report, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+        yield report
     known = {question.tag for question in outline.questions}
     for tag in sorted(tallies.keys() - known):
         yield _summarise_question(_guess_outline(tag, tallies[tag]), tallies[tag], None)
+
+
+def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
+    """Yield a message's questions when no answer was read: nothing is known of any."""
+    for question in outline.questions:
+        yield QuestionReport(question.tag, question.text, question.scale, None, None, None, is_unread=True)
 
 
 def score_question(

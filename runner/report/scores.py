@@ -23,9 +23,9 @@ _NPS_PSEUDO_ANSWERS = 3
 _LEAST_FOR_MEAN = 30
 
 
-def divide(part: int, whole: int) -> Fraction | None:
-    """Return a part of a whole, exactly; None when there is no whole."""
-    return Fraction(part, whole) if whole else None
+def divide(part: int | None, whole: int | None) -> Fraction | None:
+    """Return a part of a whole, exactly; None when there is no whole, or one of them is not known."""
+    return Fraction(part, whole) if part is not None and whole else None
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from runner.report.timing import format_duration
 from runner.report.wording import (
     NOT_DEFINED,
     write_count,
+    write_known,
     write_number,
     write_number_range,
     write_percent,
@@ -76,12 +77,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class FunnelRow:
-    """One row of a message's funnel: how many, and of whom they are what share."""
+    """One row of a message's funnel: how many, and of whom they are what share.
+
+    Attributes:
+        label: what they did.
+        count: how many; None if that is not known.
+        share: of the whole.
+        whole: in words; empty for none.
+        name: of the count, as in `MessageReport.partly_known`.
+    """
 
     label: str
-    count: int
+    count: int | None
     share: Fraction | None = None
     whole: str = ""
+    name: str = ""
 
 
 def tabulate_funnel(message: MessageReport) -> Table:
@@ -90,8 +100,8 @@ def tabulate_funnel(message: MessageReport) -> Table:
     rows = tuple(
         (
             row.label,
-            write_count(row.count),
-            f"{write_percent(row.share)} of {row.whole}" if row.whole else "",
+            write_known(message, row.name, row.count),
+            f"{write_percent(row.share)} of {row.whole}" if row.whole and row.count is not None else "",
         )
         for row in list_funnel(message)
     )
@@ -106,21 +116,19 @@ def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
         share = divide(message.unresolved, message.recipients)
         yield FunnelRow("Outcome not known", message.unresolved, share, "recipients")
     yield FunnelRow("Sent", sent, divide(sent, message.recipients), "recipients")
-    if sessions.queued:
-        yield FunnelRow("Still queued", sessions.queued, divide(sessions.queued, sent), "sent")
-    if sessions.active:
-        yield FunnelRow("In progress", sessions.active, divide(sessions.active, sent), "sent")
-    yield FunnelRow("Ended", sessions.complete, divide(sessions.complete, sent), "sent")
+    if sessions.queued != 0:
+        yield FunnelRow("Still queued", sessions.queued, divide(sessions.queued, sent), "sent", "queued")
+    if sessions.active != 0:
+        yield FunnelRow("In progress", sessions.active, divide(sessions.active, sent), "sent", "active")
+    yield FunnelRow("Ended", sessions.complete, divide(sessions.complete, sent), "sent", "complete")
     if message.questions:
-        yield FunnelRow("Answered", message.participants_answered, message.response_rate, "sent")
+        answered, completed = message.participants_answered, message.participants_completed
+        yield FunnelRow("Answered", answered, message.response_rate, "sent", "participants_answered")
         yield FunnelRow(
-            "Reached the end",
-            message.participants_completed,
-            message.completion_rate,
-            "answered",
+            "Reached the end", completed, message.completion_rate, "answered", "participants_completed"
         )
-    if message.opt_outs:
-        yield FunnelRow("Opted out", message.opt_outs, divide(message.opt_outs, sent), "sent")
+    if message.opt_outs != 0:
+        yield FunnelRow("Opted out", message.opt_outs, divide(message.opt_outs, sent), "sent", "opt_outs")
     if message.rejected:
         yield FunnelRow("Refused", message.rejected)
 
@@ -154,7 +162,7 @@ def tabulate_questions(questions: Sequence[QuestionReport]) -> Table:
     rows = tuple(
         (
             question.tag or question.text,
-            NOT_DEFINED if question.asked is None else write_count(question.asked),
+            NOT_DEFINED if question.asked is None and not question.is_unread else write_count(question.asked),
             write_count(question.answers),
             write_percent(question.answer_rate),
             question.answer_rate,

@@ -9,9 +9,11 @@ from runner.report.scores import divide
 from runner.report.tables import name_score
 from runner.report.timing import format_duration
 from runner.report.wording import (
+    NOT_KNOWN,
     write_count,
     write_number,
     write_number_range,
+    write_part,
     write_percent,
     write_percent_range,
     write_score,
@@ -38,12 +40,7 @@ def list_tiles(message: MessageReport) -> Iterator[Tile]:
     """Yield the tiles of a message."""
     yield Tile("Sent", write_count(message.sent), f"of {write_count(message.recipients)} recipients")
     if message.questions:
-        interval = message.response_rate_interval
-        answered = f"{write_count(message.participants_answered)} answered"
-        note = answered if interval is None else f"95 % interval {write_percent_range(interval)}"
-        yield Tile("Response", write_percent(message.response_rate), note)
-        completed = f"{write_count(message.participants_completed)} reached the end"
-        yield Tile("Completion", write_percent(message.completion_rate), completed)
+        yield from _list_turnout_tiles(message)
     for question in message.questions:
         yield from _list_score_tiles(question)
     times = message.time_to_first_answer
@@ -55,6 +52,23 @@ def list_tiles(message: MessageReport) -> Iterator[Tile]:
     if message.volume.cost_usd:
         renders = f"US dollars, {write_count(message.volume.renders)} renders"
         yield Tile("Cost", write_number(message.volume.cost_usd), renders)
+
+
+def _list_turnout_tiles(message: MessageReport) -> Iterator[Tile]:
+    answered, completed = message.participants_answered, message.participants_completed
+    if answered is None or completed is None:
+        for name, figure in (("Response", "answered"), ("Completion", "completed")):
+            part = message.partly_known.get(f"participants_{figure}")
+            yield Tile(name, NOT_KNOWN, "" if part is None else f"{figure}: {write_part(part, message)}")
+        return
+    interval = message.response_rate_interval
+    note = f"{write_count(answered)} answered"
+    if interval is not None:
+        note = f"95 % interval {write_percent_range(interval)}"
+    yield Tile("Response", write_percent(message.response_rate), note)
+    yield Tile(
+        "Completion", write_percent(message.completion_rate), f"{write_count(completed)} reached the end"
+    )
 
 
 def _list_score_tiles(question: QuestionReport) -> Iterator[Tile]:

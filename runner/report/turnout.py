@@ -51,7 +51,7 @@ class Volume:
     """Renders, which are what the service charges for (wire facts, "Terms"), and what they cost.
 
     Attributes:
-        renders: what the service says it rendered.
+        renders: what the service says it rendered; None if that is not known of every launch.
         forecast_min: what the sends take if nobody answers.
         forecast_max: what they take if everybody answers every question validly at once.
         asked_again: renders beyond introductions, first asks and conclusions: questions that were asked again
@@ -60,7 +60,7 @@ class Volume:
         cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
     """
 
-    renders: int
+    renders: int | None
     forecast_min: int
     forecast_max: int
     asked_again: int | None = None
@@ -94,19 +94,19 @@ class Turnout:
     Attributes:
         name: of the group: an arm's id, or a value of the audience's column.
         sent: recipients of accepted launches.
-        answered: of these, participants with at least one result.
+        answered: of these, participants with at least one result; None where some answers were not read.
         response_rate: answered of sent.
         response_interval: its 95 % Wilson interval.
-        completed: participants who reached the end.
+        completed: participants who reached the end; None likewise.
         scores: the scores of the campaign's scored questions, in its order.
     """
 
     name: str
     sent: int
-    answered: int
+    answered: int | None
     response_rate: Fraction | None
     response_interval: Interval | None
-    completed: int
+    completed: int | None
     scores: tuple[GroupScore, ...] = ()
 
 
@@ -149,11 +149,12 @@ class Day:
     Attributes:
         date: the day.
         sent: recipients who were sent to on it.
-        first_answers: participants whose first answer came on it.
-        answers: results of it.
+        first_answers: participants whose first answer came on it, of the answers that were read; None if
+            none were.
+        answers: results of it, likewise.
     """
 
     date: date
     sent: int
-    first_answers: int
-    answers: int
+    first_answers: int | None
+    answers: int | None

@@ -49,6 +49,7 @@ FUNCTIONS: Mapping[str, Any] = {
     "AAPOR_NOTE": explanations.AAPOR_NOTE,
     "FREEFORM_NOTE": findings.FREEFORM_NOTE,
     "NOT_DEFINED": wording.NOT_DEFINED,
+    "NOT_KNOWN": wording.NOT_KNOWN,
     "SIMULATION_NOTE": wording.SIMULATION_NOTE,
 } | {
     function.__name__: function

@@ -58,14 +58,18 @@ def _count_asked_again(
     completed: Mapping[str, int],
     steps: Sequence[FunnelStep],
 ) -> int | None:
-    """Return the renders that nothing but an invalid answer explains; None if the counts do not add up."""
+    """Return the renders that nothing but an invalid answer explains; None if that cannot be told."""
     introduces = {way.introduces for way in outline.all_ways}
-    if totals.reconciled_at is None or not outline.questions or (len(introduces) > 1 and totals.queued):
+    renders, queued = totals.renders, totals.queued
+    is_known = totals.reconciled_at is not None and not totals.unread
+    if not is_known or renders is None or queued is None:
         return None
-    waiting = totals.queued if introduces == {True} else 0
+    if not outline.questions or (len(introduces) > 1 and queued):
+        return None
+    waiting = queued if introduces == {True} else 0
     introductions = sum(sent.get(way.arm, 0) for way in outline.all_ways if way.introduces) - waiting
     conclusions = sum(completed.get(way.arm, 0) for way in outline.all_ways if way.concludes)
-    again = totals.renders - introductions - conclusions - sum(step.asked for step in steps)
+    again = renders - introductions - conclusions - sum(step.asked for step in steps)
     return again if again >= 0 else None
 
 

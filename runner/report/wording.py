@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
+    from runner.ledger.report_model import PartialCount
     from runner.report.model import CampaignReport, MessageReport
     from runner.report.rounding import Interval
 
@@ -19,6 +20,7 @@ SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
 """Stands on a report of the target that texts nobody."""
 
 NOT_DEFINED = "–"
+NOT_KNOWN = "not known"
 # Controls (line breaks, NUL), lone surrogates, and the marks that reverse the text after them.
 _UNPRINTABLE = frozenset({"Cc", "Cs"})
 _DIRECTION_MARKS = frozenset(
@@ -32,9 +34,26 @@ def write_line(text: str) -> str:
     return " ".join("".join(char for char in blanks if char not in _DIRECTION_MARKS).split())
 
 
-def write_count(count: int) -> str:
-    """Return a count with thousands separators: `1,024`."""
-    return f"{count:,}"
+def write_count(count: int | None) -> str:
+    """Return a count with thousands separators: `1,024`; None is not known."""
+    return NOT_KNOWN if count is None else f"{count:,}"
+
+
+def write_known(message: MessageReport, name: str, count: int | None) -> str:
+    """Return a count of a message: `1,024`, or `not known (120 in 60 of 61 launches)`.
+
+    Args:
+        message: the message.
+        name: of the count, as in `partly_known`.
+        count: None if it is not known.
+    """
+    part = message.partly_known.get(name) if count is None else None
+    return write_count(count) if part is None else f"{NOT_KNOWN} ({write_part(part, message)})"
+
+
+def write_part(part: PartialCount, message: MessageReport) -> str:
+    """Return what is known of some launches of a message: `120 in 60 of 61 launches`."""
+    return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
 
 def write_percent(rate: Fraction | None) -> str:
@@ -94,6 +113,8 @@ def write_headline(report: CampaignReport) -> str:
         return "Nothing was sent yet."
     texts = count_nouns(report.sent, "simulated text" if report.is_simulated else "text")
     messages = count_nouns(sum(message.sent > 0 for message in report.messages), "message")
+    if report.participants_answered is None:
+        return f"{texts} went out in {messages}; how many people answered is not known."
     answered = count_nouns(report.participants_answered, "person", "people")
     return f"{texts} went out in {messages}; {answered} answered."
 
@@ -105,12 +126,14 @@ def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str
     kind = "simulated " if is_simulated else ""
     were = "was" if message.sent == 1 else "were"
     texted = f"{count_nouns(message.sent, kind + 'person', kind + 'people')} {were} texted"
+    if not message.questions:
+        return f"{texted}."
+    if message.participants_answered is None:
+        part = message.partly_known.get("participants_answered")
+        known = "" if part is None else f": {write_part(part, message)}"
+        return f"{texted}; how many answered is not known{known}."
     if message.response_rate is None or message.response_rate_interval is None:
-        return (
-            f"{texted}."
-            if not message.questions
-            else f"{texted}; {message.participants_answered:,} answered."
-        )
+        return f"{texted}; {message.participants_answered:,} answered."
     interval = f"95 % interval {write_percent_range(message.response_rate_interval)}"
     rate = write_percent(message.response_rate)
     return f"{texted}; {message.participants_answered:,} answered ({rate}, {interval})."
@@ -136,4 +159,6 @@ def write_footer(report: CampaignReport) -> str:
     """Return where the figures come from, and as of when."""
     if report.reconciled_at is None:
         return f"Target {report.target}, not reconciled yet."
-    return f"Target {report.target}, reconciled {write_time(report.reconciled_at)}."
+    read = report.launches - report.unread_launches
+    launches = f", {read:,} of {report.launches:,} launches" if report.unread_launches else ""
+    return f"Target {report.target}, reconciled {write_time(report.reconciled_at)}{launches}."

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 Guid: TypeAlias = str
 """What the service names a thing by: visible ASCII, which is short."""
 Phone: TypeAlias = str
 """A phone number with its leading `+`, and nothing else between its digits."""
+
+Count: TypeAlias = int | None
+"""A count of the service's; None if it says none, or none that can be read."""
 
 Stopped: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an opt-out has ended, or kept from beginning."""
@@ -45,6 +48,8 @@ class SendReply:
 class StatRecord:
     """One launch: its counts, what was sent and to whom (reference, 2.3).
 
+    A count that is None is not known: the service leaves it out, or writes what is no count.
+
     Attributes:
         project_definition: the send body less the phones, as the service keeps it.
         recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
@@ -55,17 +60,26 @@ class StatRecord:
 
     project_launch_guid: Guid
     project_launch_start: str
-    num_active_sessions: int
-    num_complete_sessions: int
-    num_messages: int
-    num_questions: int
-    num_queued_sessions: int
-    num_renders: int
-    num_results: int
+    num_active_sessions: Count
+    num_complete_sessions: Count
+    num_messages: Count
+    num_questions: Count
+    num_queued_sessions: Count
+    num_renders: Count
+    num_results: Count
     project_tag: str
     project_definition: dict[str, Any] = field(repr=False)
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
     stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
+
+    @property
+    def missing_counts(self) -> list[str]:
+        """The names of the counts that are not known."""
+        return [name for name in COUNTS if getattr(self, name) is None]
+
+
+COUNTS = tuple(one.name for one in fields(StatRecord) if one.type == "Count")
+"""The names of a launch's counts."""
 
 
 @dataclass(frozen=True, slots=True)

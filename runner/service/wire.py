@@ -38,8 +38,8 @@ def read_record(kind: type[_Record], item: Any) -> _Record:
     values: dict[str, Any] = {}
     for field, name, read in _FIELDS[kind.kind]:
         try:
-            values[field] = read(item[name])
-        except (KeyError, TypeError, ValueError, OverflowError):
+            values[field] = read(item.get(name) if read is _read_count else item[name])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise ServiceError(f"a {kind.kind} record of the service has no usable {name}") from None
     return kind(**values)
 
@@ -49,6 +49,17 @@ def _read_integer(value: Any) -> int:
     if number not in _INTEGERS:
         raise ValueError
     return number
+
+
+def _read_count(value: Any) -> int | None:
+    # What is no count is not taken for one: that it is not known makes the launch no less real.
+    if isinstance(value, bool):
+        return None
+    try:
+        number = _read_integer(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if number >= 0 else None
 
 
 def _read_text(value: Any) -> str:
@@ -97,6 +108,7 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
+    "Count": _read_count,
     "str": _read_text,
     "Guid": read_guid,
     "Phone": _read_phone,

@@ -21,7 +21,14 @@ from runner.cluster.reconcile import ClusterReconciliation, Portions, share_requ
 from runner.cluster.worker_access import WorkerTarget
 from runner.ledger.database import Ledger
 from runner.ledger.opt_outs import add_opt_outs
-from runner.ledger.tables import forgotten_results, launch_starts, launch_stats, opt_outs, results
+from runner.ledger.tables import (
+    forgotten_results,
+    launch_differences,
+    launch_starts,
+    launch_stats,
+    opt_outs,
+    results,
+)
 from runner.reconcile.held import read_held
 from runner.reconcile.survey import Survey
 from runner.service.client import ServiceClient
@@ -115,7 +122,14 @@ def dump(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
                 tuple(row)
                 for row in connection.execute(select(*(c for c in table.c if c.name != "revision")))
             )
-            for table in (results, opt_outs, launch_stats, launch_starts, forgotten_results)
+            for table in (
+                results,
+                opt_outs,
+                launch_stats,
+                launch_starts,
+                launch_differences,
+                forgotten_results,
+            )
         }
 
 
@@ -183,6 +197,20 @@ def test_the_ledgers_are_the_same(twins: Twins) -> None:
     summary = twins.reconcile(full=True)
     assert summary == twins.alone.reconcile(full=True)
     assert summary.unlisted_results == 1
+    twins.compare()
+
+
+def test_what_the_service_contradicts_is_the_same(twins: Twins) -> None:
+    """Launches that are counted too high, not counted, and not listed: the same differences are kept."""
+    strange = {LARGE[0]: lambda count: count + 1, SMALL[1]: lambda _count: None}
+    twins.service.count = lambda guid: strange.get(guid, int)(len(twins.service.list_results(guid)))
+    twins.service.launches.remove(SMALL[2])
+    for result in twins.service.list_results(SMALL[2]):
+        twins.service.results.remove(result)
+    summary = twins.reconcile()
+    assert summary == twins.alone.reconcile()
+    found = {one.project_launch_guid: one.problem for one in summary.differences}
+    assert found == {LARGE[0]: "more_counted", SMALL[1]: "uncounted", SMALL[2]: "unlisted"}
     twins.compare()
 
 

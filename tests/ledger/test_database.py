@@ -11,13 +11,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, select, update
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.deliveries import count_states, record_outcomes
 from runner.ledger.model import Outcome
-from runner.ledger.tables import info
+from runner.ledger.tables import info, launch_stats, launches
 from runner.ledger.versions import SCHEMA_VERSION
 from tests.older_ledger import take_back
 
@@ -210,6 +210,32 @@ def test_an_older_ledger_is_brought_up_to_date(
         version = "SELECT value FROM ledger_info WHERE name = 'schema_version'"
         assert connection.exec_driver_sql(version).scalar() == str(SCHEMA_VERSION)
         assert connection.exec_driver_sql("SELECT count(revision) FROM results").scalar() == 0
+
+
+def test_counts_of_an_older_ledger_may_be_unknown_from_now_on(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """Where every count had to be there what was read is kept, and a count that is not known can be."""
+    deliver(make_record("a", 101))
+    counts = [column.name for column in launch_stats.c if column.name.startswith("num_")]
+    with ledger.writing() as connection:
+        take_back(connection, 6)
+        launch_stats.drop(connection)
+        needed = "".join(f"{name} INTEGER NOT NULL, " for name in counts)
+        connection.exec_driver_sql(
+            f"CREATE TABLE launch_stats (launch_id INTEGER PRIMARY KEY REFERENCES launches (id), {needed}"
+            "project_launch_start VARCHAR NOT NULL, reconciled_at VARCHAR NOT NULL)"
+        )
+        number = connection.execute(select(launches.c.id)).scalar_one()
+        row = {"launch_id": number, "project_launch_start": "2026", "reconciled_at": "2027"}
+        connection.execute(insert(launch_stats).values(**row, **dict.fromkeys(counts, 7)))
+    ledger.prepare()
+    with ledger.reading() as connection:
+        (kept,) = connection.execute(select(launch_stats)).all()
+    assert kept == (number, *[7] * len(counts), "2026", "2027")
+    with ledger.writing() as connection:
+        connection.execute(update(launch_stats).values(num_renders=None))
+        assert connection.execute(select(launch_stats.c.num_renders)).all() == [(None,)]
 
 
 def test_a_newer_ledger_is_refused(ledger: Ledger, ledger_url: str) -> None:

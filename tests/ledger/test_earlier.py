@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.ledger.deliveries import record_outcomes
+from runner.ledger.differences import store_differences
 from runner.ledger.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.identity import Identity
 from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lookup import find_earlier
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
 from runner.ledger.reconciled import store_results, store_stats
 from runner.ledger.record import enter_record, read_earlier_messages
+from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.rewriting import refresh_lockfile
+from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +88,46 @@ def test_it_tells_who_got_it_and_who_answered(
             {person(101): read, person(102): read, person(103): EarlierLaunch(SENT_AT, None)}, {person(102)}
         )
     }
+
+
+def test_a_difference_keeps_answers_as_they_were_known(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+) -> None:
+    """Until it is accepted the launch is known as of when it last agreed; in parts as in the whole."""
+    first, second = deliver(make_record("a", 101), make_record("b", 102))
+    for launch_id in (first, second):
+        reconcile(ledger, launch_id)
+    since = "2026-11-22T12:00:00.000000Z"
+    open_one = LaunchDifference(first, "guid-a", "more_counted", 2, 1, since, "2026-11-01T12:00:00.000000Z")
+    accepted = LaunchDifference(second, "guid-b", "uncounted", None, 1, since, None, accepted_at=since)
+    with ledger.writing() as connection:
+        store_differences(connection, [], [open_one, accepted])
+    found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
+    assert found.launches == {
+        person(101): EarlierLaunch(SENT_AT, datetime(2026, 11, 1, 12, tzinfo=UTC), differs=True),
+        person(102): EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT)),
+    }
+    assert found.differences == OpenDifferences(1, 1, (open_one, accepted))
+    with ledger.reading() as connection:
+        people = [person(101), person(102)]
+        assert find_earlier(connection, 1, {"ask": "ask"}, {"ask"}, people, ()) == {"ask": found}
+    with ledger.writing() as connection:
+        store_differences(connection, [first, second], [])
+    assert read_earlier_messages(ledger, identity, {"ask"})["ask"].differences is None
+
+
+def test_an_older_ledger_knows_no_differences(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+) -> None:
+    """What an older version has written is read as it meant it: what was reconciled agreed."""
+    (launch_id,) = deliver(make_record("a", 101))
+    reconcile(ledger, launch_id)
+    with ledger.writing() as connection:
+        take_back(connection, 6)
+    found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
+    assert found.launches == {person(101): EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT))}
+    with ledger.reading() as connection:
+        assert find_earlier(connection, 1, {"ask": "ask"}, {"ask"}, [person(101)], ()) == {"ask": found}
 
 
 @pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])

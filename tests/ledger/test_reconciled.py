@@ -11,6 +11,7 @@ from sqlalchemy import select
 from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchStats, StoredResult
 from runner.ledger.reconciled import read_totals, store_results, store_starts, store_stats
+from runner.ledger.report_model import PartialCount
 from runner.ledger.result_feed import iterate_feed, read_version
 from runner.ledger.tables import launches
 
@@ -59,6 +60,36 @@ def test_any_counts_can_be_kept(
         store_stats(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], "2026")
     with ledger.reading() as connection:
         assert read_totals(connection, 1)["ask"].results == 7
+
+
+def test_a_sum_that_leaves_launches_out_is_no_total(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """What is known of some launches is told apart, also of a message that was renamed meanwhile."""
+    first, second, other, _unread = deliver(
+        make_record("a", 101),
+        make_record("b", 102),
+        make_record("c", 103, message="old"),
+        make_record("d", 104, message="old"),
+    )
+    with ledger.writing() as connection:
+        store_stats(connection, [LaunchStats(first, 1, 2, 3, 4, 5, 6, 7, "2026")], "2026-11-21")
+        store_stats(connection, [LaunchStats(second, None, 2, 3, 4, 5, None, 8, "2026")], "2026-11-20")
+        store_stats(connection, [LaunchStats(other, 1, 2, 3, 4, 5, 6, None, "2026")], "2026-11-22")
+    with ledger.reading() as connection:
+        alone, both = (read_totals(connection, 1, ids)["ask"] for ids in ({}, {"old": "ask"}))
+    assert (alone.complete, alone.renders, alone.results, alone.unread) == (4, None, 15, 0)
+    assert alone.partly_known == {"active": PartialCount(1, 1), "renders": PartialCount(6, 1)}
+    assert (both.launches, both.unread, both.reconciled) == (4, 1, 3)
+    assert (both.complete, both.results, both.reconciled_at) == (None, None, "2026-11-20")
+    assert both.partly_known == {
+        "queued": PartialCount(15, 3),
+        "active": PartialCount(2, 2),
+        "complete": PartialCount(6, 3),
+        "renders": PartialCount(12, 2),
+        "questions": PartialCount(12, 3),
+        "results": PartialCount(15, 2),
+    }
 
 
 def test_any_definition_can_be_kept(

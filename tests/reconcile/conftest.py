@@ -50,7 +50,7 @@ class SurveyService(ListService):
         self.launches: list[str] = []
         self.results: list[Any] = []
         self.order: Callable[[list[Any]], list[Any]] = lambda results: results
-        self.count: Callable[[str], int] = lambda guid: len(self.list_results(guid))
+        self.count: Callable[[str], int | None] = lambda guid: len(self.list_results(guid))
 
     def list_results(self, guid: str) -> list[Any]:
         """Return the results of one launch."""

@@ -281,18 +281,24 @@ def test_freeform_scores_count_without_showing_texts() -> None:
 
 def report_times(*reconciled: tuple[int, str | None]) -> CampaignReport:
     messages = tuple(
-        (MessageOutline(str(place), "tag"), MessageTotals(str(place), launches=launches, reconciled_at=time))
+        (
+            MessageOutline(str(place), "tag"),
+            MessageTotals(str(place), launches=launches, unread=0 if time else launches, reconciled_at=time),
+        )
         for place, (launches, time) in enumerate(reconciled)
     )
     return report_rows(CampaignFacts("pulse", "live", messages), ())
 
 
 def test_a_report_is_as_old_as_its_oldest_message() -> None:
-    """The report's time is the earliest of the messages sent, in UTC; None if one never was."""
+    """The report's time is the earliest of what was read, in UTC, and it says how much that is."""
     early, late = (1, "2026-11-20T12:34:56+02:00"), (1, "2026-11-20T11:00:00")
     assert report_times(late, early).reconciled_at == datetime(2026, 11, 20, 10, 34, 56, tzinfo=UTC)
     assert report_times(late, (0, None)).reconciled_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
-    assert report_times(late, (1, None)).reconciled_at is None
+    partly = report_times(late, (1, None))
+    assert partly.reconciled_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
+    assert (partly.launches, partly.unread_launches, partly.participants_answered) == (2, 1, None)
+    assert report_times((1, None)).reconciled_at is None
     assert report_times().reconciled_at is None
 
 

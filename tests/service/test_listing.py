@@ -138,8 +138,8 @@ def test_a_launch_that_cannot_be_read_does_not_lose_the_others(
     client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
     """Of counts that are only reported it is told which cannot be read; who may send refuses the list."""
-    service.records = [make_stat(1, num_results="many"), make_stat(2)]
-    problem = "a stat record of the service has no usable num_results"
+    service.records = [make_stat(1, project_definition="many"), make_stat(2)]
+    problem = "a stat record of the service has no usable project_definition"
     assert find(client, "launch-1", "launch-2") == (
         {"launch-2"},
         [Unreadable("", "launch-1", 0, problem)],

@@ -197,24 +197,27 @@ def test_fields_that_do_not_exist_yet_do_no_harm(
     assert [record.result_guid for record in read_results(client)] == ["result-1"]
 
 
-@pytest.mark.parametrize("value", [None, "many", "1.5", [], {}, "1e400", float("inf")])
-def test_a_count_that_is_no_number_is_refused(
+@pytest.mark.parametrize(
+    "value", [None, "many", "1.5", [], {}, "1e400", float("inf"), True, -1, 2**31, -(2**31) - 1, 10**400]
+)
+def test_a_count_that_is_none_is_not_known(
     client: ServiceClient, service: ListService, make_stat: Make, value: object
 ) -> None:
-    """A count that cannot be read is an error, not a zero."""
+    """What is no count, or none that a ledger can hold, is no zero, and the other counts stand."""
     service.records = [make_stat(1, num_results=value)]
-    problem = "a stat record of the service has no usable num_results"
-    assert find_problem(client.read_stats("pulse", 0)) == problem
+    (stat,) = read_stats(client)
+    assert (stat.num_results, stat.num_renders, stat.missing_counts) == (None, 6, ["num_results"])
 
 
-@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400])
-def test_a_count_that_no_ledger_can_hold_is_refused(
-    client: ServiceClient, service: ListService, make_stat: Make, value: int
+def test_a_count_that_is_left_out_is_not_known(
+    client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
-    """A count beyond what a database's integer holds is an error in words, not the database's."""
-    service.records = [make_stat(1, num_renders=value)]
-    problem = "a stat record of the service has no usable num_renders"
-    assert find_problem(client.read_stats("pulse", 0)) == problem
+    """The launch is there all the same, by its guid, when the service says none of its counts."""
+    record = make_stat(1)
+    service.records = [{name: value for name, value in record.items() if not name.startswith("num_")}]
+    (stat,) = read_stats(client)
+    assert stat.project_launch_guid == "launch-1"
+    assert set(stat.missing_counts) == {name for name in record if name.startswith("num_")}
 
 
 @pytest.mark.parametrize("guid", [None, "", 7, "a\0b", "a\ud800b", "gü", "a b", "g\n", "g" * 201])
