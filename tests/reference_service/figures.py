@@ -16,7 +16,7 @@ STATES = ("queued", "active", "complete")
 def know_figures(store: Store, tag: str) -> Figures:
     """Return the truth about the launches under a tag."""
     with store.lock:
-        launches = [launch for launch in store.launches if launch.sent.definition["tag"] == tag]
+        launches = [launch for launch in store.launches if launch.sent.definition.get("tag") == tag]
         results = [result for result in store.results if result.launch in launches]
         figures: Figures = {
             "sent": sum(len(launch.sent.phones) for launch in launches),

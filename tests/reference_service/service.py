@@ -31,6 +31,8 @@ USERNAME, API_KEY = "grace@example.com", "k3y/of+tests"
 _AFTERWARDS_S = 0.05
 """How long after it has broken a connection the service accepts what came over it."""
 _HOST = "127.0.0.1"
+_LISTS = {"/api/stats/": list_stats, "/api/results": list_results}
+_RECORDS = {"/api/stats": find_stat, "/api/results": find_result}
 
 
 class ReferenceService:
@@ -188,24 +190,24 @@ class ReferenceService:
         if ending in ("close", "reset"):
             return Answer(0, {}, b"", ending=ending)
         if ending == "half":
-            return Answer(status, {"Content-Length": str(len(content))}, content[: len(content) // 2], "close")
+            return Answer(
+                status, {"Content-Length": str(len(content))}, content[: len(content) // 2], "close"
+            )
         body = {"no-guid": b"{}", "no-json": b"<p>thank you"}.get(ending, content)
         return Answer(200 if ending.startswith("no-") else status, {}, body)
 
     def take_get(self, path: str, query: dict[str, str]) -> Answer:
         """Meet one GET."""
         with self.store.lock:
-            if path == "/api/stats/":
-                return self._show(list_stats(self.store, self.switches, query, path), query)
-            if path == "/api/results":
-                return self._show(list_results(self.store, self.switches, query, path), query)
-            match path.split("/"):
-                case ["", "api", "stats", guid, ""]:
-                    found = find_stat(self.store, self.switches, guid)
-                case ["", "api", "results", guid, ""]:
-                    found = find_result(self.store, self.switches, guid)
-                case _:
-                    found = None
+            if path in _LISTS:
+                try:
+                    page = _LISTS[path](self.store, self.switches, query, path)
+                except BadQueryError as error:
+                    return refuse(400, str(error))
+                return self._show(page, query)
+            kind, _, guid = path.removesuffix("/").rpartition("/")
+            find = _RECORDS.get(kind) if path.endswith("/") else None
+            found = find(self.store, self.switches, guid) if find else None
         return refuse(404, "there is nothing here") if found is None else Answer.of_json(200, found)
 
     def _show(self, page: dict[str, Any], query: dict[str, str]) -> Answer:

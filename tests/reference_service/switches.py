@@ -12,7 +12,7 @@ def _choice(**meanings: str) -> Any:
     return field(default=next(iter(values)), metadata={"values": values})
 
 
-def _amount(default: float | None, meaning: str) -> Any:
+def _amount(default: object, meaning: str) -> Any:
     return field(default=default, metadata={"meaning": meaning})
 
 

@@ -175,24 +175,20 @@ def _write_order(place: int, switches: Switches) -> str | int:
 
 def _write_definition(definition: dict[str, Any], switches: Switches) -> dict[str, Any]:
     kept: dict[str, Any] = _change_texts(definition, _TEXTS[switches.texts])
-    if switches.definitions == "text-alone":
-        questions = kept.get("questions") or [{}]
-        return {"text": kept.get("text") or kept.get("introduction") or questions[0].get("text", "")}
-    if switches.definitions == "empty-text" and "questions" in kept:
-        return {"text": "", **kept}
-    if switches.definitions == "nulls":
-        return _fill(kept, lambda _name: None)
-    if switches.definitions == "empties":
-        return _fill(kept, lambda name: [] if name in _LISTS else "")
-    if switches.definitions == "defaults":
-        return {"method": "SMS", "complete_existing_sessions": False, **kept}
-    if switches.definitions == "no-tag":
-        return {name: value for name, value in kept.items() if name != "tag"}
-    if switches.definitions == "extra":
-        questions = [{**q, "guid": f"q{i}", "type": "ANY"} for i, q in enumerate(kept.get("questions") or [])]
-        extra = {"guid": "d0", "version": 3, "owner": {"name": "Ada"}, "created": "2026-11-22"}
-        return {**extra, **kept, **({"questions": questions} if questions else {})}
-    return kept
+    return _DEFINITIONS[switches.definitions](kept)
+
+
+def _keep_text(definition: dict[str, Any]) -> dict[str, Any]:
+    questions = definition.get("questions") or [{}]
+    return {"text": definition.get("text") or definition.get("introduction") or questions[0].get("text", "")}
+
+
+def _add_fields(definition: dict[str, Any]) -> dict[str, Any]:
+    own = {"guid": "d0", "version": 3, "owner": {"name": "Ada"}, "created": "2026-11-22"}
+    questions = [
+        {**q, "guid": f"q{i}", "type": "ANY"} for i, q in enumerate(definition.get("questions") or [])
+    ]
+    return {**own, **definition, **({"questions": questions} if questions else {})}
 
 
 def _fill(definition: dict[str, Any], blank: Callable[[str], Any]) -> dict[str, Any]:
@@ -236,4 +232,14 @@ _TEXTS: dict[str, Callable[[str], str]] = {
     "stripped": str.strip,
     "padded": lambda text: f"{text} ",
     "cut": lambda text: text[:_CUT],
+}
+_DEFINITIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "as-sent": lambda kept: kept,
+    "empty-text": lambda kept: {"text": "", **kept} if "questions" in kept else kept,
+    "text-alone": _keep_text,
+    "nulls": lambda kept: _fill(kept, lambda _name: None),
+    "defaults": lambda kept: {"method": "SMS", "complete_existing_sessions": False, **kept},
+    "empties": lambda kept: _fill(kept, lambda name: [] if name in _LISTS else ""),
+    "no-tag": lambda kept: {name: value for name, value in kept.items() if name != "tag"},
+    "extra": _add_fields,
 }
