@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 HANGS = ("accept-hang", "refuse-hang")
 REJECTED = ("refuse-400", "refuse-403")
 BUSY = ("accept-429", "accept-503")
+LISTED_IN_OTHER_WORDS = (
+    "definitions=empty-text",
+    "definitions=nulls",
+    "definitions=empties",
+    "texts=nfd",
+    "tags=lower",
+    "tags=lower-alone",
+    "tags=null",
+    "guids=mixed",
+    "phones=blanks",
+    "times=behind",
+    "times=words",
+    "total=missing",
+)
+DOUBTFUL = (
+    ("definitions=text-alone", (0, 2)),
+    ("texts=smart-quotes", (1, 2)),
+    ("texts=smart-quotes times=behind", (1, 2)),
+    ("sessions=none", (1, 2)),
+    ("sessions=part", (0, 2)),
+)
+"""With how many people of the text and of the survey are held."""
 SETTLED = [fault for fault in FAULTS if fault not in (*HANGS, *REJECTED, *BUSY)]
 
 
@@ -76,3 +98,25 @@ def test_an_answer_of_a_gateway_and_a_late_list_text_nobody_twice(make_campaigns
         assert max(campaigns.count_texts().values()) == 1, applied.stderr
     assert (applied.returncode, campaigns.count_texts()) == (0, EVERYBODY_ONCE)
     assert campaigns.list_guids() == {sent.guid for sent in campaigns.service.accepted}
+
+
+@pytest.mark.parametrize("switches", LISTED_IN_OTHER_WORDS)
+def test_a_lost_answer_is_found_in_other_words(make_campaigns: Make, switches: str) -> None:
+    """A launch whose answer was lost is recorded, however the service writes it."""
+    campaigns = make_campaigns(switches)
+    meet(campaigns, "accept-close")
+
+
+@pytest.mark.parametrize(("switches", "held"), DOUBTFUL, ids=[switches for switches, _ in DOUBTFUL])
+def test_a_lost_answer_is_held_where_nobody_can_know(
+    make_campaigns: Make, switches: str, held: tuple[int, int]
+) -> None:
+    """A launch that may be another one is held, its people are not texted again, and the others are."""
+    campaigns = make_campaigns(switches)
+    campaigns.service.plan_faults(["", "accept-close", "", "", "", "accept-close"])
+    for _ in range(2):
+        applied = campaigns.apply()
+        assert applied.returncode == 4, applied.stderr
+        assert campaigns.count_texts() == EVERYBODY_ONCE
+    status = campaigns.read_status()
+    assert (status["notice"]["unresolved"], status["pulse"]["unresolved"]) == held

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +33,18 @@ SURVEY = {
     ],
     "conclusion": "Thanks!",
 }
+SERVICE = {
+    "__main__",
+    "control",
+    "listing",
+    "sending",
+    "service",
+    "store",
+    "switches",
+    "transport",
+    "wire",
+}
+"""The modules that are the service; the others here are its tests."""
 RESULT_FIELDS = {
     "created",
     "guid",
@@ -279,3 +294,16 @@ def test_a_process_takes_orders() -> None:
         assert listed["objects"] == []
         with pytest.raises(ValueError, match=r"^has no active session: \+1999$"):
             process.tell("answer", phone="+1999", text="x")
+
+
+def test_it_knows_nothing_of_the_program() -> None:
+    """A second opinion is one only as long as it shares nothing with the client, or with the sandbox."""
+    files = [file for file in Path(__file__).parent.glob("*.py") if file.stem in SERVICE]
+    assert len(files) == len(SERVICE)
+    for file in files:
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+        ours = {f"tests.reference_service.{stem}" for stem in SERVICE}
+        strangers = {name for name in names - ours if name.partition(".")[0] not in sys.stdlib_module_names}
+        assert strangers == set(), file.name
