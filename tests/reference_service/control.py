@@ -62,7 +62,7 @@ ORDERS: dict[str, Callable[..., Any]] = {
     "shut": ReferenceService.shut,
     "open": ReferenceService.open,
 }
-"""What a service can be told, each with the arguments of its method."""
+"""Everything that a service can be told."""
 
 
 def obey(service: ReferenceService, orders: Iterable[str], out: IO[str]) -> None:

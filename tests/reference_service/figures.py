@@ -1,4 +1,4 @@
-"""What reports and `status` say of a message, beside what the service knows of it."""
+"""Figures of a message as reports have them, beside those that the service knows."""
 
 from __future__ import annotations
 

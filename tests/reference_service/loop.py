@@ -1,7 +1,8 @@
-"""The whole loop as commands, and what has to be true after it."""
+"""The whole loop as commands, and the checks that follow it."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -52,6 +53,12 @@ def check_privacy(campaigns: Campaigns) -> None:
         content = file.read_bytes() if file.is_file() else b""
         assert api_key.encode() not in content, file
         assert quote(api_key, safe="").encode() not in content, file
+
+
+def hide_launches(campaigns: Campaigns, seconds: float) -> None:
+    """Have a service whose lists are late show nothing of what was accepted for some time from now."""
+    age = time.monotonic() - campaigns.service.accepted[-1].monotonic
+    campaigns.service.switch(delay_s=age + seconds)
 
 
 def apply_without_records(campaigns: Campaigns, code: int) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 USERNAME, API_KEY = "grace@example.com", "k3y/of+tests"
 _AFTERWARDS_S = 0.02
-"""How long after it has broken a connection the service accepts what came over it."""
+"""Seconds between breaking a connection and accepting what came over it."""
 _HOST = "127.0.0.1"
 _LISTS = {"/api/stats/": list_stats, "/api/results": list_results}
 _RECORDS = {"/api/stats": find_stat, "/api/results": find_result}

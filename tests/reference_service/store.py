@@ -110,7 +110,7 @@ class NoSessionError(LookupError):
 
 
 class Store:
-    """What was accepted and answered; safe to use from several threads.
+    """Everything that was accepted and answered; safe to use from several threads.
 
     Attributes:
         accepted: every accepted send.

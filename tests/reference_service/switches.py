@@ -18,7 +18,7 @@ def _amount(default: object, meaning: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """How one service answers what the reference leaves open; `VALUES` explains each value."""
+    """One service's answers to what the reference leaves open; `VALUES` explains each value."""
 
     definitions: str = _choice(
         as_sent="the body of the send, less its phones",

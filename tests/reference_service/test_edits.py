@@ -86,7 +86,7 @@ WAY_NAMES = ("apply", "reconcile", "settle-only", "saved plan")
 
 @pytest.mark.parametrize("way", WAYS, ids=WAY_NAMES)
 def test_edited_texts_hold_those_who_got_the_earlier_ones(make_campaigns: Make, way: Way) -> None:
-    """Whichever command comes first, people who were reached by other words are held."""
+    """People who were reached by other words are held, whichever command comes first."""
     campaigns = make_campaigns()
     assert campaigns.apply().returncode == 0
     campaigns.lose_records()
@@ -113,7 +113,7 @@ def test_a_corrected_name_holds_one_person(make_campaigns: Make, way: Way) -> No
 
 @pytest.mark.parametrize("words", [NEW_TAGS, NEW_NAMES, NEW_NAMES | NO_TAGS], ids=["tag", "name", "both"])
 def test_a_lost_run_and_another_name_text_nobody_twice(make_campaigns: Make, words: dict[str, str]) -> None:
-    """What a lost run has sent is found under the tag and the name that the campaign had then."""
+    """Launches of a lost run are found under the tag and the name that the campaign had then."""
     campaigns = make_campaigns()
     assert campaigns.apply("--limit", "2").returncode == 0
     kept = {file: file.read_bytes() for file in campaigns.folder.glob("campaigns/*.lock.json")}
@@ -131,7 +131,7 @@ def test_a_lost_run_and_another_name_text_nobody_twice(make_campaigns: Make, wor
 
 
 def test_new_people_are_texted_while_others_are_held(make_campaigns: Make) -> None:
-    """Those whom no unexplained launch has reached are sent to, and the exit code says that others are held."""
+    """People who were reached by no unexplained launch are sent to, and the exit code says that others are held."""
     campaigns = make_campaigns()
     assert campaigns.apply().returncode == 0
     campaigns.lose_records()

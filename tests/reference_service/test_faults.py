@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reference_service.campaigns import EVERYBODY_ONCE
+from tests.reference_service.loop import hide_launches
 from tests.reference_service.switches import FAULTS
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ def test_an_answer_of_a_gateway_and_a_late_list_text_nobody_twice(make_campaigns
     """Accepted, answered with an error, and listed late: the launch is waited for, not sent again."""
     campaigns = make_campaigns("lists=late delay_s=0.2")
     campaigns.service.plan_faults(["", f"accept-{status}", "", "", "", f"accept-{status}"])
-    for _ in range(2):
-        applied = campaigns.apply()
-        assert max(campaigns.count_texts().values()) == 1, applied.stderr
+    assert campaigns.apply().returncode in (0, 3, 4)
+    hide_launches(campaigns, 0.2)
+    applied = campaigns.apply()
+    assert max(campaigns.count_texts().values()) == 1, applied.stderr
     assert (applied.returncode, campaigns.count_texts()) == (0, EVERYBODY_ONCE)
     assert campaigns.list_guids() == {sent.guid for sent in campaigns.service.accepted}
 

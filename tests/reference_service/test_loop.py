@@ -100,7 +100,7 @@ def test_figures_are_right_and_launches_recognised(make_campaigns: Make, switche
 
 @pytest.mark.parametrize(("switches", "held"), HELD, ids=[switches for switches, _ in HELD])
 def test_people_are_held_where_nobody_can_know(make_campaigns: Make, switches: str, held: set[str]) -> None:
-    """What is listed in other words or for other people is not taken for ours, and nobody whom it reached is texted."""
+    """A launch in other words or to other people is not taken for ours, and its people are not texted again."""
     campaigns = make_campaigns(switches)
     run_campaigns(campaigns)
     reconciled = campaigns.run("reconcile")

@@ -292,6 +292,19 @@ def test_a_process_takes_orders() -> None:
         process.tell("switch", values=["lists=late", "delay_s=60"])
         listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=10).json()
         assert listed["objects"] == []
+        process.tell("switch", values=["delay_s=0.05"])
+        process.tell("accept", body={"phone": BOB, "text": "Hello"})
+        process.tell("come_to_rest")
+        listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=10).json()
+        assert len(listed["objects"]) == 2
+        process.tell("plan_faults", names=["refuse-500"])
+        process.tell("calm")
+        process.tell("shut")
+        with pytest.raises(requests.ConnectionError):
+            requests.post(url, json=SURVEY, params=ACCESS, timeout=10)
+        process.tell("open")
+        assert requests.post(url, json=SURVEY, params=ACCESS, timeout=10).status_code == 200
+        assert process.tell("strays") == 0
         with pytest.raises(ValueError, match=r"^has no active session: \+1999$"):
             process.tell("answer", phone="+1999", text="x")
 

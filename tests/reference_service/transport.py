@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 MOVED = "/moved"
-"""Where redirects lead: every path is there, too, and answers."""
+"""The folder that redirects lead to: every path is there, too."""
 _OWN_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered.
+    """The answer to a request.
 
     Attributes:
         status: 0 for no answer at all.
