@@ -55,12 +55,13 @@ def read_figures(message: dict[str, Any]) -> Figures:
     }
     for question in message["questions"]:
         tag = question["tag"]
-        distribution = question["distribution"]
-        counts = {response["label"]: response["count"] for response in distribution or []}
+        counts = {response["label"]: response["count"] for response in question["distribution"] or []}
+        # A distribution that is not known may be empty.
+        is_known = question["answers"] is not None and None not in counts.values()
         figures |= {
             f"{tag} asked": question["asked"],
             f"{tag} answers": question["answers"],
-            f"{tag} distribution": None if None in (distribution, *counts.values()) else counts,
+            f"{tag} distribution": counts if is_known else None,
         }
     return figures
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reference_service.campaigns import ADA, EVERYBODY_ONCE, PHONES, Campaigns
-from tests.reference_service.figures import COUNTED, STATES
+from tests.reference_service.figures import COUNTED
 from tests.reference_service.loop import (
     answer_some,
     apply_without_records,
@@ -59,9 +59,11 @@ def test_a_count_that_is_missing_is_not_known(make_campaigns: Make) -> None:
     run_campaigns(campaigns)
     reconciled = campaigns.run("reconcile")
     assert reconciled.returncode in (1, 3)
-    assert "num_renders" in reconciled.stderr
+    assert reconciled.stderr
     for unknown in check_figures(campaigns).values():
         assert "renders" in unknown
+    for message in campaigns.read_report().values():
+        assert "renders" in " ".join(message["discrepancies"])
     apply_without_records(campaigns, 0)
 
 
@@ -73,9 +75,9 @@ def test_a_count_above_the_list_is_a_discrepancy(make_campaigns: Make) -> None:
     assert reconciled.returncode in (0, 3)
     assert "pulse: " in reconciled.stderr
     assert check_figures(campaigns) == NOTHING_UNKNOWN
-    (discrepancy, *_) = campaigns.read_report()["pulse"]["discrepancies"]
+    discrepancies = " ".join(campaigns.read_report()["pulse"]["discrepancies"])
     # Four results are listed, and each of three launches counts one more.
-    assert {"4", "7"} <= set(re.findall(r"\d+", discrepancy))
+    assert {"4", "7"} <= set(re.findall(r"\d+", discrepancies))
     apply_without_records(campaigns, 0)
 
 
@@ -154,12 +156,8 @@ def test_launches_that_the_service_forgot_are_told_of(make_campaigns: Make) -> N
     reconciled = campaigns.run("reconcile")
     assert reconciled.returncode == 3
     assert "not listed by the service" in reconciled.stderr
-    report = campaigns.read_report()
-    for name, launches in (("pulse", 3), ("notice", 5)):
-        message = report[name]
-        counted = [message["renders"], *(message["sessions"] or dict.fromkeys(STATES)).values()]
-        if any(count is not None for count in counted):
-            assert str(launches) in " ".join(message["discrepancies"])
+    for unknown in check_figures(campaigns).values():
+        assert unknown >= set(COUNTED)
 
 
 def test_a_list_that_forgets_is_no_proof(make_campaigns: Make) -> None:
