@@ -41,7 +41,6 @@ def main() -> int:
             obey(service, sys.stdin, sys.stdout)
         else:
             threading.Event().wait()
-    service.close()
     return 0
 
 
