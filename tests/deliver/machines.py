@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.repository.git import Git
-from runner.repository.holder import STATE_FILE, State, dump_state
-from runner.repository.state_ref import StateRef
 from tests.cli.inside import run_inside
 from tests.deliver.conftest import PATIENCE_S, PHONES, USERNAME
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,9 +97,7 @@ class World:
         author = self.clone("author")
         self.write_campaign(author)
         self.commit(author)
-        ref = StateRef.open(author.folder, "origin", "live")
-        # As an earlier run left it: nobody has to wait until it may be made.
-        ref.swap(None, ref.compose({STATE_FILE: ref.store(dump_state(State()))}))
+        leave_free_ref(author.folder)
 
     def write_campaign(self, machine: Machine, text: str = "Hello, how are you?") -> None:
         """Write the campaign: one text to each of the phones, one phone a launch."""

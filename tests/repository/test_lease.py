@@ -16,6 +16,7 @@ from runner.repository.holder import STATE_FILE, Holder, State, dump_state, read
 from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef, StateRefError
 from runner.repository.taking import Patience, hold_lease
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,10 +72,9 @@ def new_remote(clone: Callable[..., Path]) -> Iterator[Machines]:
 
 
 @pytest.fixture
-def machines(new_remote: Machines) -> Machines:
+def machines(new_remote: Machines, clone: Callable[..., Path]) -> Machines:
     """Machines whose remote has a ref that nobody holds."""
-    ref = new_remote.ref("earlier")
-    ref.swap(None, ref.compose({STATE_FILE: ref.store(dump_state(State()))}))
+    leave_free_ref(clone("earlier"))
     return new_remote
 
 
