@@ -183,7 +183,12 @@ class Custody:
 
     def _lock(self, campaign: Campaign) -> None:
         options = self._options
-        self.reserving.hold(self._stack, options.lock_timeout_s)
+        self.reserving.hold(
+            self._stack,
+            options.lock_timeout_s,
+            settle_window_s=options.settle_window_s,
+            quiet=options.quiet,
+        )
         lock = self._workspace.hold_lock(
             self._ledger, campaign, timeout_s=options.lock_timeout_s, quiet=options.quiet
         )

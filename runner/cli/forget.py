@@ -73,7 +73,7 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
     )
     with workspace.open_ledger() as ledger, ExitStack() as stack:
         reserving = Reserving(workspace, ledger)
-        reserving.hold(stack, lock_timeout)
+        reserving.hold(stack, lock_timeout, quiet=scope.quiet)
         stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout))
         done, rewritten = _forget(workspace, ledger, campaigns, person, reserving)
     unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, campaigns, done)]

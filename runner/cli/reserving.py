@@ -59,7 +59,14 @@ class Reserving:
         """Whether the remote could not be told of something in the end."""
         return self._state is not None and self._state.is_behind
 
-    def hold(self, stack: ExitStack, timeout_s: float) -> None:
+    def hold(
+        self,
+        stack: ExitStack,
+        timeout_s: float,
+        *,
+        settle_window_s: float | None = None,
+        quiet: bool = False,
+    ) -> None:
         """Hold the target's ref until the stack is closed; once for all of the run's campaigns.
 
         To be called before the lock of any campaign is taken: always in this order, runs cannot wait for
@@ -68,6 +75,9 @@ class Reserving:
         Args:
             stack: releases it.
             timeout_s: for how long to wait for another run, in seconds.
+            settle_window_s: how long the service may take to list a launch, in seconds; None for the
+                target's own.
+            quiet: say nothing of waiting.
 
         Raises:
             RunLockedError: another run holds it.
@@ -77,11 +87,19 @@ class Reserving:
             return
         holder, run, ref = describe_this_run(utc_now()), secrets.token_hex(8), self._state.ref.name
         # While it is held here, a run of this ledger that hasn't let the ref go must have died.
-        target = self._workspace.target.name
-        stack.enter_context(hold_campaign_lock(self._ledger, target, [ref], holder, timeout_s=timeout_s))
+        target = self._workspace.target
+        stack.enter_context(hold_campaign_lock(self._ledger, target.name, [ref], holder, timeout_s=timeout_s))
         with self._ledger.writing() as connection:
             note_own(connection, run)
-        stack.enter_context(self._state.hold(holder, run, self._is_own, timeout_s))
+        held = self._state.hold(
+            holder,
+            run,
+            self._is_own,
+            timeout_s=timeout_s,
+            settle_s=target.settle_window if settle_window_s is None else settle_window_s,
+            quiet=quiet,
+        )
+        stack.enter_context(held)
         self._is_held = True
 
     def _is_own(self, run: str) -> bool:

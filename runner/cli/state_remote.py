@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import time
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from runner.ledger.shared import Reservation, SharedRecord, parse_reservation
 from runner.repository.holder import STATE_FILE, advise_removal, damaged, read_state
 from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef
-from runner.repository.taking import hold_lease
+from runner.repository.taking import Patience, advise_timeout, hold_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 _LOCKFILE = ".lock.json"
 _RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
-_CLOCKS = Clocks(read_clock, lambda: datetime.now(UTC), time.sleep)
+_CLOCKS = Clocks(read_clock, time.sleep)
 
 
 class StateRemote:
@@ -112,7 +111,14 @@ class StateRemote:
 
     @contextmanager
     def hold(
-        self, holder: LockHolder, run: str, has_died: Callable[[str], bool], timeout_s: float
+        self,
+        holder: LockHolder,
+        run: str,
+        has_died: Callable[[str], bool],
+        *,
+        timeout_s: float,
+        settle_s: float,
+        quiet: bool,
     ) -> Iterator[None]:
         """Hold the ref while the block lasts: no other run begins, on any machine.
 
@@ -121,11 +127,14 @@ class StateRemote:
             run: tells it from every other.
             has_died: returns whether such a run is known for sure to have died.
             timeout_s: for how long to wait for another run, in seconds.
+            settle_s: how long the service may take to list a launch, in seconds.
+            quiet: say nothing of waiting.
 
         Raises:
             RunLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
+        observe = (lambda _: None) if quiet else self._note_absence
         held = hold_lease(
             self.ref,
             holder.describe(),
@@ -134,7 +143,7 @@ class StateRemote:
             _CLOCKS,
             self._note_unreleased,
             has_died=has_died,
-            timeout_s=timeout_s,
+            patience=Patience(timeout_s, settle_s, observe),
         )
         with held as lease:
             self._lease = lease
@@ -225,8 +234,15 @@ class StateRemote:
         self.is_behind = True
         warn(f"{self.ref} could not be let go: {error.message}")
         note(
-            "  everything that was sent is recorded here; other machines can take the ref over "
-            f"{self._terms.lease_s:g} s after its last move: have them wait with --lock-timeout"
+            "  everything that was sent is recorded here; other machines take the ref over once they have "
+            f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
+            f"{advise_timeout(self._terms)}"
+        )
+
+    def _note_absence(self, seconds: float) -> None:
+        note(
+            f"There is no {self.ref} yet, or it was deleted: waiting {seconds:g} s before it is made, since "
+            "another machine may still be sending."
         )
 
 

@@ -105,7 +105,7 @@ class Coordinator:
         Args:
             order: what to send, and how.
             partitions: their numbers.
-            advance: is told of recipients that have had an outcome, from another thread.
+            advance: is told of recipients that are done with, from another thread.
             tell: is told once if tasks that are lost have to be waited for.
 
         Raises:

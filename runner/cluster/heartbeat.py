@@ -6,6 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Self
 
+from runner.deliver.summary import TOO_LATE
 from runner.errors import RunnerError
 from runner.ledger.cluster_run import FinalAnswer, read_run_state, stop_cluster_run
 from runner.ledger.partition_lease import LeaseLostError
@@ -82,9 +83,9 @@ class Heartbeat:
         self._final = final
 
     def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Take note of one launch's outcome (`DeliveryObserver`)."""
-        del outcome, detail
-        self._done += recipients
+        """Take note of one launch's outcome (`DeliveryObserver`): of what may be tried again, nothing."""
+        if outcome in ("sent", "rejected") or detail == TOO_LATE:
+            self._done += recipients
 
     def _beat(self) -> None:
         while not self._ended.wait(min(BEAT_S, self._lease.terms.renew_s / 2)):

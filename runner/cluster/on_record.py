@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.deliver.summary import TOO_LATE
-from runner.ledger.recorded_people import find_recorded
+from runner.ledger.recorded_people import find_recorded, note_tried_again
 from runner.ledger.unsettled import OPEN
 
 if TYPE_CHECKING:
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchState
     from runner.plan.model import PlannedLaunch
 
+TRIED_AGAIN = "it was not sent, and its recipients were tried again"
+"""The detail of such a launch: what the run did with these is what came of it then."""
 _PORTION = 500
 """Launches that are looked up at once; a launch has 1,000 recipients at most as a rule."""
 
 
 @dataclass(slots=True)
 class OnRecord:
-    """Looks up the recipients of planned launches.
+    """Looks up the recipients of planned launches, and notes which launches of the run they are free of.
 
     Attributes:
         ledger: is read.
@@ -47,7 +49,7 @@ class OnRecord:
         """Yield launches, less those who are on record as sent, or as perhaps sent.
 
         Raises:
-            LedgerError: the ledger cannot be read.
+            LedgerError: the ledger cannot be used.
         """
         waiting = iter(launches)
         while portion := list(islice(waiting, _PORTION)):
@@ -67,12 +69,16 @@ class OnRecord:
         for launch in portion:
             wanted.setdefault(launch.message.id, []).extend(map(self._name, launch.phones))
         with self.ledger.reading() as connection:
-            return {
+            found = {
                 message: find_recorded(
                     connection, self.campaign_id, message, names, run=self.run, too_late=TOO_LATE
                 )
                 for message, names in wanted.items()
             }
+        if freed := set[int]().union(*(people.freed for people in found.values())):
+            with self.ledger.writing() as connection:
+                note_tried_again(connection, freed, TRIED_AGAIN)
+        return {message: people.states for message, people in found.items()}
 
     def _name(self, phone: str) -> str:
         return self.key.fingerprint(self.campaign, phone)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from runner.cluster.on_record import TRIED_AGAIN
 from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
 from runner.deliver.watch import OPTED_OUT
 from runner.ledger.cluster_run import read_run_state
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchState
 
+_IGNORED = (OPTED_OUT, TRIED_AGAIN)
 MOST_LISTED = 10_000
 """Launches that a summary names one by one; of runs with more it only has the numbers."""
 
@@ -54,8 +56,8 @@ class RunSummary(DeliverySummary):
             LedgerError: the ledger cannot be read.
         """
         with ledger.reading() as connection:
-            self.tally = tally_run(connection, campaign_id, run, ignored=OPTED_OUT)
-            listed = iterate_run(connection, campaign_id, run, ignored=OPTED_OUT)
+            self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
+            listed = iterate_run(connection, campaign_id, run, ignored=_IGNORED)
             found = list(islice(listed, MOST_LISTED)) if self.is_listed else []
             state = read_run_state(connection, run_id)
         self.launches = [

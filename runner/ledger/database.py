@@ -12,7 +12,14 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
-from runner.ledger.engine import SQLITE_READING, find_sqlite_file, hint_for, open_engine, parse_url
+from runner.ledger.engine import (
+    POOLER_HINT,
+    SQLITE_READING,
+    find_sqlite_file,
+    hint_for,
+    open_engine,
+    parse_url,
+)
 from runner.ledger.tables import PARTITIONED, PARTITIONS, info, metadata
 from runner.ledger.versions import COLUMNS_SINCE, RELAXED_SINCE, SCHEMA_VERSION, TABLES_SINCE
 
@@ -134,16 +141,37 @@ class Ledger:
         One that was lost is replaced by another. Threads have it one after the other.
 
         Raises:
-            LedgerError: the database cannot be reached.
+            LedgerError: the database cannot be reached, or keeps no sessions.
         """
         with self._standing_turn, self._translated():
             if self._standing is None:
-                connection = self._engine.connect()
-                self._standing = connection.execution_options(isolation_level="AUTOCOMMIT")
+                self._standing = self._open_standing()
             try:
                 yield self._standing
             finally:
                 self._standing.rollback()
+
+    def _open_standing(self) -> Connection:
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if self.file is None and self._is_pooled(connection):
+            connection.close()
+            raise LedgerError(
+                f"the ledger {self._where} is behind a connection pooler that keeps no sessions, and so "
+                "would lose the lock that keeps two runs apart",
+                hint=POOLER_HINT,
+            )
+        return connection
+
+    def _is_pooled(self, standing: Connection) -> bool:
+        """Return whether a connection in no transaction has no session of the server to itself."""
+        query = select(func.pg_backend_pid())
+        session = standing.execute(query).scalar()
+        with self._engine.connect() as other:
+            # The other one is in a transaction, and keeps the session that it was lent. First whether that is
+            # the same: a pooler that has one session alone would have the last question wait for it.
+            return bool(
+                other.execute(query).scalar() == session or standing.execute(query).scalar() != session
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

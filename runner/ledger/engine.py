@@ -48,6 +48,10 @@ FROM pg_settings JOIN (VALUES
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
 """
+POOLER_HINT = (
+    "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer "
+    "with pool_mode=session"
+)
 _HINTS = (
     (
         ("full", "No space left"),
@@ -69,6 +73,11 @@ _HINTS = (
         "this user must be able to create and write tables there: check --ledger and RUNNER_LEDGER",
     ),
     (("already exists",), "give the ledger a database or a schema of its own"),
+    (
+        ("query_wait_timeout",),
+        "the connection pooler before the server has no session left: raise its pool_size",
+    ),
+    (("statement pooling mode",), POOLER_HINT),
     (
         ("connection to server", "failed to resolve host", "connection failed", "connection timeout"),
         "check that the server runs, and its name and port in --ledger or RUNNER_LEDGER",

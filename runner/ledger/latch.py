@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 class Latch(Protocol):
-    """A lock that the death of its holder frees."""
+    """A lock that the death of its holder frees.
+
+    Attributes:
+        advice: what to check after it was lost.
+    """
+
+    advice: str
 
     def try_take(self) -> bool:
         """Take it, and return whether that went; it doesn't wait.
@@ -37,6 +43,8 @@ class Latch(Protocol):
 
 class _FileLatch:
     """A file that the kernel locks for this process. It is never removed: others may have it open."""
+
+    advice = "check that the ledger is there and was not moved"
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -73,6 +81,8 @@ class _FileLatch:
 
 class _ServerLatch:
     """An advisory lock of a PostgreSQL session: the server releases it when the connection ends."""
+
+    advice = "check the server, and that no connection pooler stands before it that keeps no sessions"
 
     def __init__(self, ledger: Ledger, number: int) -> None:
         self._ledger = ledger

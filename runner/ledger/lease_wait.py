@@ -104,7 +104,7 @@ def _read_live(connection: Connection, is_theirs: ColumnElement[bool]) -> LiveLe
 
 
 def count_recipients_done(connection: Connection, run_id: str) -> int:
-    """Return how many recipients of a run have had an outcome, as far as is told: for progress."""
+    """Return how many recipients a run is done with, as far as is told: for progress."""
     query = select(func.coalesce(func.sum(partition_leases.c.recipients), 0)).where(
         partition_leases.c.run_id == run_id
     )

@@ -144,7 +144,7 @@ class CampaignLock:
             if not hold.latch.is_held():
                 raise LedgerError(
                     f"{self._describe_loss(hold)}; nothing more is sent",
-                    hint="check that the ledger is there and was not moved, then run the same command again",
+                    hint=f"{hold.latch.advice}, then run the same command again",
                 )
         self._seen_at = seen_at
 

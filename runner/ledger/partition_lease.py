@@ -162,7 +162,7 @@ class PartitionLease:
         """Have the lease go on.
 
         Args:
-            recipients: those that have had an outcome since the last time, for progress.
+            recipients: those that are done with since the last time, for progress.
 
         Raises:
             LeaseLostError: it has ended, or the run's term has.

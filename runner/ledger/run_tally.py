@@ -9,7 +9,7 @@ from sqlalchemy import case, func, select
 from runner.ledger.tables import launches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from sqlalchemy import ColumnElement, Connection, Subquery
 
@@ -43,7 +43,9 @@ class RunLaunch(NamedTuple):
     detail: str | None
 
 
-def tally_run(connection: Connection, campaign_id: int, run: str, *, ignored: str) -> list[TallyRow]:
+def tally_run(
+    connection: Connection, campaign_id: int, run: str, *, ignored: Collection[str]
+) -> list[TallyRow]:
     """Return what a run has done with a campaign.
 
     A launch that was sent once more, because it certainly had not been sent before, counts once.
@@ -52,7 +54,7 @@ def tally_run(connection: Connection, campaign_id: int, run: str, *, ignored: st
         connection: reads the ledger.
         campaign_id: the ledger's number of the campaign.
         run: the run's id.
-        ignored: the detail of launches that stand for nothing: others were made in their places.
+        ignored: the details of launches that stand for nothing: their recipients came again.
     """
     latest = _select_latest(campaign_id, run, ignored)
     state = _as_told(latest)
@@ -64,7 +66,9 @@ def tally_run(connection: Connection, campaign_id: int, run: str, *, ignored: st
     return [TallyRow(row[0], row[1], row[2], int(row[3])) for row in connection.execute(query)]
 
 
-def iterate_run(connection: Connection, campaign_id: int, run: str, *, ignored: str) -> Iterator[RunLaunch]:
+def iterate_run(
+    connection: Connection, campaign_id: int, run: str, *, ignored: Collection[str]
+) -> Iterator[RunLaunch]:
     """Yield the launches that `tally_run` counts, in the order of their intents."""
     latest = _select_latest(campaign_id, run, ignored)
     query = select(
@@ -79,14 +83,14 @@ def iterate_run(connection: Connection, campaign_id: int, run: str, *, ignored: 
         yield RunLaunch(*row)
 
 
-def _select_latest(campaign_id: int, run: str, ignored: str) -> Subquery:
+def _select_latest(campaign_id: int, run: str, ignored: Collection[str]) -> Subquery:
     place = func.row_number().over(partition_by=launches.c.launch_key, order_by=launches.c.id.desc())
     ranked = (
         select(launches, place.label("place"))
         .where(
             launches.c.campaign_id == campaign_id,
             launches.c.run == run,
-            func.coalesce(launches.c.detail, "") != ignored,
+            func.coalesce(launches.c.detail, "").not_in(ignored),
         )
         .subquery()
     )

@@ -49,7 +49,9 @@ class GitAnswer:
         """What was wrong, in one line: the lines that git marks as such, else the last one."""
         lines = [line.strip() for line in self.complaint.splitlines() if line.strip()]
         marked = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "!"))]
-        return "; ".join(marked or lines[-1:]) or f"exit code {self.status}"
+        # A process that a signal has ended has its number as a negative status.
+        end = f"exit code {self.status}" if self.status >= 0 else f"ended by signal {-self.status}"
+        return "; ".join(marked or lines[-1:]) or end
 
 
 class Git:
@@ -75,7 +77,7 @@ class Git:
             environment: variables beside this process's own.
 
         Raises:
-            GitError: there is no git, or it took too long.
+            GitError: there is no git, it cannot be started, or it took too long.
         """
         command = ["git", *arguments]
         try:
@@ -92,14 +94,24 @@ class Git:
                 # Ctrl-C at a terminal is this program's to handle, and no terminal is there to ask at.
                 start_new_session=True,
             )
-        except FileNotFoundError:
-            raise GitError("git is not installed", hint="install git, version 2.30 or later") from None
+        except OSError as error:
+            raise self._not_started(error) from None
         except subprocess.TimeoutExpired:
             raise GitError(
                 f"`git {arguments[0]}` did not end within {self._timeout_s:g} s",
                 hint="check that the remote can be reached",
             ) from None
         return GitAnswer(done.returncode, done.stdout, hide_credentials(done.stderr))
+
+    def _not_started(self, error: OSError) -> GitError:
+        if not self._folder.is_dir():
+            return GitError(f"git cannot be run in {self._folder}: there is no such folder")
+        if isinstance(error, FileNotFoundError):
+            return GitError("git is not installed", hint="install git, version 2.30 or later")
+        return GitError(
+            f"git cannot be started: {error.strerror or error}",
+            hint="see that `git --version` works in this environment: PATH and LD_PRELOAD are git's, too",
+        )
 
     def run(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
@@ -112,7 +124,7 @@ class Git:
             environment: as for `ask`.
 
         Raises:
-            GitError: it failed, there is no git, or it took too long.
+            GitError: it failed, there is no git, it cannot be started, or it took too long.
         """
         answer = self.ask(*arguments, text=text, environment=environment)
         if answer.status:
@@ -128,7 +140,13 @@ def find_work_tree(folder: Path) -> Path | None:
     """
     answer = Git(folder).ask("rev-parse", "--show-toplevel")
     if answer.status == 0:
-        return Path(answer.output.removesuffix("\n"))
+        root = Path(answer.output.removesuffix("\n"))
+        if not os.path.isdir(root):  # noqa: PTH112  Path.is_dir raises what a name that is none leads to
+            raise GitError(
+                "`git rev-parse` did not answer with a folder",
+                hint="see that nothing else writes to git's output: a wrapper, or a library in LD_PRELOAD",
+            )
+        return root
     if "not a git repository" in answer.complaint:
         return None
     raise GitError(f"`git rev-parse` failed: {answer.reason}")

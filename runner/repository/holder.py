@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.repository.state_ref import StateRefError
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
     from runner.repository.state_ref import Snapshot, StateRef
 
 STATE_FILE = "state.json"
-_VERSION = 1
-_SKEW_S = 300.0
-"""How far two machines' clocks may be apart."""
+_VERSION = 2
+_READ = (1, _VERSION)
+"""Versions that can be read. The first had runs take over by the time of day, which is no longer safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +25,11 @@ class Holder:
         who: host, process, CI run and since when, in words.
         run: tells this run from every other.
         lease_s: how long it holds the ref from its last push on, in seconds.
-        until: when that ends, by the holder's clock; UTC, ISO 8601.
     """
 
     who: str
     run: str
     lease_s: float
-    until: str
-
-    def ends_at(self) -> datetime:
-        """Return when the lease is over, whatever the difference of clocks."""
-        return datetime.fromisoformat(self.until) + timedelta(seconds=_SKEW_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +56,17 @@ def read_state(ref: StateRef, snapshot: Snapshot) -> State:
     try:
         data = json.loads(ref.load(snapshot.files[STATE_FILE]))
         version, holder = int(data["state_version"]), data["holder"]
-        if version == _VERSION:
+        if version in _READ:
             state = State(None if holder is None else _read_holder(holder), int(data["moves"]))
     except (ValueError, TypeError, LookupError, AttributeError):
         raise damaged(ref, STATE_FILE) from None
-    if version != _VERSION:
+    if version not in _READ:
         raise StateRefError(f"{ref} was written by a newer version of runner", hint="update runner")
     return state
 
 
 def _read_holder(data: dict[str, Any]) -> Holder:
-    holder = Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]), str(data["until"]))
-    if holder.ends_at().tzinfo is None:
-        raise ValueError(holder.until)
-    return holder
+    return Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]))
 
 
 def damaged(ref: StateRef, file: str) -> StateRefError:

@@ -5,9 +5,14 @@ by a clock of its own that nobody sets and that counts sleep. It renews the leas
 that clock before every request; what it looks for is a lease that goes on for `margin_s`.
 
 Another run takes over from a holder that cannot hold the ref any more: it knows that that one has died, or
-has watched the ref unmoved for a whole lease by its own such clock, or the end of the lease, as the holder
-wrote it, is past by more than clocks differ. Its push is a compare-and-swap, so that a holder that comes
-back finds that it has lost.
+has itself watched the ref unmoved for a whole lease and a margin, by its own such clock. The time of day
+plays no part: machines disagree about it. The push is a compare-and-swap, so that a holder that comes back
+finds that it has lost.
+
+A ref that is not there proves nothing: it may have been deleted while a run holds it. That run stops at its
+next push, which is due before the lease ends. So a new ref is made only after a run has watched it missing
+for as long as it would have watched a holder, and for the settle window, after which the service lists what
+the other run has sent and the ref no longer reserves.
 
 The race that remains: a run can be stopped between its last look at the clock and the request's way into
 the network, for longer than the margin, and go on when another one has taken over. No lock can close that
@@ -22,7 +27,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Self
 
 from runner.errors import RunLockedError, RunnerError
@@ -31,7 +35,6 @@ from runner.repository.state_ref import RefMovedError, Snapshot, StateRefError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from runner.repository.state_ref import StateRef
 
@@ -61,6 +64,11 @@ class LeaseTerms:
         """Return terms in proportion: two minutes are renewed every 30 s, with 20 s to spare."""
         return cls(lease_s, lease_s / 4, lease_s / 6, min(5.0, lease_s / 20))
 
+    @property
+    def watch_s(self) -> float:
+        """For how long another run watches the ref unmoved before it takes over."""
+        return self.lease_s + self.margin_s
+
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
@@ -68,12 +76,10 @@ class Clocks:
 
     Attributes:
         steady: seconds on a clock that nobody sets, and that counts the machine's sleep.
-        wall: the time of day, aware.
         sleep: waits for so many seconds; may raise to give up.
     """
 
     steady: Callable[[], float]
-    wall: Callable[[], datetime]
     sleep: Callable[[float], object]
 
 
@@ -129,7 +135,7 @@ class Lease:
 
         Raises:
             RunLockedError: another run has taken over.
-            GitError: the ref cannot be moved.
+            GitError: the ref cannot be moved, or was deleted.
         """
         with self._turn:
             self._move_on(files)
@@ -149,7 +155,7 @@ class Lease:
 
         Raises:
             RunLockedError: another run has taken over.
-            GitError: the lease could not be renewed in time.
+            GitError: the lease could not be renewed in time, or the ref was deleted.
         """
         if self._lost is None and self._left_s() > self._terms.margin_s:
             return
@@ -191,7 +197,7 @@ class Lease:
             self._move(files, is_held=is_held)
         except RefMovedError as error:
             if error.found not in self._tried:
-                self._lost = self._taken_over()
+                self._lost = self._taken_over() if error.found else self._deleted()
                 raise self._lost from None
             # A push of our own whose answer was lost: from there it goes on.
             self._snapshot = Snapshot(error.found, self.files)
@@ -206,8 +212,7 @@ class Lease:
 
     def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
         began_at = self._clocks.steady()
-        until = self._clocks.wall() + timedelta(seconds=self._terms.lease_s)
-        holder = Holder(self._who, self._run, self._terms.lease_s, until.astimezone(UTC).isoformat())
+        holder = Holder(self._who, self._run, self._terms.lease_s)
         text = dump_state(State(holder if is_held else None, self._moves + 1))
         written = {**files, STATE_FILE: self.ref.store(text)}
         commit = self.ref.compose(written, self._choose_parent(is_held=is_held))
@@ -220,6 +225,12 @@ class Lease:
         return RunLockedError(
             f"this run has lost {self.ref} to another run; nothing more is sent",
             hint="let the other run end, then run the same command again",
+        )
+
+    def _deleted(self) -> RunnerError:
+        return StateRefError(
+            f"{self.ref} was deleted while this run held it; nothing more is sent",
+            hint="run the same command again: it waits until no other run can be sending, then makes the ref",
         )
 
     def _expired(self) -> RunnerError:

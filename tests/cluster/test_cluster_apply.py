@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -233,6 +236,41 @@ def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     )
     sending.farm.query("DROP TRIGGER expire ON cluster_runs")
     assert sending.apply()[0] == 0
+    sending.require_everyone_once(phones)
+
+
+def test_people_who_opt_out_before_the_second_try_count_once(sending: Sending) -> None:
+    """What was freed and comes before the gate again is what becomes of it there, not also a launch."""
+    phones = sending.write_campaign(6)
+    lost: list[str] = []
+
+    def lose_one(_number: int, request: Request) -> Behaviour:
+        if lost:
+            return {}
+        lost.extend(request.data["phone"])
+        command = [sys.executable, "-m", "runner", "optouts", "add", "--quiet", *lost]
+        subprocess.run(command, cwd=sending.folder, env=dict(os.environ), check=True, timeout=60)
+        return {"accepts": False, "status": 500}
+
+    sending.service.decide = lose_one
+    said = "pulse: 5 recipients texted in 5 launches, 1 recipient opted out meanwhile.\n"
+    assert sending.apply() == (0, said, "")
+    assert dict(sending.service.accepted) == dict.fromkeys(set(phones) - set(lost), 1)
+
+
+def test_progress_does_not_count_what_may_be_sent_again(sending: Sending) -> None:
+    """A launch of unknown outcome is not done: it would be counted once more when it is sent again."""
+    phones = sending.write_campaign(6)
+    told: list[int] = []
+
+    def lose_three(number: int, _request: Request) -> Behaviour:
+        if number == 7:
+            told.extend(row[0] for row in sending.farm.query("SELECT sum(recipients) FROM partition_leases"))
+        return {"accepts": False, "status": 500} if number <= 3 else {}
+
+    sending.service.decide = lose_three
+    assert sending.apply() == (0, "pulse: 6 recipients texted in 6 launches.\n", "")
+    assert told == [3]
     sending.require_everyone_once(phones)
 
 

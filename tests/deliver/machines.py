@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.repository.git import Git
 from tests.cli.inside import run_inside
 from tests.deliver.conftest import PATIENCE_S, PHONES, USERNAME
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,9 +45,15 @@ class Machine:
         return self.run("apply", "--auto-approve", "--quiet", *arguments, **env)
 
     @contextmanager
-    def applying(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Run `apply` as a process, which is killed in the end."""
-        command = [sys.executable, "-m", "runner", "apply", "--auto-approve", "--quiet", *arguments]
+    def applying(self, *arguments: str, prelude: str = "") -> Iterator[subprocess.Popen[str]]:
+        """Run `apply` as a process, which is killed in the end.
+
+        Args:
+            arguments: after `apply --auto-approve --quiet`.
+            prelude: Python that the process runs first.
+        """
+        program = f"{prelude}\nfrom runner.__main__ import main\nmain()"
+        command = [sys.executable, "-c", program, "apply", "--auto-approve", "--quiet", *arguments]
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -90,6 +97,7 @@ class World:
         author = self.clone("author")
         self.write_campaign(author)
         self.commit(author)
+        leave_free_ref(author.folder)
 
     def write_campaign(self, machine: Machine, text: str = "Hello, how are you?") -> None:
         """Write the campaign: one text to each of the phones, one phone a launch."""
@@ -119,6 +127,10 @@ class World:
         """Return what a file on the ref says."""
         return Git(self.remote).run("show", f"{REF}:{file}")
 
+    def find(self) -> str:
+        """Return the commit that the ref is at; nothing if there is no ref."""
+        return Git(self.remote).ask("rev-parse", "--verify", "--quiet", REF).output.strip()
+
     def list_files(self) -> list[str]:
         """Return the names of the files on the ref."""
         return Git(self.remote).ask("ls-tree", "--name-only", REF).output.split()
@@ -129,6 +141,16 @@ def hold_from(faulty: FaultyService, first: int, behaviour: Behaviour) -> None:
 
     def decide(number: int, _request: Request) -> Behaviour:
         return behaviour if number >= first else {}
+
+    faulty.decide = decide
+
+
+def send_slowly(faulty: FaultyService) -> None:
+    """Have the service take a moment for each send: long enough for a run to outlast a short lease."""
+
+    def decide(_number: int, _request: Request) -> Behaviour:
+        time.sleep(0.1)
+        return {}
 
     faulty.decide = decide
 

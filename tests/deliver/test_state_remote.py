@@ -27,7 +27,7 @@ from runner.service.connection import Connection
 from runner.service.listing import list_launches
 from runner.service.target import Credentials, Target
 from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
-from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, wait_for
+from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, send_slowly, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +39,20 @@ SHORT = ("--state-lease", "2")
 PATIENT = ("--lock-timeout", "20s", *SHORT)
 
 
+AN_HOUR_AHEAD = """
+import datetime
+class Ahead(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(hours=1)
+datetime.datetime = Ahead
+"""
+"""Has a process see another time of day than the rest of the machine."""
+
+
 @pytest.fixture
-def world(tmp_path: Path, faulty: FaultyService) -> World:
-    env = {
+def service_env(faulty: FaultyService) -> dict[str, str]:
+    return {
         "RUNNER_BASE_URL": faulty.url,
         "RUNNER_USERNAME": USERNAME,
         "RUNNER_API_KEY": API_KEY,
@@ -49,7 +60,11 @@ def world(tmp_path: Path, faulty: FaultyService) -> World:
         # This service lists a launch at once.
         "RUNNER_SETTLE_WINDOW": "0s",
     }
-    return World(tmp_path / "world", env)
+
+
+@pytest.fixture
+def world(tmp_path: Path, service_env: dict[str, str]) -> World:
+    return World(tmp_path / "world", service_env)
 
 
 def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
@@ -167,10 +182,9 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
         assert refused.stderr.startswith(
             f"Error: refs/runner/live on origin is held by another run: process {process.pid} on "
         )
-        assert "; should that have died, until 20" in refused.stderr
         assert refused.stderr.endswith(
-            " UTC at the latest\n  wait until that run has ended, or have this one wait with --lock-timeout: "
-            "a hold that is not renewed for 120 s is taken over\n"
+            "\n  wait until that run has ended, or have this one wait with --lock-timeout. If that run has died, "
+            "`runner apply --settle-only --lock-timeout 3m` takes over, once it has seen the ref unmoved for 140 s\n"
         )
         with second.applying("--lock-timeout", "30s") as other:
             faulty.open_gate()
@@ -201,6 +215,56 @@ def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
     )
     assert len(faulty.requests) == sent
     assert_everybody_once(world, faulty)
+
+
+def test_a_clock_that_is_an_hour_ahead_takes_nothing_over(
+    tmp_path: Path, service_env: dict[str, str], faulty: FaultyService
+) -> None:
+    """The first machine is cut off from git, not from the service: it stops before the second begins."""
+    world = World(tmp_path / "world", service_env, recipients=60)
+    first, second = world.clone("first"), world.clone("second")
+    door = world.remote.with_name("door.git")
+    door.symlink_to(world.remote)
+    first.git.run("remote", "set-url", "origin", f"file://{door}")
+    send_slowly(faulty)
+    with first.applying("--concurrency", "1", *SHORT) as process:
+        faulty.wait_for_requests(2)
+        door.unlink()
+        with second.applying(*PATIENT, prelude=AN_HOUR_AHEAD) as other:
+            _, err = process.communicate(timeout=PATIENCE_S)
+            _, said = other.communicate(timeout=PATIENCE_S)
+    assert_everybody_once(world, faulty)
+    assert (other.returncode, said) == (0, "")
+    assert process.returncode == 1
+    assert "could not be renewed in time; nothing more is sent: " in err
+
+
+def test_nobody_is_texted_twice_when_the_ref_is_deleted_while_a_run_sends(
+    tmp_path: Path, service_env: dict[str, str], faulty: FaultyService
+) -> None:
+    """The run that held it stops, and the next one waits until it must have."""
+    world = World(tmp_path / "world", service_env, recipients=60)
+    first, second = world.clone("first"), world.clone("second")
+    send_slowly(faulty)
+    lease = ("--state-lease", "6")
+    with first.applying("--concurrency", "1", *lease) as process:
+        faulty.wait_for_requests(1)
+        before = world.find()
+        # It has just renewed its hold: it won't look at the ref for a while.
+        wait_for(lambda: world.find() != before)
+        Git(world.remote).run("update-ref", "-d", REF)
+        done = second.run("apply", "--auto-approve", *lease)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert_everybody_once(world, faulty)
+    assert process.returncode == 1
+    assert (
+        "Error: refs/runner/live on origin was deleted while this run held it; nothing more is sent\n" in err
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "There is no refs/runner/live on origin yet, or it was deleted: waiting 7 s before it is made, since "
+        "another machine may still be sending.\n"
+    )
 
 
 def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService) -> None:
@@ -253,8 +317,8 @@ def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: Fault
         "  the ledger and campaigns/pulse.live.lock.json have everything: commit and push the lockfile, or run "
         "the same command again here. Until then other machines ask the service\n"
         f"Warning: refs/runner/live on origin could not be let go: {refused}\n"
-        "  everything that was sent is recorded here; other machines can take the ref over 120 s after its "
-        "last move: have them wait with --lock-timeout\n"
+        "  everything that was sent is recorded here; other machines take the ref over once they have seen it "
+        "unmoved for 140 s: have them wait with --lock-timeout 3m\n"
     )
     hook.unlink()
     assert first.lockfile.read_text(encoding="utf-8").count("project_launch_guid") == 6
@@ -361,7 +425,7 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     ref = StateRef.open(machine.folder, "origin", "live")
     state = ref.store('{"holder": null, "moves": 1, "state_version": 1}')
     commit = ref.compose({"state.json": state, "pulse.0.reserved.json": ref.store("{}")})
-    ref.swap(None, commit)
+    ref.swap(ref.find(), commit)
     done = machine.apply()
     assert (done.returncode, done.stderr) == (
         1,
@@ -380,6 +444,9 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     )
     assert "\n  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
     assert faulty.requests == []
+    machine.git.run("push", "--quiet", "origin", "--delete", "refs/runner/live")
+    assert machine.apply(*SHORT).returncode == 0
+    assert_everybody_once(world, faulty)
 
 
 def test_a_group_is_reserved_with_one_push(world: World, faulty: FaultyService) -> None:

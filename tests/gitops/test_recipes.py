@@ -13,6 +13,7 @@ import yaml
 
 from runner.sandbox.web.server import running_service
 from tests.cli.inside import run_inside
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +96,7 @@ def test_the_recipe_for_gitlab_sends_the_tip_and_records_it(clone: Path, environ
     """Also when an old job is run again, which checks out its own commit, without a branch."""
     recipe: dict[str, Any] = yaml.safe_load(read_recipe(".gitlab-ci.yml"))
     before = recipe["default"]["before_script"]
+    leave_free_ref(clone)
     git(clone, "checkout", "--quiet", "--detach", "main~1")
     environment |= {
         "CI_DEFAULT_BRANCH": "main",

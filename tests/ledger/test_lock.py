@@ -322,6 +322,23 @@ def test_a_lock_file_that_was_removed_is_noticed(
     )
 
 
+def test_a_session_that_has_ended_is_noticed(postgres: PostgresServer) -> None:
+    """With it ends the lock, also if the connection was replaced by another one."""
+    database = postgres.create_ledger()
+    with (
+        Ledger(postgres.url(database)) as ledger,
+        hold_campaign_lock(ledger, "live", ["pulse"], FIRST) as lock,
+    ):
+        postgres.end_sessions(database)
+        with pytest.raises(LedgerError) as caught:
+            lock.require_latched()
+    assert caught.value.message == "this run has lost the lock of pulse on live; nothing more is sent"
+    assert caught.value.hint == (
+        "check the server, and that no connection pooler stands before it that keeps no sessions, then run the "
+        "same command again"
+    )
+
+
 def test_a_file_in_the_way_of_the_lock_is_said(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
     """Without a lock nothing is sent, and the error says what is in the way."""
     folder = sqlite_file.parent / "locks"

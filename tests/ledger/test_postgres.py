@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,17 +13,33 @@ from sqlalchemy import insert, select
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
+from runner.ledger.lock import LockHolder, hold_campaign_lock
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import info
+from tests.pooler import run_pooler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runner.ledger.model import LaunchRecord
     from tests.postgres import PostgresServer
 
 CHECK_LOGIN = "check the database, the user and the password in --ledger or RUNNER_LEDGER"
 CHECK_SERVER = "check that the server runs, and its name and port in --ledger or RUNNER_LEDGER"
+
+
+HOLDER = LockHolder("ci-1", 41, None, "2026-11-20T12:00:00.000000Z")
+KEEP_SESSIONS = (
+    "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer with "
+    "pool_mode=session"
+)
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """A folder for a socket, whose path has to be short."""
+    with TemporaryDirectory(prefix="pool-") as name:
+        yield Path(name)
 
 
 @pytest.fixture
@@ -144,6 +162,43 @@ def test_a_stronger_commit_stays_as_the_server_has_it(postgres: PostgresServer, 
     postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = remote_apply")
     with Ledger(postgres.url(database)) as ledger, ledger.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "remote_apply"
+
+
+def test_a_pooler_that_keeps_no_sessions_is_refused(
+    postgres: PostgresServer, database: str, socket_folder: Path
+) -> None:
+    """Before anything is locked in a session that the next transaction of somebody else is lent."""
+    with run_pooler(postgres, database, socket_folder) as url, Ledger(url) as ledger:
+        ledger.prepare()
+        with pytest.raises(LedgerError) as caught, hold_campaign_lock(ledger, "live", ["pulse"], HOLDER):
+            pytest.fail("locked")
+        assert caught.value.message == (
+            f"the ledger {show_url(url)} is behind a connection pooler that keeps no sessions, and so would lose "
+            "the lock that keeps two runs apart"
+        )
+        assert caught.value.hint == KEEP_SESSIONS
+    assert postgres.execute("SELECT FROM pg_locks WHERE locktype = 'advisory'", database=database) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("transaction blocks not allowed in statement pooling mode", KEEP_SESSIONS),
+        (
+            "query_wait_timeout",
+            "the connection pooler before the server has no session left: raise its pool_size",
+        ),
+    ],
+)
+def test_what_a_pooler_refuses_is_explained(
+    postgres: PostgresServer, database: str, socket_folder: Path, words: str, hint: str
+) -> None:
+    """In the words of pgbouncer, which are its alone."""
+    with run_pooler(postgres, database, socket_folder, words) as url, Ledger(url) as ledger:
+        with pytest.raises(LedgerError) as caught:
+            ledger.prepare()
+        assert caught.value.message == f"the ledger {show_url(url)} cannot be used: {words}"
+        assert caught.value.hint == hint
 
 
 def test_order_is_bytewise_whatever_the_servers_language(postgres: PostgresServer, database: str) -> None:

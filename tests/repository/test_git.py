@@ -9,6 +9,7 @@ import pytest
 from runner.repository.git import Git, GitAnswer, GitError, find_work_tree, hide_credentials
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -46,6 +47,59 @@ def test_git_that_is_missing_is_an_error(git: Git, monkeypatch: pytest.MonkeyPat
     with pytest.raises(GitError, match=r"^git is not installed$") as caught:
         git.run("status")
     assert caught.value.hint == "install git, version 2.30 or later"
+
+
+@pytest.fixture
+def other_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Put a program of these bytes in the place of git."""
+
+    def replace(content: bytes) -> None:
+        file = tmp_path / "bin/git"
+        file.parent.mkdir()
+        file.write_bytes(content)
+        file.chmod(0o755)
+        monkeypatch.setenv("PATH", str(file.parent))
+
+    return replace
+
+
+def test_git_that_cannot_be_started_is_an_error(git: Git, other_git: Callable[[bytes], None]) -> None:
+    """A program of another machine, or a wrapper that is broken, is the user's to mend."""
+    other_git(b"\x00 no program")
+    with pytest.raises(GitError, match=r"^git cannot be started: Exec format error$") as caught:
+        git.run("status")
+    assert caught.value.hint == (
+        "see that `git --version` works in this environment: PATH and LD_PRELOAD are git's, too"
+    )
+
+
+def test_git_that_dies_is_an_error(git: Git, other_git: Callable[[bytes], None]) -> None:
+    """A library that is preloaded can crash it before it has said a word."""
+    other_git(b"#!/bin/sh\nkill -SEGV $$\n")
+    with pytest.raises(GitError, match=r"^`git status` failed: ended by signal 11$"):
+        git.run("status")
+
+
+@pytest.mark.parametrize("noise", ["loaded", "x" * 5000])
+def test_noise_in_the_output_is_no_folder(
+    tmp_path: Path, other_git: Callable[[bytes], None], noise: str
+) -> None:
+    """What a preloaded library writes is not taken for what git says."""
+    other_git(f"#!/bin/sh\necho {noise}\necho {tmp_path}\n".encode())
+    with pytest.raises(GitError, match=r"^`git rev-parse` did not answer with a folder$") as caught:
+        find_work_tree(tmp_path)
+    assert caught.value.hint == (
+        "see that nothing else writes to git's output: a wrapper, or a library in LD_PRELOAD"
+    )
+
+
+def test_a_folder_that_is_gone_is_named(git: Git, tmp_path: Path) -> None:
+    """Not git is missing then."""
+    assert git.ask("status").status == 0
+    gone = tmp_path / "gone"
+    with pytest.raises(GitError) as caught:
+        Git(gone).run("status")
+    assert caught.value.message == f"git cannot be run in {gone}: there is no such folder"
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +15,8 @@ from runner.repository.git import Git
 from runner.repository.holder import STATE_FILE, Holder, State, dump_state, read_state
 from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef, StateRefError
-from runner.repository.taking import hold_lease
+from runner.repository.taking import Patience, hold_lease
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from runner.repository.lease import Lease
 
 TERMS = LeaseTerms.lasting(120)
-START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NO_PATIENCE = Patience()
 
 
 @dataclass(slots=True)
 class Clock:
-    """A machine's clocks: the wall's may be off, and is moved with the other."""
+    """A machine's clock, which is moved by sleeping."""
 
-    ahead_s: float = 0
     at: float = 1000.0
     slept: list[float] = field(default_factory=list)
 
@@ -41,11 +40,8 @@ class Clock:
         self.slept.append(seconds)
         self.at += seconds
 
-    def wall(self) -> datetime:
-        return START + timedelta(seconds=self.at - 1000 + self.ahead_s)
-
     def clocks(self) -> Clocks:
-        return Clocks(lambda: self.at, self.wall, self.sleep)
+        return Clocks(lambda: self.at, self.sleep)
 
 
 class Machines:
@@ -59,67 +55,150 @@ class Machines:
     def ref(self, name: str) -> StateRef:
         return StateRef.open(self._clone(name), "origin", "live")
 
-    def hold(self, name: str, clock: Clock, *, timeout_s: float = 0) -> Lease:
+    def hold(self, name: str, clock: Clock, patience: Patience = NO_PATIENCE) -> Lease:
         """Hold the ref until the test ends."""
-        who = f"process 7 on {name} since {START:%Y-%m-%dT%H:%M:%SZ}"
+        who = f"process 7 on {name} since 2026-11-21T12:00:00Z"
         held = hold_lease(
-            self.ref(name), who, name, TERMS, clock.clocks(), self.failures.append, timeout_s=timeout_s
+            self.ref(name), who, name, TERMS, clock.clocks(), self.failures.append, patience=patience
         )
         return self._stack.enter_context(held)
 
 
 @pytest.fixture
-def machines(clone: Callable[..., Path]) -> Iterator[Machines]:
+def new_remote(clone: Callable[..., Path]) -> Iterator[Machines]:
+    """Machines whose remote has no ref yet."""
     with ExitStack() as stack:
         yield Machines(clone, stack)
 
 
+@pytest.fixture
+def machines(new_remote: Machines, clone: Callable[..., Path]) -> Machines:
+    """Machines whose remote has a ref that nobody holds."""
+    leave_free_ref(clone("earlier"))
+    return new_remote
+
+
 def test_a_held_ref_says_by_whom(machines: Machines) -> None:
-    """Another run is told who holds it, since when, and until when at the latest."""
+    """Another run is told who holds it, since when, and what takes over if that has died."""
     machines.hold("first", Clock())
     with pytest.raises(RunLockedError) as caught:
         machines.hold("second", Clock())
     assert caught.value.message == (
-        "refs/runner/live on origin is held by another run: process 7 on first since 2026-11-21T12:00:00Z; "
-        "should that have died, until 2026-11-21 12:07:00 UTC at the latest"
+        "refs/runner/live on origin is held by another run: process 7 on first since 2026-11-21T12:00:00Z"
     )
     assert caught.value.hint == (
-        "wait until that run has ended, or have this one wait with --lock-timeout: a hold that is not "
-        "renewed for 120 s is taken over"
+        "wait until that run has ended, or have this one wait with --lock-timeout. If that run has died, "
+        "`runner apply --settle-only --lock-timeout 3m` takes over, once it has seen the ref unmoved for 140 s"
     )
 
 
-def test_a_released_ref_is_free_and_keeps_its_files(clone: Callable[..., Path]) -> None:
-    """Whoever comes next finds what was left there."""
-    first, second = (StateRef.open(clone(name), "origin", "live") for name in ("first", "second"))
-    failures: list[RunnerError] = []
-    with hold_lease(first, "one", "1", TERMS, Clock().clocks(), failures.append) as lease:
+def test_a_released_ref_is_free_and_keeps_its_files(machines: Machines) -> None:
+    """The next run takes it at once, and finds what was left there."""
+    first, second = machines.ref("first"), machines.ref("second")
+    with hold_lease(first, "one", "1", TERMS, Clock().clocks(), machines.failures.append) as lease:
         lease.write({"file": first.store("kept")})
     assert read_state(second, second.read()).holder is None
-    with hold_lease(second, "two", "2", TERMS, Clock().clocks(), failures.append) as lease:
-        assert second.load(lease.files["file"]) == "kept"
-    assert failures == []
-
-
-def test_a_ref_that_nobody_moves_for_a_lease_is_taken_over(machines: Machines) -> None:
-    """By a clock of one's own: what the holder wrote of the time doesn't matter."""
-    machines.hold("first", Clock(ahead_s=100_000))
     clock = Clock()
-    machines.hold("second", clock, timeout_s=600)
-    assert 120 < sum(clock.slept) <= 126
+    with hold_lease(second, "two", "2", TERMS, clock.clocks(), machines.failures.append) as lease:
+        assert second.load(lease.files["file"]) == "kept"
+    assert machines.failures == []
+    assert clock.slept == []
 
 
-@pytest.mark.parametrize(("ahead_s", "is_free"), [(419, False), (421, True)])
-def test_a_lease_that_is_long_over_is_not_waited_for(
-    machines: Machines, ahead_s: float, *, is_free: bool
-) -> None:
-    """Two minutes of lease and five by which clocks may be apart."""
+def test_a_ref_that_nobody_moves_is_taken_over(machines: Machines) -> None:
+    """After a lease and a margin on a clock of one's own; there is no other way."""
     machines.hold("first", Clock())
-    if is_free:
-        machines.hold("second", Clock(ahead_s))
-    else:
-        with pytest.raises(RunLockedError):
-            machines.hold("second", Clock(ahead_s))
+    clock = Clock(at=9_000_000)
+    machines.hold("second", clock, Patience(timeout_s=600))
+    assert sum(clock.slept) == pytest.approx(140)
+
+
+def test_a_holder_stops_long_before_it_is_taken_over(machines: Machines, remote: Path) -> None:
+    """Cut off from the remote it counts from before its last push, the other one from after it saw that."""
+    clock, other = Clock(), Clock()
+    lease = machines.hold("first", clock)
+    machines.ref("second")
+    remote.rename(remote.with_name("elsewhere.git"))
+    clock.at += TERMS.lease_s - TERMS.margin_s
+    with pytest.raises(StateRefError):
+        lease.require_held()
+    remote.with_name("elsewhere.git").rename(remote)
+    other.at = clock.at
+    with pytest.raises(RunLockedError):
+        machines.hold("third", other, Patience(timeout_s=TERMS.watch_s - 1))
+    assert sum(other.slept) == pytest.approx(TERMS.watch_s - 1)
+
+
+def test_a_holder_that_renews_while_it_is_watched_is_not_taken_over(machines: Machines) -> None:
+    """Each move of the ref has the watch begin anew."""
+    lease = machines.hold("first", Clock())
+    clock = Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.at == pytest.approx(1100):
+            lease.write(lease.files)
+
+    held = hold_lease(
+        machines.ref("second"),
+        "two",
+        "2",
+        TERMS,
+        Clocks(lambda: clock.at, sleep),
+        machines.failures.append,
+        patience=Patience(timeout_s=600),
+    )
+    with held:
+        assert sum(clock.slept) == pytest.approx(240)
+
+
+def test_a_ref_that_is_not_there_is_made_after_a_lease(new_remote: Machines) -> None:
+    """It may have been deleted while a run holds it, and the service may not list all that sent yet."""
+    told: list[float] = []
+    clock = Clock()
+    lease = new_remote.hold("first", clock, Patience(settle_s=60, observe_absence=told.append))
+    assert sum(clock.slept) == pytest.approx(200)
+    assert told == [200]
+    lease.require_held()
+
+
+def test_a_ref_that_is_made_meanwhile_is_its_makers(new_remote: Machines) -> None:
+    """Of two that wait for a missing ref one gets it, and the other one is told."""
+    clock = Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if len(clock.slept) == 3:
+            new_remote.hold("first", Clock())
+
+    held = hold_lease(
+        new_remote.ref("second"),
+        "two",
+        "2",
+        TERMS,
+        Clocks(lambda: clock.at, sleep),
+        new_remote.failures.append,
+    )
+    with pytest.raises(RunLockedError, match="is held by another run: process 7 on first "), held:
+        pytest.fail("taken")
+
+
+def test_a_holder_learns_that_its_ref_was_deleted(machines: Machines, remote: Path) -> None:
+    """With its next push, and it does not make another one."""
+    lease = machines.hold("first", Clock())
+    Git(remote).run("update-ref", "-d", "refs/runner/live")
+    for content in ({}, {"file": lease.ref.store("kept")}):
+        with pytest.raises(StateRefError) as caught:
+            lease.write(content)
+        assert caught.value.message == (
+            "refs/runner/live on origin was deleted while this run held it; nothing more is sent"
+        )
+        assert caught.value.hint == (
+            "run the same command again: it waits until no other run can be sending, then makes the ref"
+        )
+    with pytest.raises(StateRefError):
+        lease.require_held()
+    assert lease.ref.find() is None
 
 
 def test_a_holder_that_was_away_goes_on_if_nobody_came(machines: Machines) -> None:
@@ -129,7 +208,7 @@ def test_a_holder_that_was_away_goes_on_if_nobody_came(machines: Machines) -> No
     clock.at += 10_000
     lease.require_held()
     with pytest.raises(RunLockedError):
-        machines.hold("second", Clock(10_000))
+        machines.hold("second", Clock())
 
 
 def test_a_holder_that_was_away_learns_that_it_has_lost(machines: Machines) -> None:
@@ -137,7 +216,7 @@ def test_a_holder_that_was_away_learns_that_it_has_lost(machines: Machines) -> N
     clock = Clock()
     lease = machines.hold("first", clock)
     clock.at += 10_000
-    second = machines.hold("second", Clock(10_000))
+    second = machines.hold("second", Clock(), Patience(timeout_s=600))
     for fail in (lease.require_held, lambda: lease.write({})):
         with pytest.raises(RunLockedError) as caught:
             fail()
@@ -169,9 +248,9 @@ def test_a_lease_that_cannot_be_renewed_stops_before_its_end(machines: Machines,
     lease.require_held()
 
 
-def test_the_lease_is_renewed_in_the_background(clone: Callable[..., Path]) -> None:
+def test_the_lease_is_renewed_in_the_background(machines: Machines) -> None:
     """However long a run has nothing to say, the ref goes on moving."""
-    ref = StateRef.open(clone("first"), "origin", "live")
+    ref = machines.ref("first")
     moved = threading.Event()
     terms = LeaseTerms(lease_s=60, renew_s=0.01, margin_s=1, poll_s=0.01)
     clock = Clock()
@@ -185,9 +264,9 @@ def test_the_lease_is_renewed_in_the_background(clone: Callable[..., Path]) -> N
     assert moved.is_set()
 
 
-def test_no_history_piles_up(clone: Callable[..., Path], remote: Path) -> None:
+def test_no_history_piles_up(machines: Machines, remote: Path) -> None:
     """A run that changes files leaves one commit; those that change nothing leave a few at most."""
-    ref = StateRef.open(clone("first"), "origin", "live")
+    ref = machines.ref("first")
     terms = replace(TERMS, most_commits=6)
 
     def run(*texts: str) -> int:
@@ -205,11 +284,11 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
     """Whoever takes over from it drops what was before, also if nothing else changes."""
     ref = StateRef.open(clone("first"), "origin", "live")
     files = {"file": ref.store("kept")}
-    state = dump_state(State(Holder("somebody", "0", 120, START.isoformat()), 2))
+    state = dump_state(State(Holder("somebody", "0", 120), 2))
     before = ref.compose({**files, "removed": ref.store("a person")})
     ref.swap(None, before)
     ref.swap(before, ref.compose({**files, STATE_FILE: ref.store(state)}, before))
-    with hold_lease(ref, "one", "1", TERMS, Clock(10_000).clocks(), print):
+    with hold_lease(ref, "one", "1", TERMS, Clock().clocks(), print, patience=Patience(timeout_s=600)):
         assert Git(remote).run("rev-list", "--count", ref.name) == "3"
     assert Git(remote).run("rev-list", "--count", ref.name) == "1"
 
@@ -218,7 +297,7 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
     ("text", "message"),
     [
         (
-            '{"state_version": 2, "holder": {"by": "somebody"}}',
+            '{"state_version": 3, "holder": {"by": "somebody"}}',
             "refs/runner/live on origin was written by a newer version of runner",
         ),
         ("{", "refs/runner/live on origin is damaged: state.json in it cannot be read"),
@@ -228,7 +307,7 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
                 {
                     "state_version": 1,
                     "moves": 1,
-                    "holder": {"who": "me", "run": "1", "lease_s": 1, "until": "noon"},
+                    "holder": {"who": "me", "run": "1", "lease_s": "until noon"},
                 }
             ),
             "refs/runner/live on origin is damaged: state.json in it cannot be read",
@@ -236,13 +315,13 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
         (None, "refs/runner/live on origin is damaged: state.json in it cannot be read"),
     ],
 )
-def test_a_ref_that_cannot_be_read_stops(machines: Machines, text: str | None, message: str) -> None:
+def test_a_ref_that_cannot_be_read_stops(new_remote: Machines, text: str | None, message: str) -> None:
     """Nobody holds it then, and nothing is written over."""
-    ref = machines.ref("first")
+    ref = new_remote.ref("first")
     commit = ref.compose({STATE_FILE if text is not None else "other": ref.store(text or "")})
     ref.swap(None, commit)
     with pytest.raises(StateRefError) as caught:
-        machines.hold("second", Clock())
+        new_remote.hold("second", Clock())
     assert caught.value.message == message
     assert ref.find() == commit
     assert caught.value.hint == (
