@@ -60,12 +60,6 @@ class LimitError(RunnerError):
     exit_code = 5
 
 
-class HeldError(RunnerError):
-    """Nobody can know who was texted already: a person has to say so, with `runner resolve`."""
-
-    exit_code = 4
-
-
 class RunLockedError(RunnerError):
     """Another run is sending the same campaign."""
 

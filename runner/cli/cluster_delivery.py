@@ -254,7 +254,7 @@ class _LatePlanner:
     ledger: Ledger
     campaign: Campaign
 
-    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
+    def find_payloads(self, phones: set[str] | None) -> dict[str, list[Offer]]:
         """Return what some recipients lack, by phone, whether it would be sent now or not."""
         record = self.workspace.read_record(self.ledger, self.campaign)
         name = self.workspace.target.name

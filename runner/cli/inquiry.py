@@ -11,7 +11,7 @@ from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.deliver.preflight import Preflight, PreflightSummary
 from runner.deliver.settle import Settler, SettleSummary
 from runner.deliver.subject import Subject
-from runner.errors import HeldError, ServiceError
+from runner.errors import ServiceError
 from runner.ledger.sendings import was_planned
 from runner.ledger.unsettled import list_tags
 
@@ -84,8 +84,8 @@ class Inquiry:
         if found.adopted and not self._quiet:
             launches = count_words(len(found.adopted), "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
-        if found.gap is not None and found.waiting:
-            warn(f"{campaign.name}: {found.gap}: what it lacks is not proven unsent, and stays unresolved")
+        if found.doubt is not None and found.waiting:
+            warn(f"{campaign.name}: {found.doubt}: what it lacks is not proven unsent, and stays unresolved")
         return found
 
     def find_lost(self, item: PlannedHead, finder: PayloadFinder) -> PreflightSummary:
@@ -109,7 +109,7 @@ class Inquiry:
             self._wait_for_lists(campaign)
         is_late = self._is_over
         found = self._look(item, subject, finder)
-        if found.gap or found.blank or (found.is_surprising and not is_late):
+        if found.gap or found.partial or (found.is_surprising and not is_late):
             # More of a lost run may be listed by then, and better.
             self._wait_for_lists(campaign)
             again = self._look(item, subject, finder)
@@ -166,19 +166,12 @@ class Inquiry:
 
         Raises:
             ServiceError: they prove nothing.
-            HeldError: a launch may have reached anybody.
         """
         if found.gap is not None:
             raise ServiceError(
                 f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",
-            )
-        if found.blank:
-            raise HeldError(
-                f"{campaign.name}: the service lists the launch {found.blank[0]} under this campaign's tag "
-                "without saying whom it has reached: it may be anybody. Nothing was sent",
-                hint="`runner resolve` shows it, and takes your word on it",
             )
 
     def _wait_for_lists(self, campaign: Campaign) -> None:

@@ -37,11 +37,20 @@ class Listing:
 
     Attributes:
         launches: each once.
-        gap: why it is no proof that anything was not sent, in words; None if it is one.
+        gap: known launches that are missing from it, in words; None if there are none.
+        uncounted: a tag of which the service doesn't say how many launches it has; None if there is none.
     """
 
     launches: tuple[StatRecord, ...]
     gap: str | None = None
+    uncounted: str | None = None
+
+    @property
+    def doubt(self) -> str | None:
+        """The reason why it is no proof that anything was not sent, in words; None if it is one."""
+        if self.gap is None and self.uncounted is not None:
+            return f"the service does not say how many launches it knows under the tag {self.uncounted!r}"
+        return self.gap
 
 
 class ListReader:
@@ -72,7 +81,7 @@ class ListReader:
         # sandbox's database, and no other, may lack some for good.
         known = [] if self._subject.is_embedded else self._list_known(asked, since)
         found: dict[str, StatRecord] = {}
-        gap = None
+        uncounted = None
         for tag in asked:
             if self._is_accounted_for(tag, since):
                 continue
@@ -80,8 +89,8 @@ class ListReader:
             theirs = (stat for stat in listed.launches if is_same_tag(stat.project_tag, tag))
             found |= {fold_guid(stat.project_launch_guid): stat for stat in theirs}
             if not listed.is_counted:
-                gap = f"the service does not say how many launches it knows under the tag {tag!r}"
-        return Listing(tuple(found.values()), gap or self._find_gap(known, found.keys(), since))
+                uncounted = tag
+        return Listing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
 
     def _list_known(self, tags: Collection[str], since: datetime) -> list[KnownLaunch]:
         with self._subject.ledger.reading() as connection:

@@ -47,8 +47,8 @@ class PreflightSummary:
     Attributes:
         adopted: launches that were sent by a run that no record tells of.
         held: deliveries that are held since this look, because of launches that no record explains.
-        unexplained: guids of all launches that hold people of the campaign, or may hold anybody.
-        blank: guids of those that are listed without recipients: these may be listed later.
+        unexplained: guids of all launches that hold people of the campaign.
+        partial: how many launches were listed without all of their recipients: these may be listed later.
         foreign: guids of launches under the campaign's tags that nobody here can account for, and that
             reached nobody whom the campaign would text.
         gap: why the list is no proof that nothing else was sent, in words; None if it is one.
@@ -57,7 +57,7 @@ class PreflightSummary:
     adopted: int = 0
     held: int = 0
     unexplained: tuple[str, ...] = ()
-    blank: tuple[str, ...] = ()
+    partial: int = 0
     foreign: tuple[str, ...] = ()
     gap: str | None = None
 
@@ -69,14 +69,14 @@ class PreflightSummary:
     @property
     def is_surprising(self) -> bool:
         """Whether a run was lost that may have sent more than is listed yet."""
-        return bool(self.adopted or self.held or self.blank or self.gap)
+        return bool(self.adopted or self.held or self.partial or self.gap)
 
 
 class PayloadFinder(Protocol):
     """A planner that has planned the campaign, and knows what its recipients would get."""
 
-    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
-        """Return what some recipients lack, by phone, whether it would be sent now or not."""
+    def find_payloads(self, phones: set[str] | None) -> dict[str, list[Offer]]:
+        """Return what some recipients lack, by phone, whether it would be sent now or not; with None, all."""
 
 
 class Preflight:
@@ -109,28 +109,27 @@ class Preflight:
         subject = self._subject
         own = set[str]().union(*tags.values())
         listing = self._lists.read(own, subject.now())
-        elsewhere = self._list_elsewhere(own, len(listing.launches)) if is_first else []
+        elsewhere = self._list_elsewhere(listing.launches) if is_first else []
         with subject.ledger.reading() as connection:
             explained = self._list_explained(connection)
         unclaimed = _leave_out(listing.launches, explained)
         elsewhere = _leave_out(elsewhere, explained)
+        partial = sum(not stat.is_whole for stat in unclaimed)
         phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
-        planned = finder.find_payloads(phones) if phones else {}
+        planned = finder.find_payloads(None if partial else phones) if phones or partial else {}
         with subject.ledger.writing() as connection:
             drop_unexplained(connection, subject.campaign_id, explained)
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
             found = [(stat, _find_people(stat, planned, tags, reached)) for stat in unexplained]
             found += [(stat, people) for stat in elsewhere if (people := _find_same_texts(stat, planned))]
-            held = sum(self._hold(connection, *one) for one in found if one[1] or not one[0].recipients)
+            held = sum(self._hold(connection, *one) for one in found if one[1])
             kept = list_unexplained(connection, subject.campaign_id)
         return PreflightSummary(
             adopted=len(unclaimed) - len(unexplained),
             held=held,
             unexplained=tuple(one.project_launch_guid for one in kept),
-            blank=tuple(one.project_launch_guid for one in kept if not one.held),
-            foreign=tuple(
-                stat.project_launch_guid for stat, people in found if stat.recipients and not people
-            ),
+            partial=partial,
+            foreign=tuple(stat.project_launch_guid for stat, people in found if not people),
             gap=listing.gap,
         )
 
@@ -139,13 +138,13 @@ class Preflight:
         dismissed = read_dismissed(connection, self._subject.campaign_id)
         return list_claimed(connection, self._subject.target) | set(map(fold_guid, dismissed))
 
-    def _list_elsewhere(self, own: Collection[str], listed: int) -> list[StatRecord]:
-        """Return the launches under other tags than the campaign's."""
+    def _list_elsewhere(self, own: Collection[StatRecord]) -> list[StatRecord]:
+        """Return the launches under other tags than the campaign's, whose own ones are known."""
         client = self._subject.client
-        if client.count_launches(None) == listed:
+        if client.count_launches(None) == len(own):
             return []
-        everything = list_launches(client, None).launches
-        return [stat for stat in everything if not any(is_same_tag(stat.project_tag, tag) for tag in own)]
+        guids = {fold_guid(stat.project_launch_guid) for stat in own}
+        return _leave_out(list_launches(client, None).launches, guids)
 
     def _adopt(
         self,
@@ -202,8 +201,11 @@ def _find_message(
 ) -> Offer | None:
     """Return the message that a launch was: one that a recipient of it would get now, word for word.
 
-    Two messages can have the same text: each launch stands for one that its recipients lack.
+    Two messages can have the same text: each launch stands for one that its recipients lack. Of a launch
+    that is listed without all of its recipients nobody can say who else has got it.
     """
+    if not stat.is_whole:
+        return None
     for phone in stat.recipients:
         for offer in planned.get(phone, ()):
             is_theirs = any(is_same_tag(stat.project_tag, tag) for tag in tags[offer.message.id])
@@ -216,9 +218,9 @@ def _find_message(
 def _find_people(
     stat: StatRecord, planned: Offers, tags: Mapping[str, set[str]], reached: set[tuple[str, str]]
 ) -> dict[str, set[str]]:
-    """Return whom of the plan a launch has reached, by the messages of its tag."""
+    """Return whom of the plan a launch has reached, or may have reached, by the messages of its tag."""
     people = defaultdict(set)
-    for phone in stat.recipients:
+    for phone in stat.recipients if stat.is_whole else planned:
         for offer in planned.get(phone, ()):
             is_theirs = any(is_same_tag(stat.project_tag, tag) for tag in tags[offer.message.id])
             if is_theirs and (offer.message.id, phone) not in reached:

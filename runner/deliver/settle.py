@@ -38,7 +38,7 @@ class SettleSummary:
         released: the keys of launches that were not sent, and can be sent again.
         held: launches that a person has to resolve.
         waiting: launches that are missing from the lists, without a proof that they were not sent.
-        gap: why the lists are no such proof, in words.
+        doubt: why the lists are no such proof, in words.
         failure: what kept the service from being asked again.
     """
 
@@ -46,7 +46,7 @@ class SettleSummary:
     released: frozenset[str] = frozenset()
     held: tuple[Verdict, ...] = ()
     waiting: int = 0
-    gap: str | None = None
+    doubt: str | None = None
     failure: ServiceError | None = None
 
 
@@ -82,7 +82,7 @@ class Settler:
         for looks_left in reversed(range(_LOOKS)):
             adopted |= self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
-            if listing.gap is None:
+            if listing.doubt is None:
                 gone = [launch for launch in absent if launch.id in lacked]
                 self._release(gone)
                 released.update(launch.key for launch in gone)
@@ -97,7 +97,7 @@ class Settler:
                 failure = error
                 break
         held = tuple(verdict for verdict in verdicts if verdict.doubtful)
-        return SettleSummary(adopted, frozenset(released), held, len(absent), listing.gap, failure)
+        return SettleSummary(adopted, frozenset(released), held, len(absent), listing.doubt, failure)
 
     def judge(self) -> list[Verdict]:
         """Return what one full list says of each unsettled launch, and change nothing."""

@@ -98,6 +98,19 @@ def make_key(identity: Identity, entry: Entry | None, new_salt: str) -> Fingerpr
     return FingerprintKey.from_salt(entry.row.salt if entry and entry.row.salt else new_salt)
 
 
+def find_held_key(identity: Identity, entry: Entry | None) -> FingerprintKey | None:
+    """Return the key of people who are held before anything was sent; None if it isn't at hand.
+
+    Args:
+        identity: the campaign on its target.
+        entry: how the ledger has entered it.
+    """
+    if entry is None or (entry.row.salt is None and not identity.state_key):
+        return None
+    key = make_key(identity, entry, entry.row.salt or "")
+    return key if key.name == entry.row.key_fingerprint else None
+
+
 def _open_key(identity: Identity, where: str, salt: str | None, name: str) -> FingerprintKey:
     hint = "set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new"
     if salt is None and not identity.state_key:

@@ -14,7 +14,7 @@ from runner.ledger.deliveries import read_guids, read_known
 from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.filling import fill_ledger, find_entry, refuse_shared_summary
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.key import choose_key, keeps_salt
+from runner.ledger.key import choose_key, find_held_key, keeps_salt
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.model import Known
@@ -55,7 +55,7 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
             )
     else:
         require_contained(None, None, lockfiles, identity.message_ids, told)
-    key = choose_key(identity, lockfiles, entry)
+    key = choose_key(identity, lockfiles, entry) or find_held_key(identity, entry)
     for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)

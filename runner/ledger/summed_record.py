@@ -12,7 +12,7 @@ from runner.ledger.containment import require_contained
 from runner.ledger.deliveries import read_guids
 from runner.ledger.filling import fill_ledger, find_entry
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.key import choose_key, keeps_salt
+from runner.ledger.key import choose_key, find_held_key, keeps_salt
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.recorded import SummedRecord
@@ -77,7 +77,7 @@ def read_summed_record(ledger: Ledger | None, identity: Identity) -> SummedRecor
                 entered = read_guids(connection, entry.row.id) if any(all_launches(lockfiles)) else entered
                 summary = summarize_deliveries(connection, entry.row.id, ids, forgotten)
             require_contained(connection, entry.row.id if entry else None, lockfiles, ids, forgotten)
-    key = choose_key(identity, lockfiles, entry)
+    key = choose_key(identity, lockfiles, entry) or find_held_key(identity, entry)
     _require_filled(identity, lockfiles, entered)
     return SummedRecord(
         campaign_id=entry.row.id if entry else None,

@@ -44,7 +44,6 @@ class UnexplainedLaunch:
         started_at: when the service started it; UTC, ISO 8601.
         definition: as listed.
         held: the fingerprints of those who are held because of it, by the messages that it may have been.
-            None of a launch that is listed without recipients: it may have reached anybody.
     """
 
     project_launch_guid: str

@@ -149,25 +149,25 @@ class Planner:
             hint="what was sent is recorded; run the same command again to send the rest",
         )
 
-    def find_payloads(self, phones: set[str]) -> dict[str, list[Offer]]:
+    def find_payloads(self, phones: set[str] | None) -> dict[str, list[Offer]]:
         """Pass over the audience and return what some recipients lack, by phone.
 
         What is not sent now, for whatever reason, makes no difference: this says what may have been sent.
 
         Args:
-            phones: E.164; those that lack nothing are left out.
+            phones: E.164; those that lack nothing are left out. None for everybody.
         """
         whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
         return whole._collect_offers(phones)
 
-    def _collect_offers(self, phones: set[str]) -> dict[str, list[Offer]]:
+    def _collect_offers(self, phones: set[str] | None) -> dict[str, list[Offer]]:
         self._tracks = self._compile(Problems())
         assigner = self._make_assigner(Problems())
         names = self._names()
         return {
             recipient.phone: [Offer(*offer) for offer in assigner.offer(recipient)]
             for recipient in iterate_audience(self._campaign, names, Problems(), AudienceTally())
-            if recipient.phone in phones
+            if phones is None or recipient.phone in phones
         }
 
     def _launch(self, assignment: Assignment, payload: Payload, phones: list[str]) -> PlannedLaunch:

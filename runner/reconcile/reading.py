@@ -9,11 +9,11 @@ run that is cut short has lost nothing, and the next one soon stands where it st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.service.paging import ListWalk
+from runner.service.paging import ListWalk, RecordedGuids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ last of 1,000,000 results is found after about 30."""
 FRUITLESS_ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """Reads what a backlog lacks.
 
@@ -49,6 +49,11 @@ class Reading:
     read_stats: Callable[[set[str]], Iterable[StatRecord]]
     now: Callable[[], str]
     observe_progress: Callable[[int], None]
+    _recorded: RecordedGuids = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take note of how the launches are named on record."""
+        self._recorded = RecordedGuids(self.backlog.sources)
 
     def read(self) -> dict[str, StatRecord]:
         """Read until the backlog is empty, or stays as it is.
@@ -76,7 +81,7 @@ class Reading:
     def _read_list(self, filters: dict[str, str]) -> int:
         """Read a list until its launches are full, or to its end, and return how much new it had."""
         total = length = 0
-        walk = ListWalk(partial(self.client.read_results, filters))
+        walk = ListWalk(partial(self._read_page, filters))
         while self.backlog.lacks(filters) and (page := walk.read_page()):
             found = self._store(page)
             total += found
@@ -91,6 +96,9 @@ class Reading:
             if walk.is_over and counted is not None:
                 self.backlog.compare(filters, counted)
         return total
+
+    def _read_page(self, filters: dict[str, str], offset: int) -> Page[ResultRecord]:
+        return self._recorded.spell_page(self.client.read_results(filters, offset))
 
     def _store(self, page: Page[ResultRecord]) -> int:
         ours = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.errors import ServiceError
-from runner.service.paging import ListWalk, Unreadable
+from runner.service.paging import ListWalk, RecordedGuids, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,9 +82,15 @@ def find_launches(
     Raises:
         ServiceError: the service cannot be asked, or its list does not come to rest.
     """
-    search = _Search(client, tag, set(sought), observe_unreadable, observe_progress)
-    search.read()
-    return {guid: stat for guid, stat in search.found.items() if guid in sought}
+    found: dict[str, StatRecord] = {}
+    # A service may have the tag in lower case only.
+    for spelling in dict.fromkeys((tag, tag.casefold())):
+        search = _Search(client, spelling, set(sought - found.keys()), observe_unreadable, observe_progress)
+        search.read()
+        found |= {guid: stat for guid, stat in search.found.items() if guid in sought}
+        if sought <= found.keys():
+            break
+    return found
 
 
 @dataclass(slots=True)
@@ -99,10 +104,18 @@ class _Search:
     observe_progress: Callable[[int], None] = lambda _steps: None
     found: dict[str, StatRecord] = field(default_factory=dict, init=False)
     _unreadable: set[str | int] = field(default_factory=set, init=False)
+    _recorded: RecordedGuids = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._recorded = RecordedGuids(frozenset(self.sought or ()))
 
     @property
     def _count(self) -> int:
         return len(self.found) + len(self._unreadable)
+
+    @property
+    def _where(self) -> str:
+        return "under all tags" if self.tag is None else f"under the tag {self.tag!r}"
 
     @property
     def _is_done(self) -> bool:
@@ -127,13 +140,12 @@ class _Search:
                 break
         counts = "there are always new ones" if counted is None else f"it counts {counted:,} of them"
         raise ServiceError(
-            f"the service's launches under the tag {self.tag!r} cannot all be read: {counts}, "
-            f"and lists {self._count:,}",
+            f"the service's launches {self._where} cannot all be read: {counts}, and lists {self._count:,}",
             hint="try again when nothing is sent under this tag",
         )
 
     def _read_once(self) -> None:
-        walk = ListWalk(partial(self.client.read_stats, self.tag), most=MOST_LAUNCHES)
+        walk = ListWalk(self._read_page, most=MOST_LAUNCHES)
         fruitless = 0
         while not self._is_done and (page := walk.read_page()):
             fruitless = 0 if self._take(page) else fruitless + 1
@@ -143,6 +155,9 @@ class _Search:
                 return
             if self.sought is not None and len(self.sought - self.found.keys()) < walk.pages_left:
                 self._ask_for_each(self.sought)
+
+    def _read_page(self, offset: int) -> Page[StatRecord]:
+        return self._recorded.spell_page(self.client.read_stats(self.tag, offset))
 
     def _ask_for_each(self, sought: set[str]) -> None:
         for guid in sorted(sought - self.found.keys()):
@@ -167,15 +182,16 @@ class _Search:
             self._unreadable.add(record.project_launch_guid or record.position)
         if self._count > MOST_LAUNCHES:
             raise ServiceError(
-                f"the service lists more than {MOST_LAUNCHES:,} launches under the tag {self.tag!r}: "
-                "no more are read",
+                f"the service lists more than {MOST_LAUNCHES:,} launches {self._where}: no more are read",
                 hint="give new messages a tag of their own (`tag`)",
             )
         return self._count > before
 
     def _keep(self, stat: StatRecord) -> None:
-        kept = stat if self.sought is None else replace(stat, recipients=())
-        self.found[stat.project_launch_guid] = kept
+        guid = self._recorded.spell(stat.project_launch_guid)
+        self.found[guid] = (
+            stat if self.sought is None else replace(stat, project_launch_guid=guid, recipients=())
+        )
 
 
 def _refuse(record: Unreadable) -> None:

@@ -73,6 +73,12 @@ class StatRecord:
     stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all whom it has reached are among `recipients`, as far as its counts tell."""
+        counts = (self.num_active_sessions, self.num_complete_sessions, self.num_queued_sessions)
+        return bool(self.recipients) and len(self.recipients) >= sum(count or 0 for count in counts)
+
+    @property
     def missing_counts(self) -> list[str]:
         """The names of the counts that are not known."""
         return [name for name in COUNTS if getattr(self, name) is None]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runner.errors import ServiceError
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 PAGE = 100
 """Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
@@ -62,6 +63,38 @@ class Page(Generic[Record]):
     def repeats(self, other: Page[Record] | None) -> bool:
         """Return whether it has what another page had: the list has not moved on."""
         return other is not None and bool(self.records) and self.records == other.records
+
+
+class RecordedGuids:
+    """The guids of some launches as they are on record; the service may list them in another case.
+
+    Args:
+        guids: the launches' `project_launch_guid`s.
+    """
+
+    def __init__(self, guids: Collection[str]) -> None:
+        self._guids = guids
+        self._mixed = {folded: guid for guid in guids if (folded := fold_guid(guid)) != guid}
+
+    def spell(self, guid: str) -> str:
+        """Return a guid as it is on record; as it is, if it isn't."""
+        if guid in self._guids:
+            return guid
+        folded = fold_guid(guid)
+        return self._mixed.get(folded, folded if folded in self._guids else guid)
+
+    def spell_page(self, page: Page[Record]) -> Page[Record]:
+        """Return a page whose launches are named as they are on record."""
+        if all(one.project_launch_guid in self._guids for one in page.records) and not page.unreadable:
+            return page
+        return replace(
+            page,
+            records=tuple(self._spell_record(one) for one in page.records),
+            unreadable=tuple(self._spell_record(one) for one in page.unreadable),
+        )
+
+    def _spell_record(self, record: Any) -> Any:
+        return replace(record, project_launch_guid=self.spell(record.project_launch_guid))
 
 
 class ListWalk(Generic[Record]):
