@@ -173,12 +173,7 @@ def summarise(
     missing = before.launches.keys() - stats.keys() - unread.keys()
     lacking = {guid for guid, stat in stats.items() if stat.missing_counts}
     never = {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
-    whole, partly_known = {}, {}
-    for name, field_name in _SUMMED.items():
-        counts = [n for n in (getattr(stat, field_name) for stat in stats.values()) if n is not None]
-        whole[name] = sum(counts) if len(counts) == len(before.launches) else None
-        if 0 < len(counts) < len(before.launches):
-            partly_known[name] = PartialCount(sum(counts), len(counts))
+    whole, partly_known = _sum_up(stats.values(), len(before.launches))
     expected = whole.pop("expected_results")
     return ReconcileSummary(
         recorded_launches=len(before.launches),
@@ -202,3 +197,17 @@ def summarise(
         unreadable_results=read.unreadable_count,
         unreadable=[*unread.values(), *read.unreadable],
     )
+
+
+def _sum_up(
+    stats: Collection[StatRecord], launches: int
+) -> tuple[dict[str, int | None], dict[str, PartialCount]]:
+    """Return the sums of counts, None where one is not known of a launch, and what is known of these."""
+    whole: dict[str, int | None] = {}
+    parts = {}
+    for name, field_name in _SUMMED.items():
+        counts = [n for n in (getattr(stat, field_name) for stat in stats) if n is not None]
+        whole[name] = sum(counts) if len(counts) == launches else None
+        if 0 < len(counts) < launches:
+            parts[name] = PartialCount(sum(counts), len(counts))
+    return whole, parts

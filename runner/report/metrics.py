@@ -24,7 +24,7 @@ from runner.report.volume import measure_volume
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from runner.ledger.report_model import AudienceRow, MessageTotals
+    from runner.ledger.report_model import AudienceRow, MessageTotals, PartialCount
     from runner.report.answered import QuestionReport
     from runner.report.dispositions import ResponseRates
     from runner.report.facts import CampaignFacts, MessageOutline
@@ -86,7 +86,6 @@ def _summarise_message(
         "opt_outs": opt_outs.replied + opt_outs.reported,
     }
     known = held if is_read else dict.fromkeys(held)
-    parts = {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
     dispositions = _count_dispositions(totals, answered, held["participants_completed"], opt_outs)
     return MessageReport(
         id=outline.id,
@@ -126,11 +125,14 @@ def _summarise_message(
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=bool(totals.reconciled or is_read))),
         unread_launches=totals.unread,
-        partly_known={
-            **{name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS},
-            **parts,
-        },
+        partly_known=_list_parts(totals, held),
     )
+
+
+def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> dict[str, PartialCount]:
+    """Return the counts that are known of some launches alone: the service's, and what the ledger holds."""
+    parts = {name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS}
+    return parts | {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
 
 
 def _summarise_questions(

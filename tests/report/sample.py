@@ -62,7 +62,7 @@ def build_turnout(name: str, sent: int, answered: int, completed: int, score: in
 def build_experiment() -> Experiment:
     """Return two arms, of which the second answers more."""
     arms = (build_turnout("short", 497, 182, 131, 22), build_turnout("friendly", 497, 220, 170, 32))
-    differences = compare_arms([(arm.name, arm.answered, arm.sent) for arm in arms])
+    differences = compare_arms([(arm.name, arm.answered or 0, arm.sent) for arm in arms])
     return Experiment(arms, differences)
 
 

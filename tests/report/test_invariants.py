@@ -56,6 +56,7 @@ def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> No
     rates = [message.response_rate, message.completion_rate]
     for question in message.questions:
         rates += [question.answer_rate, *(row.share for row in question.distribution)]
+        assert question.answers is not None
         assert question.asked is None or question.asked >= question.answers
         if question.distribution and question.answers:
             assert sum(row.count for row in question.distribution) == question.answers
@@ -65,7 +66,10 @@ def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> No
             assert nps.promoters + nps.passives + nps.detractors == nps.counted <= question.answers
             assert nps.score is None or -100 <= nps.score <= 100
     assert all(rate is None or 0 <= rate <= 1 for rate in rates)
-    assert message.participants_completed <= message.participants_answered
+    answered, completed = message.participants_answered, message.participants_completed
+    assert answered is not None
+    assert completed is not None
+    assert completed <= answered
 
 
 @given(totals, results)
