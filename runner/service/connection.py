@@ -141,17 +141,24 @@ class Connection:
             with response:
                 body = read_body(response.raw)
         except StoppedError as stopped:
-            raise stopped.cause from None
+            # As it was raised: what it came from is its own.
+            raise stopped.cause from stopped.cause.__cause__
         except (NoConnectionError, BrokenAnswerError) as error:
             raise NetworkError(str(error), bytes_left=exchange.bytes_left) from None
         except (requests.RequestException, HTTPError, HTTPException, OSError, ValueError):
             # The library's own message holds the address.
-            is_cut_off = exchange.answer is not None and exchange.answer.is_cut_off
-            reason = BROKE_OFF if is_cut_off else UNREADABLE
-            raise NetworkError(reason, bytes_left=exchange.bytes_left) from None
+            raise NetworkError(_explain(exchange), bytes_left=exchange.bytes_left) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
         location = _find_location(response) if response.status_code in _REDIRECTS else None
         return Answer(response.status_code, headers, body, location)
+
+
+def _explain(exchange: Exchange) -> str:
+    """Return in words what has become of an exchange that the library gave up."""
+    if not exchange.bytes_left:
+        return "its address cannot be asked"
+    is_cut_off = exchange.answer is not None and exchange.answer.is_cut_off
+    return BROKE_OFF if is_cut_off else UNREADABLE
 
 
 def _find_location(response: requests.Response) -> Location | None:

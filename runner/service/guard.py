@@ -169,12 +169,13 @@ class GuardedConnection(HTTPConnection):
             self.send(b"".join(pieces))
         except TimeoutError:
             raise BrokenAnswerError(LATE) from None
-        except ConnectionError:
+        except (BrokenPipeError, ConnectionResetError):
             # A service may answer before it has read everything: the pool goes on, and reads what came.
             raise
         except OSError:
             raise BrokenAnswerError(NO_ANSWER) from None
-        self._deadline = monotonic() + exchange.patience_s
+        finally:
+            self._deadline = monotonic() + exchange.patience_s
 
     def send(self, data: Any) -> None:
         """Send some bytes, or keep them until their request is whole."""

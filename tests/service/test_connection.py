@@ -259,9 +259,11 @@ def test_what_a_last_look_raises_comes_through(connect: Connect) -> None:
             def refuse(error: BaseException = error) -> None:
                 raise error
 
+            error.__cause__ = RuntimeError("its own")
             with pytest.raises(type(error)) as caught:
                 connection.post("/api/send", b"1", refuse)
             assert caught.value is error
+            assert isinstance(error.__cause__, RuntimeError)
 
 
 def test_an_answer_that_comes_before_all_was_sent_is_read(connect: Connect) -> None:
