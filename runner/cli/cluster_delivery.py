@@ -17,7 +17,6 @@ from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
-from runner.ledger.lockfile_writer import require_writable
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.service.target import list_variables
@@ -107,7 +106,7 @@ class ClusterDelivery(DeliveryRun):
             RunnerError: they are wrong, another run holds the lock, or the service or the cluster fails.
         """
         planned = self._plan(scope, options, reader, self._enter_new)
-        while any(self._find_lost(item) for item in planned if item.plan.recipients_to_send):
+        while any(self._find_lost(item) for item in planned):
             planned = self._plan(scope, options, reader, self._custody.enter_summed)
         return planned
 
@@ -149,7 +148,6 @@ class ClusterDelivery(DeliveryRun):
 
     def _find_lost(self, item: PlannedHead) -> bool:
         """Adopt or hold what the service knows and the record doesn't; return whether to plan anew."""
-        require_writable(self._workspace.identify(item.campaign).lockfile)
         return self._custody.find_lost(item, _LatePlanner(self._workspace, self._ledger, item.campaign))
 
     def _send_and_settle(self, run: CampaignRun) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from runner.cli.inquiry import Inquiry
 from runner.cli.reserving import Reserving
 from runner.cli.signals import interrupt_run
+from runner.ledger.lockfile_writer import require_writable
+from runner.ledger.unexplained import has_unexplained
 from runner.ledger.unsettled import count_unsettled
 
 if TYPE_CHECKING:
@@ -147,9 +149,14 @@ class Custody:
     def find_lost(self, item: PlannedHead, finder: PayloadFinder) -> bool:
         """Look for launches that the service knows and the record doesn't; return whether to plan anew.
 
+        Where nothing is to be sent, and nobody is held, nobody is asked.
+
         Raises:
             RunnerError: as `Inquiry.find_lost` says.
         """
+        if not item.plan.recipients_to_send and not self._has_unexplained(item.record):
+            return False
+        require_writable(self._workspace.identify(item.campaign).lockfile)
         found = self.inquiry.find_lost(item, finder)
         self.note_adopted(item.campaign, found.adopted)
         self.inquiry.refuse_if_blind(item.campaign, found)
@@ -174,6 +181,11 @@ class Custody:
         self.lock_of(campaign.name).require_latched()
         self._workspace.rewrite_lockfile(self._ledger, campaign, self._records[campaign.name])
         self.reserving.keep(campaign, self._records[campaign.name])
+
+    def _has_unexplained(self, record: RecordHead) -> bool:
+        campaign_id, _ = record.require_entered()
+        with self._ledger.reading() as connection:
+            return has_unexplained(connection, campaign_id)
 
     def count_unsettled(self, record: RecordHead) -> int:
         """Return how many of a campaign's launches are of unknown outcome."""

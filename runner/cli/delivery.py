@@ -20,7 +20,6 @@ from runner.deliver.pace import Pace
 from runner.deliver.run import Delivery
 from runner.deliver.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError
-from runner.ledger.lockfile_writer import require_writable
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -103,11 +102,10 @@ class DeliveryRun:
             ServiceError: the service cannot be asked.
             InterruptedRunError: it was told to stop meanwhile.
         """
-        return [self._check(item, options) if item.plan.recipients_to_send else item for item in planned]
+        return [self._check(item, options) for item in planned]
 
     def _check(self, item: Planned, options: PlanOptions) -> Planned:
-        require_writable(self._workspace.identify(item.campaign).lockfile)
-        while item.plan.recipients_to_send and self._custody.find_lost(item, item.planner):
+        while self._custody.find_lost(item, item.planner):
             item = self._plan_again(item, options)
         return item
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.cli.clustering import ClusterSettings
     from runner.cluster.engine import Cluster
     from runner.ledger.database import Ledger
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import RecordHead
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.service.target import Target
@@ -127,7 +127,7 @@ def reconcile_campaigns(
         cluster = stack.enter_context(_open_cluster(settings, workspace, reached)) if settings else None
         _store_plan(workspace, ledger, client)
         for campaign in campaigns:
-            record = workspace.enter_record(ledger, campaign)
+            record = workspace.enter_head(ledger, campaign)
             with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
                 order = _Reconciling(
                     workspace, ledger, client, campaign, record, progress.advance, full, accept
@@ -148,7 +148,7 @@ class _Reconciling:
     ledger: Ledger
     client: ServiceClient
     campaign: Campaign
-    record: Record
+    record: RecordHead
     observe_progress: Callable[[int], None]
     full: bool
     accept: bool
@@ -228,7 +228,7 @@ def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> 
 
 
 def _rewrite_lockfile(
-    workspace: Workspace, ledger: Ledger, campaign: Campaign, record: Record, *, quiet: bool
+    workspace: Workspace, ledger: Ledger, campaign: Campaign, record: RecordHead, *, quiet: bool
 ) -> None:
     """Write a lockfile, unless a run that may put more into it is at work: that one writes it."""
     try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.cli.workspace import Workspace
     from runner.cluster.report import CountingPlace
     from runner.ledger.database import Ledger
-    from runner.ledger.recorded import Record
+    from runner.ledger.recorded import RecordHead
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape
@@ -122,7 +122,7 @@ def make_report(
     columns = tuple(_find_column(campaign, name) for name in options.columns)
     outlines = tuple(outline_messages(campaign))
     subject = _Subject(workspace.target.name, campaign, options, outlines, columns)
-    record = workspace.read_record(ledger, campaign)
+    record = workspace.read_head(ledger, campaign)
     if ledger is None or record.campaign_id is None:
         _write_nothing(subject, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
@@ -135,7 +135,7 @@ def make_report(
 
 
 def _count_here(
-    subject: _Subject, ledger: Ledger, record: Record, campaign_id: int, files: Iterable[AnswerFile]
+    subject: _Subject, ledger: Ledger, record: RecordHead, campaign_id: int, files: Iterable[AnswerFile]
 ) -> tuple[CampaignFacts, CampaignTally]:
     folder = subject.find_copy()
     copy = ResultColumns(folder)
@@ -158,7 +158,7 @@ def _count_here(
 
 
 def _count_on_cluster(
-    place: CountingPlace, subject: _Subject, ledger: Ledger, record: Record, campaign_id: int
+    place: CountingPlace, subject: _Subject, ledger: Ledger, record: RecordHead, campaign_id: int
 ) -> tuple[CampaignFacts, CampaignTally]:
     # Imported here: only those who have a cluster pay for it.
     from runner.cluster.report import copy_campaign, count_copy
@@ -244,7 +244,7 @@ def _find_column(campaign: Campaign, name: str) -> str:
     )
 
 
-def _list_members(subject: _Subject, record: Record, *, include_pii: bool) -> Iterator[tuple[str, ...]]:
+def _list_members(subject: _Subject, record: RecordHead, *, include_pii: bool) -> Iterator[tuple[str, ...]]:
     if record.key is None:
         return  # nothing was ever sent, so nobody has a pseudonym
     campaign, columns, problems = subject.campaign, subject.columns, Problems()

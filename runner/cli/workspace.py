@@ -22,7 +22,7 @@ from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.moment import format_moment
-from runner.ledger.record import enter_record, is_overtaken, read_record
+from runner.ledger.record import enter_head, enter_record, is_overtaken, read_head, read_record
 from runner.ledger.recorded import RecordHead
 from runner.ledger.rewriting import rewrite_lockfile
 from runner.ledger.summed_record import enter_summed_record, read_summed_record
@@ -163,6 +163,10 @@ class Workspace:
         """Return what is on record of a campaign, writing nothing."""
         return self._checked(read_record(ledger, self.identify(campaign)), campaign)
 
+    def read_head(self, ledger: Ledger | None, campaign: Campaign) -> RecordHead:
+        """Return what a campaign's record goes by, without its deliveries, writing nothing."""
+        return self._checked(read_head(ledger, self.identify(campaign)), campaign)
+
     def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
         """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
         return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
@@ -175,6 +179,10 @@ class Workspace:
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
         return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
+
+    def enter_head(self, ledger: Ledger, campaign: Campaign) -> RecordHead:
+        """Return what a campaign's record goes by, after filling the ledger from the lockfile."""
+        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0, quiet: bool = False
@@ -221,9 +229,9 @@ class Workspace:
             if advice is not None:
                 self._say_once(note, advice)
 
-    def _enter_again(self, ledger: Ledger, campaign: Campaign) -> Record:
+    def _enter_again(self, ledger: Ledger, campaign: Campaign) -> RecordHead:
         try:
-            return self.enter_record(ledger, campaign)
+            return self.enter_head(ledger, campaign)
         except LockfileError as error:
             raise LockfileError(
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"

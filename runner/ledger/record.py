@@ -6,8 +6,9 @@ is checked first, because with another key everyone would look new (design: deli
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from runner.ledger.containment import require_contained
 from runner.ledger.deliveries import read_guids, read_known
@@ -18,16 +19,21 @@ from runner.ledger.key import choose_key, find_held_key, keeps_salt
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.model import Known
-from runner.ledger.recorded import Record
+from runner.ledger.recorded import Record, RecordHead
 from runner.ledger.reserved import add_reserved, list_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from sqlalchemy import Connection
 
     from runner.ledger.database import Ledger
     from runner.ledger.identity import Identity
+    from runner.ledger.key import Entry
+    from runner.ledger.lockfile import Lockfile
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.recorded import RecordHead
 
 
 def read_record(ledger: Ledger | None, identity: Identity) -> Record:
@@ -38,37 +44,72 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
         LedgerError: the ledger cannot be read.
     """
     lockfiles = read_lockfiles(identity)
-    refuse_shared_summary(identity, lockfiles)
-    entry = None
-    known, told = Known({}, {}), all_forgotten(lockfiles)
+    known = Known({}, {})
     reserved = list(identity.shared.reservations) if identity.shared else []
-    if ledger is not None:
-        with ledger.reading() as connection:
+    with _reading(ledger) as connection:
+        found = _find(connection, identity, lockfiles)
+        if connection is not None:
             reserved = list_unknown(connection, reserved)
-            entry = find_entry(connection, identity)
-            if entry is not None:
-                require_current_ids(connection, entry.row.id, identity.message_ids)
-                known = read_known(connection, entry.row.id, identity.message_ids)
-                told = read_forgotten(connection, entry.row.id, told)
-            require_contained(
-                connection, entry.row.id if entry else None, lockfiles, identity.message_ids, told
-            )
-    else:
-        require_contained(None, None, lockfiles, identity.message_ids, told)
-    key = choose_key(identity, lockfiles, entry) or find_held_key(identity, entry)
+            if found.entry is not None:
+                known = read_known(connection, found.entry.row.id, identity.message_ids)
     for launch in all_launches(lockfiles):
         known.sent.setdefault(launch.message, set()).update(launch.recipients)
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)
     add_reserved(known, reserved, identity.message_ids)
-    known.forgotten.update(told)
-    campaign_id = entry.row.id if entry else None
-    return Record(
-        campaign_id=campaign_id,
-        key=key,
-        known=known,
-        uses_salt_despite_key=keeps_salt(identity, key),
-        merged=list_merged(lockfiles),
-    )
+    known.forgotten.update(found.forgotten)
+    return Record(**found.describe(identity, lockfiles), known=known)
+
+
+def read_head(ledger: Ledger | None, identity: Identity) -> RecordHead:
+    """Return what ledger and lockfile say together, without the deliveries, and write nothing.
+
+    Raises:
+        LockfileError: as for `read_record`.
+        LedgerError: the ledger cannot be read.
+    """
+    lockfiles = read_lockfiles(identity)
+    with _reading(ledger) as connection:
+        found = _find(connection, identity, lockfiles)
+    return RecordHead(**found.describe(identity, lockfiles))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A campaign as it was found.
+
+    Attributes:
+        entry: how the ledger knows it; None if it doesn't.
+        forgotten: the fingerprints of those who asked to be forgotten.
+    """
+
+    entry: Entry | None
+    forgotten: set[str]
+
+    def describe(self, identity: Identity, lockfiles: dict[Path, Lockfile]) -> dict[str, Any]:
+        """Return the values of its `RecordHead`."""
+        key = choose_key(identity, lockfiles, self.entry) or find_held_key(identity, self.entry)
+        return {
+            "campaign_id": None if self.entry is None else self.entry.row.id,
+            "key": key,
+            "uses_salt_despite_key": keeps_salt(identity, key),
+            "merged": list_merged(lockfiles),
+        }
+
+
+def _find(connection: Connection | None, identity: Identity, lockfiles: dict[Path, Lockfile]) -> _Found:
+    refuse_shared_summary(identity, lockfiles)
+    found = _Found(None, all_forgotten(lockfiles))
+    entry = None if connection is None else find_entry(connection, identity)
+    if connection is not None and entry is not None:
+        require_current_ids(connection, entry.row.id, identity.message_ids)
+        found = _Found(entry, read_forgotten(connection, entry.row.id, found.forgotten))
+    campaign_id = None if entry is None else entry.row.id
+    require_contained(connection, campaign_id, lockfiles, identity.message_ids, found.forgotten)
+    return found
+
+
+def _reading(ledger: Ledger | None) -> AbstractContextManager[Connection | None]:
+    return nullcontext() if ledger is None else ledger.reading()
 
 
 def read_earlier_messages(
@@ -145,6 +186,25 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
         known = replace(read_known(connection, filled.campaign_id), forgotten=filled.forgotten)
     return Record(**filled.describe(identity, lockfiles, stamps), known=known)
+
+
+def enter_head(ledger: Ledger, identity: Identity, new_salt: str) -> RecordHead:
+    """Return what is on record as `enter_record` does, without the deliveries.
+
+    Args:
+        ledger: as for `enter_record`.
+        identity: the campaign on its target.
+        new_salt: as for `enter_record`.
+
+    Raises:
+        LockfileError: as for `read_record`.
+        LedgerError: the ledger cannot be written.
+    """
+    stamps = stamp_lockfiles(identity)
+    lockfiles = read_lockfiles(identity)
+    with ledger.writing() as connection:
+        filled = fill_ledger(connection, identity, lockfiles, new_salt)
+    return RecordHead(**filled.describe(identity, lockfiles, stamps))
 
 
 def is_overtaken(record: RecordHead, identity: Identity) -> bool:

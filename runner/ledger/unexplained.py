@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, exists, func, inspect, select
+from sqlalchemy import delete, inspect, select
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
@@ -144,12 +144,12 @@ def list_unexplained(
     ]
 
 
-def count_unexplained(connection: Connection, campaign_id: int) -> tuple[int, int]:
-    """Return how many launches no record explains, and how many of them are listed without recipients."""
-    is_theirs = (launches.c.campaign_id == campaign_id) & (launches.c.state == UNEXPLAINED)
-    has_people = exists().where(deliveries.c.launch_id == launches.c.id)
-    count = select(func.count()).select_from(launches).where(is_theirs)
-    return connection.execute(count).scalar_one(), connection.execute(count.where(~has_people)).scalar_one()
+def has_unexplained(connection: Connection, campaign_id: int) -> bool:
+    """Return whether there are launches of a campaign that no record explains."""
+    query = select(launches.c.id).where(
+        launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
+    )
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def drop_unexplained(connection: Connection, campaign_id: int, guids: Iterable[str] | None = None) -> None:
