@@ -444,8 +444,19 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     )
     assert "\n  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
     assert faulty.requests == []
-    machine.git.run("push", "--quiet", "origin", "--delete", "refs/runner/live")
-    assert machine.apply(*SHORT).returncode == 0
+
+
+def test_a_ref_that_was_removed_on_purpose_is_made_again(world: World, faulty: FaultyService) -> None:
+    """As the words about a damaged one advise: it takes a lease and a margin, and the settle window."""
+    machine = world.clone("first")
+    machine.git.run("push", "--quiet", "origin", "--delete", REF)
+    done = machine.run("apply", "--auto-approve", "--state-lease", "3", "--settle-window", "1s")
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "There is no refs/runner/live on origin yet, or it was deleted: waiting 4.5 s before it is made, since "
+        "another machine may still be sending.\n"
+    )
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
     assert_everybody_once(world, faulty)
 
 
