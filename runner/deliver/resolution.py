@@ -1,0 +1,116 @@
+"""A person's word on what the service lists and no record explains: which message it was, or that it was another's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.deliver.match import digest_definition
+from runner.errors import UsageError
+from runner.ledger.entry import enter_adopted
+from runner.ledger.model import LaunchRecord
+from runner.ledger.unexplained import dismiss_launches, list_unexplained
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.unexplained import UnexplainedLaunch
+
+
+@dataclass(frozen=True, slots=True)
+class UnexplainedGroup:
+    """Launches under one project tag that no record explains, and that may have been the same messages.
+
+    Attributes:
+        tag: the project tag, as listed.
+        messages: the ids of the messages that they may have been.
+        launches: the launches, the earliest first.
+    """
+
+    tag: str
+    messages: tuple[str, ...]
+    launches: tuple[UnexplainedLaunch, ...]
+
+    @property
+    def people(self) -> set[str]:
+        """The fingerprints of those who are held because of them."""
+        return {fingerprint for launch in self.launches for fingerprint in launch.people}
+
+
+def group_unexplained(ledger: Ledger, campaign_id: int, message_ids: Mapping[str, str]) -> list[UnexplainedGroup]:
+    """Return a campaign's launches that no record explains, by tag and messages.
+
+    Args:
+        ledger: is read.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    with ledger.reading() as connection:
+        found = list_unexplained(connection, campaign_id, message_ids)
+    groups: dict[tuple[str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
+    for launch in found:
+        groups.setdefault((launch.tag, tuple(sorted(launch.held))), []).append(launch)
+    return [UnexplainedGroup(tag, messages, tuple(some)) for (tag, messages), some in sorted(groups.items())]
+
+
+def choose_message(group: UnexplainedGroup, message: str | None) -> str:
+    """Return the message that the launches of a group are to be recorded as.
+
+    Args:
+        group: the launches.
+        message: the id that the user names; None where there is no choice.
+
+    Raises:
+        UsageError: there are several, and the user names none of them.
+    """
+    if message in group.messages:
+        return message
+    if message is None and len(group.messages) == 1:
+        return group.messages[0]
+    known = ", ".join(group.messages)
+    raise UsageError(
+        f"the launches under the tag {group.tag!r} may have been several messages: {known}",
+        hint="say which one with --message",
+    )
+
+
+def adopt_unexplained(
+    ledger: Ledger,
+    campaign_id: int,
+    name: str,
+    key: FingerprintKey,
+    message: str,
+    launches: Sequence[UnexplainedLaunch],
+) -> None:
+    """Record launches as sent: the people whom they hold have got a message.
+
+    Args:
+        ledger: open for writing.
+        campaign_id: the ledger's number of the campaign.
+        name: the campaign's name.
+        key: the key of its fingerprints.
+        message: the id of the message.
+        launches: the launches.
+    """
+    with ledger.writing() as connection:
+        for launch in launches:
+            people = tuple(sorted(launch.held.get(message, launch.people)))
+            digest = digest_definition(launch.definition)
+            record = LaunchRecord(
+                message=message,
+                key=key.name_launch(name, message, digest, people),
+                tag=launch.tag,
+                payload_digest=digest,
+                project_launch_guid=launch.project_launch_guid,
+                sent_at=launch.started_at,
+                recipients=people,
+            )
+            enter_adopted(connection, campaign_id, record, launch.definition)
+
+
+def dismiss_unexplained(ledger: Ledger, campaign_id: int, launches: Collection[UnexplainedLaunch]) -> None:
+    """Record that launches are not the campaign's: they hold nobody back any more."""
+    with ledger.writing() as connection:
+        dismiss_launches(connection, campaign_id, [launch.project_launch_guid for launch in launches])
