@@ -12,7 +12,7 @@ from runner.cli.reserving import Reserving
 from runner.cli.signals import interrupt_run
 from runner.ledger.lockfile_writer import require_writable
 from runner.ledger.unexplained import has_unexplained
-from runner.ledger.unsettled import count_unsettled
+from runner.ledger.unsettled import count_unsettled, list_unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +161,16 @@ class Custody:
         self.note_adopted(item.campaign, found.adopted)
         self.inquiry.refuse_if_blind(item.campaign, found)
         return found.has_changed_record
+
+    def record_of(self, campaign: Campaign) -> RecordHead:
+        """Return what is on record of a campaign that this run has entered."""
+        return self._records[campaign.name]
+
+    def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
+        """Return the keys of a campaign's launches of unknown outcome."""
+        campaign_id, _ = self.record_of(campaign).require_entered()
+        with self._ledger.reading() as connection:
+            return {launch.key for launch in list_unsettled(connection, campaign_id)}
 
     def note_adopted(self, campaign: Campaign, launches: int) -> None:
         """Count launches that turned out to have been sent, and have the lockfile name them.

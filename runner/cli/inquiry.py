@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.cli.console import count_words, note, warn
@@ -62,6 +61,8 @@ class Inquiry:
         self._stop = stop
         self._quiet = quiet
         self._said: set[str] = set()
+        # The campaigns of which a run was lost that may have sent more than was listed at first.
+        self._surprised: set[str] = set()
         # On a clock that nobody sets: what a run that was lost before has sent is listed a window after this.
         self._began = time.monotonic()
 
@@ -105,15 +106,16 @@ class Inquiry:
         """
         campaign = item.campaign
         subject = self._describe(campaign, item.record)
-        if not self._is_over and self._may_be_lost(subject):
+        is_doubtful = campaign.name in self._surprised or self._may_be_lost(subject)
+        if item.plan.recipients_to_send and is_doubtful and not self._is_over:
             self._wait_for_lists(campaign)
-        is_late = self._is_over
         found = self._look(item, subject, finder)
-        if found.gap or found.partial or (found.is_surprising and not is_late):
-            # More of a lost run may be listed by then, and better.
+        if found.gap is not None and not found.has_changed_record:
+            # It may be late: it is given the window once.
             self._wait_for_lists(campaign)
-            again = self._look(item, subject, finder)
-            found = replace(again, adopted=found.adopted + again.adopted, held=found.held + again.held)
+            found = self._look(item, subject, finder)
+        if found.is_surprising:
+            self._surprised.add(campaign.name)
         return found
 
     @property
@@ -167,7 +169,7 @@ class Inquiry:
         Raises:
             ServiceError: they prove nothing.
         """
-        if found.gap is not None:
+        if found.gap is not None and not found.has_changed_record:
             raise ServiceError(
                 f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
                 "Nothing was sent",

@@ -1,24 +1,34 @@
-"""`runner resolve`: launches whose outcome is not known, and a person's word on them."""
+"""`runner resolve`: launches that may have reached people, and a person's word on them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from runner.cli.approval import APPROVAL, require_approval
 from runner.cli.campaign_run import RunOptions
-from runner.cli.console import count_words, note, print_json, print_table
+from runner.cli.console import count_words, note
 from runner.cli.custody import Custody
+from runner.cli.resolve_text import WRITERS, describe_group, list_candidates
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.workspace import Workspace, utc_now
-from runner.deliver.match import is_same_text
+from runner.deliver.resolution import (
+    UnexplainedGroup,
+    adopt_unexplained,
+    choose_message,
+    dismiss_unexplained,
+    group_unexplained,
+)
 from runner.deliver.settle import write_moment
 from runner.errors import RunnerError, UsageError
 from runner.ledger.entry import adopt_in_part
 from runner.ledger.unsettled import release_launch
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.campaign.model import Campaign
     from runner.deliver.match import Candidate, Verdict
@@ -29,144 +39,276 @@ _SAID = "a person said that it was not sent"
 
 
 @click.command(
-    epilog="\b\nExamples:\n  runner resolve\n  runner resolve --launch 01c0330dfb2a63d67bfe --not-sent\n"
+    epilog="\b\nExamples:\n  runner resolve\n  runner resolve campaigns/customer-pulse.yaml --adopt-all\n"
+    "  runner resolve --message nudge --not-sent-all\n"
+    "  runner resolve --launch 01c0330dfb2a63d67bfe --not-sent\n"
     "  runner resolve --adopt 60ee2192-c686-4f61-a592-957a04378b6f"
 )
 @target_scope
 @format_option("human", "json")
-@click.option("--launch", "key", metavar="KEY", help="The launch that is meant, if there are several.")
+@click.option("--message", metavar="ID", help="The message that is meant, or that the launches were.")
+@click.option(
+    "--launch", "key", metavar="KEY", help="The launch that is meant: its key, or the service's guid."
+)
 @click.option("--adopt", "guid", metavar="GUID", help="It was sent: this is the service's launch.")
-@click.option("--not-sent", is_flag=True, help="It was not sent: its recipients can be texted.")
-def command(scope: Scope, format_: str, key: str | None, guid: str | None, not_sent: bool) -> int:
-    """List launches whose outcome is not known, with what the service lists that may be them.
+@click.option("--not-sent", is_flag=True, help="It was not sent by this campaign: its people can be texted.")
+@click.option("--adopt-all", is_flag=True, help="All launches that are shown were sent by their campaigns.")
+@click.option("--not-sent-all", is_flag=True, help="No launch that is shown was sent by its campaign.")
+@APPROVAL
+def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
+    """List launches that may have reached people, and say what became of them.
 
-    Most are settled by `apply` itself. What is left are launches that only partly fit: --adopt and
-    --not-sent say what became of one. Recipients that an adopted launch has not reached can be
-    texted again. Exits with 4 as long as there are any.
+    A launch of unknown outcome was about to be sent: shown with what the service lists that may be it. A
+    launch that no record explains is listed by the service under the campaign's tags: a run whose record is
+    lost may have sent it, or somebody else. The people of both are held, and not texted.
+
+    --adopt and --not-sent settle one launch, --adopt-all and --not-sent-all all that are shown, after asking.
+    Recipients that an adopted launch has not reached can be texted again. Exits with 4 as long as there
+    are any.
     """
-    if guid and not_sent:
-        raise UsageError("--adopt and --not-sent contradict each other")
+    word = _Word(**words)
+    word.require_one()
     workspace = Workspace.open(scope)
     campaigns = scope.load_valid_campaigns()
     options = RunOptions(quiet=scope.quiet, verbose=scope.verbose)
     with workspace.open_ledger() as opened, Custody(workspace, opened, options) as held:
-        open_cases = [(c, verdict) for c in campaigns for verdict in held.judge(c)]
-        if guid or not_sent:
-            campaign, verdict = _choose(open_cases, key, guid)
-            reached = _adopt(opened, campaign, verdict, guid) if guid else _release(opened, verdict)
-            held.rewrite_lockfile(campaign)
-            open_cases.remove((campaign, verdict))
-            if not scope.quiet:
-                people = count_words(reached, "recipient")
-                note(f"Recorded: {verdict.launch.key} ({people}) was {'sent' if guid else 'not sent'}.")
-    _WRITERS[format_](open_cases)
-    return UNKNOWN_OUTCOMES if open_cases else int(held.is_behind)
+        resolving = _Resolving(opened, held, word, quiet=scope.quiet)
+        cases = resolving.find_cases(campaigns)
+        if word.guid is not None:
+            resolving.adopt_one(cases, word.guid)
+        elif word.not_sent:
+            resolving.release_one(cases)
+        elif word.adopt_all or word.not_sent_all:
+            _ask(cases, word, is_approved=auto_approve)
+            (resolving.adopt_all if word.adopt_all else resolving.release_all)(cases)
+        left = resolving.list_left(cases)
+    WRITERS[format_]([(case.campaign, case.verdicts, case.groups) for case in left])
+    return UNKNOWN_OUTCOMES if left else int(held.is_behind)
 
 
-def _choose(
-    cases: Sequence[tuple[Campaign, Verdict]], key: str | None, guid: str | None
-) -> tuple[Campaign, Verdict]:
-    chosen = [case for case in cases if key in (None, case[1].launch.key)]
-    if guid:
-        chosen = [case for case in chosen if guid in _guids(case[1])]
-    if len(chosen) == 1:
-        return chosen[0]
-    if chosen:
-        keys = ", ".join(case[1].launch.key for case in chosen)
+@dataclass(slots=True)
+class Case:
+    """The launches of one campaign that may have reached people.
+
+    Attributes:
+        campaign: the campaign.
+        verdicts: its launches of unknown outcome, with what the service lists that may be them.
+        groups: launches that the service lists under its tags and no record explains.
+    """
+
+    campaign: Campaign
+    verdicts: list[Verdict] = field(default_factory=list)
+    groups: list[UnexplainedGroup] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is left to resolve."""
+        return bool(self.verdicts or self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A person's word, as the command line has it."""
+
+    message: str | None
+    key: str | None
+    guid: str | None
+    not_sent: bool
+    adopt_all: bool
+    not_sent_all: bool
+
+    def require_one(self) -> None:
+        """Refuse words that contradict each other."""
+        given = {
+            "--adopt": self.guid is not None,
+            "--not-sent": self.not_sent,
+            "--adopt-all": self.adopt_all,
+            "--not-sent-all": self.not_sent_all,
+        }
+        names = [name for name, is_given in given.items() if is_given]
+        if len(names) > 1:
+            raise UsageError(f"{' and '.join(names)} contradict each other")
+
+    def is_meant(self, case: Case, verdict: Verdict) -> bool:
+        """Return whether a launch of unknown outcome may be the one that is meant."""
+        return self.key in (None, verdict.launch.key) and self._fits(case, [verdict.launch.message])
+
+    def _fits(self, case: Case, messages: Iterable[str]) -> bool:
+        current = case.campaign.message_ids
+        return self.message is None or self.message in {current.get(one, one) for one in messages}
+
+    def keep_meant(self, case: Case) -> Case:
+        """Return a case with what concerns the message that is meant."""
+        return Case(
+            case.campaign,
+            [verdict for verdict in case.verdicts if self._fits(case, [verdict.launch.message])],
+            [group for group in case.groups if self._fits(case, group.messages)],
+        )
+
+
+class _Resolving:
+    """Records what a person says of launches, and takes it out of the cases."""
+
+    def __init__(self, ledger: Ledger, custody: Custody, word: _Word, *, quiet: bool) -> None:
+        self._ledger = ledger
+        self._custody = custody
+        self._word = word
+        self._quiet = quiet
+
+    def find_cases(self, campaigns: Iterable[Campaign]) -> list[Case]:
+        """Lock campaigns, ask the service about them, and return what is open."""
+        cases = [Case(one, self._custody.judge(one), []) for one in campaigns]
+        for case in cases:
+            self._read_groups(case)
+        return [case for case in cases if case.is_open]
+
+    def _read_groups(self, case: Case) -> None:
+        campaign_id, _ = self._custody.record_of(case.campaign).require_entered()
+        case.groups = group_unexplained(self._ledger, campaign_id, case.campaign.message_ids)
+
+    def adopt_one(self, cases: Sequence[Case], guid: str) -> None:
+        """Record that the service's launch is the campaign's."""
+        wanted = fold_guid(guid)
+        for case in cases:
+            for group in case.groups:
+                for launch in group.launches:
+                    if fold_guid(launch.project_launch_guid) == wanted and self._word.key in (None, guid):
+                        self._adopt_group(case, UnexplainedGroup(group.tag, group.messages, (launch,)))
+                        return
+        found = [
+            (case, verdict, candidate)
+            for case in cases
+            for verdict in case.verdicts
+            if self._word.is_meant(case, verdict)
+            for candidate in list_candidates(verdict)
+            if fold_guid(candidate.stat.project_launch_guid) == wanted
+        ]
+        self._adopt(*_choose(found, f"the service's launch {guid} may be none of"))
+
+    def release_one(self, cases: Sequence[Case]) -> None:
+        """Record that one launch was not sent, or is not the campaign's."""
+        key = self._word.key
+        for case in cases:
+            for group in case.groups:
+                for launch in group.launches:
+                    if key is not None and fold_guid(launch.project_launch_guid) == fold_guid(key):
+                        self._dismiss_group(case, UnexplainedGroup(group.tag, group.messages, (launch,)))
+                        return
+        found = [
+            (case, verdict)
+            for case in cases
+            for verdict in case.verdicts
+            if self._word.is_meant(case, verdict)
+        ]
+        self._release(*_choose(found, "there is no such launch among"))
+
+    def adopt_all(self, cases: Sequence[Case]) -> None:
+        """Record that all launches that are shown were sent by their campaigns."""
+        for case in map(self._word.keep_meant, cases):
+            for group in case.groups:
+                self._adopt_group(case, group)
+            taken: set[str] = set()
+            for verdict in case.verdicts:
+                candidates = [
+                    one for one in list_candidates(verdict) if one.stat.project_launch_guid not in taken
+                ]
+                if len(candidates) == 1:
+                    taken.add(candidates[0].stat.project_launch_guid)
+                    self._adopt(case, verdict, candidates[0])
+
+    def release_all(self, cases: Sequence[Case]) -> None:
+        """Record that no launch that is shown was sent by its campaign."""
+        for case in map(self._word.keep_meant, cases):
+            for group in case.groups:
+                self._dismiss_group(case, group)
+            for verdict in case.verdicts:
+                if verdict.match is None:
+                    self._release(case, verdict)
+
+    def list_left(self, cases: Sequence[Case]) -> list[Case]:
+        """Return what is still open."""
+        left = []
+        for case in cases:
+            self._read_groups(case)
+            unsettled = self._custody.list_unsettled_keys(case.campaign)
+            case.verdicts = [verdict for verdict in case.verdicts if verdict.launch.key in unsettled]
+            left += [case] if case.is_open else []
+        return left
+
+    def _adopt(self, case: Case, verdict: Verdict, candidate: Candidate) -> None:
+        launch, guid = verdict.launch, candidate.stat.project_launch_guid
+        at = write_moment(candidate.stat.project_launch_start, utc_now())
+        # Where the service doesn't say whom it has reached, everybody counts as reached.
+        reached = candidate.recipients or launch.recipients
+        with self._ledger.writing() as connection:
+            adopt_in_part(connection, case.campaign.name, launch, guid, at, reached)
+        self._say(case, f"{launch.key} ({count_words(len(reached), 'recipient')}) was sent")
+
+    def _release(self, case: Case, verdict: Verdict) -> None:
+        launch = verdict.launch
+        if verdict.match is not None:
+            guid = verdict.match.stat.project_launch_guid
+            raise RunnerError(
+                f"{launch.key} was sent: the service lists the same text to the same recipients as {guid}",
+                hint=f"record it with: runner resolve --launch {launch.key} --adopt {guid}",
+            )
+        with self._ledger.writing() as connection:
+            release_launch(connection, launch.id, utc_now(), _SAID)
+        self._say(case, f"{launch.key} ({count_words(len(launch.recipients), 'recipient')}) was not sent")
+
+    def _adopt_group(self, case: Case, group: UnexplainedGroup) -> None:
+        message = choose_message(group, self._word.message)
+        campaign_id, key = self._custody.record_of(case.campaign).require_entered()
+        adopt_unexplained(self._ledger, campaign_id, case.campaign.name, key, message, group.launches)
+        self._say(
+            case, f"{describe_group(group)} were the message {message!r}", is_one=len(group.launches) == 1
+        )
+
+    def _dismiss_group(self, case: Case, group: UnexplainedGroup) -> None:
+        campaign_id, _ = self._custody.record_of(case.campaign).require_entered()
+        dismiss_unexplained(self._ledger, campaign_id, group.launches)
+        words = f"{describe_group(group)} were not sent by this campaign"
+        self._say(case, words, is_one=len(group.launches) == 1)
+
+    def _say(self, case: Case, words: str, *, is_one: bool = False) -> None:
+        self._custody.rewrite_lockfile(case.campaign)
+        if not self._quiet:
+            note(f"Recorded: {words.replace(' were ', ' was ') if is_one else words}.")
+
+
+_Found = TypeVar("_Found", bound=tuple[Any, ...])
+
+
+def _choose(found: Sequence[_Found], otherwise: str) -> _Found:
+    """Return the one that is meant.
+
+    Raises:
+        UsageError: there are several.
+        RunnerError: there is none.
+    """
+    if len(found) == 1:
+        return found[0]
+    if found:
+        keys = ", ".join(verdict.launch.key for _, verdict, *_ in found)
         raise UsageError(
             "there are several launches of unknown outcome", hint=f"name one with --launch: {keys}"
         )
-    what = f"the service's launch {guid} may be none of" if guid else "there is no such launch among"
-    raise RunnerError(f"{what} the launches of unknown outcome", hint="`runner resolve` lists them")
+    raise RunnerError(f"{otherwise} the launches of unknown outcome", hint="`runner resolve` lists them")
 
 
-def _guids(verdict: Verdict) -> list[str]:
-    return [candidate.stat.project_launch_guid for candidate in _candidates(verdict)]
-
-
-def _candidates(verdict: Verdict) -> tuple[Candidate, ...]:
-    return (verdict.match, *verdict.doubtful) if verdict.match else verdict.doubtful
-
-
-def _adopt(ledger: Ledger, campaign: Campaign, verdict: Verdict, guid: str) -> int:
-    """Record that a launch was sent, and return to how many."""
-    launch = verdict.launch
-    found = next(c for c in _candidates(verdict) if c.stat.project_launch_guid == guid)
-    at = write_moment(found.stat.project_launch_start, utc_now())
-    # Where the service doesn't say whom it has reached, everybody counts as reached.
-    reached = found.recipients or launch.recipients
-    with ledger.writing() as connection:
-        adopt_in_part(connection, campaign.name, launch, guid, at, reached)
-    return len(reached)
-
-
-def _release(ledger: Ledger, verdict: Verdict) -> int:
-    """Record that a launch was not sent, and return to how many.
-
-    Raises:
-        RunnerError: the service lists the very launch.
-    """
-    launch = verdict.launch
-    if verdict.match is not None:
-        guid = verdict.match.stat.project_launch_guid
-        raise RunnerError(
-            f"{launch.key} was sent: the service lists the same text to the same recipients as {guid}",
-            hint=f"record it with: runner resolve --launch {launch.key} --adopt {guid}",
-        )
-    with ledger.writing() as connection:
-        release_launch(connection, launch.id, utc_now(), _SAID)
-    return len(launch.recipients)
-
-
-def _launch_json(campaign: Campaign, verdict: Verdict) -> dict[str, Any]:
-    launch = verdict.launch
-    return {
-        "campaign": campaign.name,
-        "key": launch.key,
-        "message": launch.message,
-        "tag": launch.tag,
-        "recipients": len(launch.recipients),
-        "intent_at": launch.intent_at,
-        "detail": launch.detail or "the process ended before an answer came",
-        "candidates": [
-            {
-                "project_launch_guid": candidate.stat.project_launch_guid,
-                "project_launch_start": write_moment(candidate.stat.project_launch_start, "unknown"),
-                "recipients": len(candidate.recipients),
-                "recipients_in_common": len(candidate.recipients & launch.recipients),
-                "same_definition": is_same_text(launch, candidate),
-            }
-            for candidate in _candidates(verdict)
-        ],
-    }
-
-
-def _write_json(cases: Sequence[tuple[Campaign, Verdict]]) -> None:
-    print_json({"launches": [_launch_json(campaign, verdict) for campaign, verdict in cases]})
-
-
-def _write_human(cases: Sequence[tuple[Campaign, Verdict]]) -> None:
-    if not cases:
-        click.echo("Nothing is unresolved.")
-    for campaign, verdict in cases:
-        launch = _launch_json(campaign, verdict)
-        people = count_words(launch["recipients"], "recipient")
-        click.secho(f"{campaign.name}/{launch['message']}  launch {launch['key']}, {people}", bold=True)
-        click.echo(f"  about to be sent {launch['intent_at']}; {launch['detail']}")
-        if not verdict.doubtful and not verdict.match:
-            click.echo("  the service lists nothing that may be it; `runner apply` settles it")
-            continue
-        rows = [
-            (
-                c["project_launch_guid"],
-                c["project_launch_start"],
-                c["recipients"],
-                c["recipients_in_common"],
-                "the same" if c["same_definition"] else "another",
-            )
-            for c in launch["candidates"]
-        ]
-        print_table(("the service's launch", "started", "recipients", "of them ours", "text"), rows)
-
-
-_WRITERS = {"human": _write_human, "json": _write_json}
+def _ask(cases: Sequence[Case], word: _Word, *, is_approved: bool) -> None:
+    """Say what settling all launches would do, and ask."""
+    meant = [word.keep_meant(case) for case in cases]
+    groups = [group for case in meant for group in case.groups]
+    verdicts = [verdict for case in meant for verdict in case.verdicts]
+    launches = sum(len(group.launches) for group in groups) + len(verdicts)
+    people = sum(len(group.people) for group in groups) + sum(len(one.launch.recipients) for one in verdicts)
+    if not launches:
+        raise RunnerError("there is nothing to resolve", hint="`runner resolve` lists what there is")
+    what = f"{count_words(launches, 'launch', 'launches')} that reached {count_words(people, 'recipient')}"
+    question = (
+        f"Record {what} as sent? They are not texted again."
+        if word.adopt_all
+        else f"Record that {what} were not sent by these campaigns? The next `runner apply` texts them."
+    )
+    require_approval(question, is_approved=is_approved)

@@ -112,8 +112,8 @@ class Preflight:
         elsewhere = self._list_elsewhere(listing.launches) if is_first else []
         with subject.ledger.reading() as connection:
             explained = self._list_explained(connection)
-        unclaimed = _leave_out(listing.launches, explained)
-        elsewhere = _leave_out(elsewhere, explained)
+        late, elsewhere = _divide(_leave_out(elsewhere, explained), own)
+        unclaimed = [*_leave_out(listing.launches, explained), *late]
         partial = sum(not stat.is_whole for stat in unclaimed)
         phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
         planned = finder.find_payloads(None if partial else phones) if phones or partial else {}
@@ -190,6 +190,14 @@ class Preflight:
             {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()},
         )
         return hold_people(connection, subject.campaign_id, launch)
+
+
+def _divide(stats: Iterable[StatRecord], tags: Collection[str]) -> tuple[list[StatRecord], list[StatRecord]]:
+    """Return the launches under some tags, and the others."""
+    found: tuple[list[StatRecord], list[StatRecord]] = [], []
+    for stat in stats:
+        found[not any(is_same_tag(stat.project_tag, tag) for tag in tags)].append(stat)
+    return found
 
 
 def _leave_out(stats: Iterable[StatRecord], explained: Collection[str]) -> list[StatRecord]:

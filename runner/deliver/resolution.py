@@ -1,4 +1,4 @@
-"""A person's word on what the service lists and no record explains: which message it was, or that it was another's."""
+"""A person's word on launches that no record explains: which message they were, or that none of ours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runner.deliver.match import digest_definition
 from runner.errors import UsageError
 from runner.ledger.entry import enter_adopted
+from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord
 from runner.ledger.unexplained import dismiss_launches, list_unexplained
 
@@ -39,7 +40,9 @@ class UnexplainedGroup:
         return {fingerprint for launch in self.launches for fingerprint in launch.people}
 
 
-def group_unexplained(ledger: Ledger, campaign_id: int, message_ids: Mapping[str, str]) -> list[UnexplainedGroup]:
+def group_unexplained(
+    ledger: Ledger, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[UnexplainedGroup]:
     """Return a campaign's launches that no record explains, by tag and messages.
 
     Args:
@@ -100,7 +103,7 @@ def adopt_unexplained(
             digest = digest_definition(launch.definition)
             record = LaunchRecord(
                 message=message,
-                key=key.name_launch(name, message, digest, people),
+                key=launch_key(key.lasting_name(name), message, digest, people),
                 tag=launch.tag,
                 payload_digest=digest,
                 project_launch_guid=launch.project_launch_guid,

@@ -187,6 +187,12 @@ class FaultyService:
         meta = {"limit": limit, "offset": offset, "total_count": len(found), "plan": self.plan}
         return 200, json.dumps({"meta": meta, "objects": found[offset : offset + limit]}).encode()
 
+    def read_launch(self, guid: str) -> tuple[int, bytes]:
+        """Return status and body of an answer to `GET /api/stats/{project_launch_guid}/` (reference, 4.5)."""
+        with self._changed:
+            found = [item for item in self.launches if item["project_launch_guid"] == guid]
+        return (200, json.dumps(found[0]).encode()) if found else (404, b"{}")
+
 
 def _make_stat(guid: str, data: dict[str, Any]) -> dict[str, Any]:
     counts = ("active_sessions", "complete_sessions", "messages", "questions", "queued_sessions")
@@ -217,12 +223,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_GET(self) -> None:
-        if urlsplit(self.path).path != "/api/stats/":
+        path = urlsplit(self.path).path
+        if not path.startswith("/api/stats/"):
             self._answer()
             return
-        status, content = self.server.service.list_launches(
-            Request(self.command, self.path, dict(self.headers.items()), b"")
-        )
+        request = Request(self.command, self.path, dict(self.headers.items()), b"")
+        guid = path.removeprefix("/api/stats/").strip("/")
+        service = self.server.service
+        status, content = service.read_launch(guid) if guid else service.list_launches(request)
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -45,7 +45,8 @@ def test_what_a_lost_run_has_sent_is_waited_for(
     before = len(faulty.reads)
 
     def list_late(number: int, launches: list[StatJson]) -> list[StatJson]:
-        return launches[:2] if number <= before + A_LIST else launches
+        # A new ledger has the launches under all tags counted, too.
+        return launches[:2] if number <= before + A_LIST + 1 else launches
 
     faulty.choose_listed = list_late
     applied = repository.apply("--format", "json")
@@ -401,3 +402,52 @@ def test_who_has_lost_the_lock_sets_nobody_free(repository: Repository, faulty: 
     assert "Error: this run has lost the lock of pulse on live to another run" in applied.err
     assert applied.err.endswith("  let the other run end, then run the same command again\n")
     assert repository.query("SELECT DISTINCT released FROM deliveries") == [(0,)]
+
+
+def test_counts_that_agree_by_chance_prove_nothing(repository: Repository, faulty: FaultyService) -> None:
+    """A list that has as many launches as are on record, but other ones, shows what a lost run has sent."""
+    phones = repository.write_campaign(6)
+    assert repository.apply("--limit", "2").code == 0
+    kept = repository.lockfile.read_bytes()
+    assert repository.apply("--limit", "2").code == 0
+    lose_records(repository)
+    repository.lockfile.write_bytes(kept)
+    # The two on record are late, and the two that were lost are listed.
+    faulty.choose_listed = lambda _number, launches: launches[2:]
+    late = repository.apply()
+    assert (late.code, len(faulty.requests)) == (1, 4)
+    assert "adopted 2 launches" in late.err
+    faulty.choose_listed = lambda _number, launches: launches
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_a_service_that_forgets_hides_no_lost_launch(repository: Repository, faulty: FaultyService) -> None:
+    """A service that has forgotten two old launches, and lists two that no record knows, has texted these people."""
+    phones = repository.write_campaign(6)
+    assert repository.apply("--limit", "2").code == 0
+    old = json.loads(repository.lockfile.read_text(encoding="utf-8"))
+    assert repository.apply("--limit", "2").code == 0
+    lose_records(repository)
+    for launch in old["launches"]:
+        launch["sent_at"] = "2026-01-05T08:00:00.000000Z"
+    repository.lockfile.write_text(json.dumps(old), encoding="utf-8")
+    del faulty.launches[:2]
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_a_list_without_what_is_known_sets_nobody_free(repository: Repository, faulty: FaultyService) -> None:
+    """An unknown outcome stays one while the list lacks launches that were accepted at the same time."""
+    phones = repository.write_campaign(4)
+    faulty.decide = lambda number, _request: {"end": "drop"} if number == 3 else {}
+    faulty.choose_listed = lambda _number, _launches: []
+    held = repository.apply(*ONE_BY_ONE)
+    assert (held.code, faulty.accepted) == (4, dict.fromkeys(phones, 1))
+    assert (
+        "Warning: pulse: the service does not list 3 launches that it is known to have accepted: what it lacks is not "
+        "proven unsent, and stays unresolved\n"
+    ) in held.err
+    faulty.choose_listed = lambda _number, launches: launches
+    assert repository.apply().code == 0
+    assert faulty.accepted == dict.fromkeys(phones, 1)
