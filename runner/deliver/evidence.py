@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ABOUT = timedelta(days=1)
 """How long before the moment in question a launch may have been sent that a list has to show."""
-_MANY = 10_000
+MANY_LAUNCHES = 10_000
 """Launches under one tag from which on a count that agrees is enough, if all of them are older than the
 window."""
 
@@ -65,26 +65,27 @@ class ListReader:
         self._subject = subject
         self._window = timedelta(seconds=window_s)
 
-    def read(self, tags: Iterable[str], moment: str) -> Listing:
+    def read(self, tags: Iterable[str], moment: str, *, trusts_counts: bool = False) -> Listing:
         """Return all launches under some tags.
 
         Args:
             tags: the tags; a service may know them in lower case only, so that is asked for, too.
             moment: when what is looked for may have been sent at the earliest; UTC, ISO 8601.
+            trusts_counts: leave out tags of which the count agrees, if it says enough.
 
         Raises:
             ServiceError: the service cannot be asked, or its list doesn't come to rest.
         """
         asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
         since = datetime.fromisoformat(moment) - _ABOUT
+        if trusts_counts:
+            asked = [tag for tag in asked if not self._is_accounted_for(tag, since)]
         # Before the lists: all that is known by then must be in them. Whoever has removed the embedded
         # sandbox's database, and no other, may lack some for good.
         known = [] if self._subject.is_embedded else self._list_known(asked, since)
         found: dict[str, StatRecord] = {}
         uncounted = None
         for tag in asked:
-            if self._is_accounted_for(tag, since):
-                continue
             listed = list_launches(self._subject.client, tag)
             theirs = (stat for stat in listed.launches if is_same_tag(stat.project_tag, tag))
             found |= {fold_guid(stat.project_launch_guid): stat for stat in theirs}
@@ -100,7 +101,7 @@ class ListReader:
         """Return whether a count says enough of a tag: its launches are many, old, and on record."""
         with self._subject.ledger.reading() as connection:
             count = count_known(connection, self._subject.target, tag)
-            if count < _MANY:
+            if count < MANY_LAUNCHES:
                 return False
             latest = list_known(connection, self._subject.target, [tag], format_moment(since))
         young = format_moment(datetime.fromisoformat(self._subject.now()) - self._window)

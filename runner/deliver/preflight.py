@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.evidence import ListReader
-from runner.deliver.match import is_same_definition, is_same_tag
+from runner.deliver.match import is_same_definition, is_same_tag, parse_moment
 from runner.deliver.settle import write_moment
 from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchRecord
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from runner.service.model import StatRecord
 
     Offers = Mapping[str, list[Offer]]
+
+
+_RECENT = timedelta(days=7)
+"""How long after it a launch under another tag may be one of a lost run, whose tag was changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Preflight:
         """
         subject = self._subject
         own = set[str]().union(*tags.values())
-        listing = self._lists.read(own, subject.now())
+        listing = self._lists.read(own, subject.now(), trusts_counts=True)
         elsewhere = self._list_elsewhere(listing.launches) if is_first else []
         with subject.ledger.reading() as connection:
             explained = self._list_explained(connection)
@@ -139,12 +144,20 @@ class Preflight:
         return list_claimed(connection, self._subject.target) | set(map(fold_guid, dismissed))
 
     def _list_elsewhere(self, own: Collection[StatRecord]) -> list[StatRecord]:
-        """Return the launches under other tags than the campaign's, whose own ones are known."""
+        """Return the recent launches under other tags than the campaign's, whose own ones are known.
+
+        Later, the same text to the same people is the next wave of a survey, and not a lost run of this one.
+        """
         client = self._subject.client
         if client.count_launches(None) == len(own):
             return []
         guids = {fold_guid(stat.project_launch_guid) for stat in own}
-        return _leave_out(list_launches(client, None).launches, guids)
+        since = datetime.fromisoformat(self._subject.now()) - _RECENT
+        started = [
+            (stat, parse_moment(stat.project_launch_start))
+            for stat in _leave_out(list_launches(client, None).launches, guids)
+        ]
+        return [stat for stat, moment in started if moment is None or moment >= since]
 
     def _adopt(
         self,

@@ -79,7 +79,7 @@ class Settler:
         lacked: set[int] = set()
         failure = None
         verdicts, listing = self._look()
-        for looks_left in reversed(range(_LOOKS)):
+        for look in range(_LOOKS):
             adopted |= self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
             if listing.doubt is None:
@@ -88,7 +88,9 @@ class Settler:
                 released.update(launch.key for launch in gone)
                 absent = [launch for launch in absent if launch.id not in lacked]
                 lacked = {launch.id for launch in absent}
-            if not absent or not looks_left or self._wait(self._window_s):
+            # A list that is never counted is read once more, for what was late: it is never a proof.
+            is_last = look == _LOOKS - 1 or (look > 0 and listing.uncounted is not None)
+            if not absent or is_last or self._wait(self._window_s):
                 break
             try:
                 verdicts, listing = self._look()

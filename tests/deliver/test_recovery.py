@@ -451,3 +451,31 @@ def test_a_list_without_what_is_known_sets_nobody_free(repository: Repository, f
     faulty.choose_listed = lambda _number, launches: launches
     assert repository.apply().code == 0
     assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_very_many_old_launches_are_only_counted(
+    repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all of a tag's many launches are on record, and old, their number is asked for, and no list."""
+    monkeypatch.setattr("runner.deliver.evidence.MANY_LAUNCHES", 3)
+    phones = repository.write_campaign(4)
+    assert repository.apply("--limit", "3").code == 0
+    with closing(sqlite3.connect(repository.ledger)) as connection, connection:
+        connection.execute("UPDATE launches SET outcome_at = '2026-01-05T08:00:00.000000Z'")
+    before = len(faulty.reads)
+    assert repository.apply().code == 0
+    assert {read.query["limit"] for read in faulty.reads[before:]} == {"1"}
+    assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_young_launches_are_listed_however_many_there_are(
+    repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the settle window a number proves nothing: two that are late and two that were lost are four."""
+    monkeypatch.setattr("runner.deliver.evidence.MANY_LAUNCHES", 3)
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "1h")
+    repository.write_campaign(4)
+    assert repository.apply("--limit", "3", "--settle-window", "0s").code == 0
+    before = len(faulty.reads)
+    assert repository.apply().code == 0
+    assert "100" in {read.query["limit"] for read in faulty.reads[before:]}
