@@ -43,6 +43,7 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
         "runner.errors",
         "runner.ledger",
         "runner.service",
+        "runner.source.folding",
         "runner.optout",
         "runner.reconcile",
     ),

@@ -227,9 +227,9 @@ def _count(
     parts = {} if totals is None else dict(totals.partly_known)
     if counts is not None and totals is not None:
         read = counts.answered.get(message, 0)
-        answered = None if totals.unread else read
         differences = counts.differences.get(message, OpenDifferences(0, 0, ()))
-        if part := totals.know_in_part(read):
+        answered = None if totals.unread or differences.hidden else read
+        if not differences.hidden and (part := totals.know_in_part(read)):
             parts["answered"] = part
     return {
         "id": message,

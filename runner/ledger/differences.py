@@ -86,18 +86,21 @@ def read_differences(
     if not inspect(connection).has_table(launch_differences.name):
         return {}
     accepted, everything = launch_differences.c.accepted_at, func.count()
+    hides = and_(launch_differences.c.problem == "unreadable_results", accepted.is_(None))
     counted = (
-        select(launches.c.message, everything, func.count(accepted))
+        select(launches.c.message, everything, func.count(accepted), func.count(case((hides, 1))))
         .join(launch_differences, launch_differences.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id)
         .group_by(launches.c.message)
     )
     found: dict[str, OpenDifferences] = {}
-    for name, count, of_these in connection.execute(counted).all():
+    for name, count, of_these, hidden in connection.execute(counted).all():
         message = message_ids.get(name, name)
         query = _select_differences(campaign_id).where(launches.c.message == name)
         rows = connection.execute(query.order_by(*_ORDER).limit(_SHOWN))
-        own = OpenDifferences(count - of_these, of_these, tuple(LaunchDifference(*row) for row in rows))
+        own = OpenDifferences(
+            count - of_these, of_these, tuple(LaunchDifference(*row) for row in rows), hidden
+        )
         found[message] = found[message].add(own) if message in found else own
     return found
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 
-Problem = Literal["more_counted", "uncounted", "unlisted", "unreadable"]
+Problem = Literal["more_counted", "unreadable_results", "uncounted", "unlisted", "unreadable"]
 """How the service contradicts itself about a launch's answers, or keeps silent about them."""
 
 
@@ -24,8 +24,9 @@ class LaunchDifference:
     Attributes:
         launch_id: the ledger's number of the launch.
         project_launch_guid: the service's name for it.
-        problem: `more_counted`; `uncounted`, it says no count; `unlisted`, it does not list the launch;
-            `unreadable`, what it says of the launch cannot be read.
+        problem: `more_counted`; `unreadable_results`, some of those that it lists cannot be read;
+            `uncounted`, it says no count; `unlisted`, it does not list the launch; `unreadable`, what it says
+            of the launch cannot be read.
         counted: results that it counts; None if it doesn't say.
         listed: results that it lists and that can be read; None if the launch is not listed itself.
         since: when that was first found; UTC, ISO 8601.
@@ -46,12 +47,18 @@ class LaunchDifference:
         """Say what differs, and since when, without a full stop."""
         words = {
             "more_counted": f"results: {self.counted} counted, {self.listed} listed",
+            "unreadable_results": f"results: {self.counted} counted, {self.listed} can be read",
             "uncounted": "it does not say how many results there are",
             "unlisted": "it does not list the launch",
             "unreadable": "its record of the launch cannot be read",
         }
         since = self.since[:16].replace("T", " ")
         return f"{self.project_launch_guid}: {words[self.problem]}, since {since} UTC"
+
+    @property
+    def hides_answers(self) -> bool:
+        """Whether answers are there that nobody has read, and that nobody has said to leave at that."""
+        return self.problem == "unreadable_results" and self.accepted_at is None
 
     def is_like(self, other: LaunchDifference) -> bool:
         """Return whether it is the same difference, with the same counts."""
@@ -78,17 +85,22 @@ class OpenDifferences:
         waiting: launches whose difference nobody has accepted.
         accepted: launches whose difference a person has accepted.
         first: the first of them, some: those that wait, the oldest first, then those that were accepted.
+        hidden: of those that wait, launches with results that cannot be read.
     """
 
     waiting: int
     accepted: int
     first: tuple[LaunchDifference, ...]
+    hidden: int = 0
 
     def add(self, other: OpenDifferences) -> OpenDifferences:
         """Return these and those that the message has under another id."""
         first = sorted((*self.first, *other.first), key=lambda one: (one.accepted_at is not None, one.since))
         return OpenDifferences(
-            self.waiting + other.waiting, self.accepted + other.accepted, tuple(first[:_SHOWN])
+            self.waiting + other.waiting,
+            self.accepted + other.accepted,
+            tuple(first[:_SHOWN]),
+            self.hidden + other.hidden,
         )
 
     def __str__(self) -> str:
@@ -281,6 +293,10 @@ class ResultVersion:
     revision: int
 
 
+ORDER_UNKNOWN = -1
+"""Stands for a `question_display_order` that nobody tells."""
+
+
 class FeedRow(NamedTuple):
     """One result on its way to a copy, with what there is to know of its launch.
 
@@ -293,7 +309,7 @@ class FeedRow(NamedTuple):
         participant: the participant's pseudonym.
         question_tag: as the service gave it, as everything that follows.
         question_text: as it was asked.
-        question_display_order: the question's place.
+        question_display_order: the question's place, or `ORDER_UNKNOWN`.
         answer: `result_answer`.
         response: `result_response`.
         created: ISO 8601, the service's clock.

@@ -180,6 +180,10 @@ class Backlog:
             guid: self._met[guid] - self._unreadable[guid] for guid in self.sources if self._is_whole(guid)
         }
 
+    def count_unreadable_of(self) -> dict[str, int]:
+        """Return how many results that cannot be read were shown, of launches that have any."""
+        return {guid: count for guid, count in self._unreadable.items() if count}
+
     def find_claims(self) -> dict[str, int]:
         """Return how many results lists of launches claim to have, of those that have shown fewer."""
         return {guid: count for guid, count in self._claimed.items() if self._met[guid] < count}

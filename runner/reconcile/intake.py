@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
 from runner.ledger.forgotten import read_forgotten
@@ -17,9 +17,11 @@ from runner.ledger.model import StoredResult
 from runner.ledger.opt_outs import OptOut, add_replies
 from runner.ledger.reconciled import find_held, store_results
 from runner.ledger.removal import note_forgotten_results
+from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.screening import find_forgotten, mark_screened, read_definition
 from runner.optout.offered import find_offered
 from runner.optout.reply import Reading, classify
+from runner.reconcile.question import is_told, place_result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,6 +36,18 @@ if TYPE_CHECKING:
 
 _GROUP = 500
 _STATES: Mapping[Kind, State] = {"exact": "confirmed", "doubtful": "doubtful"}
+
+
+class Stored(NamedTuple):
+    """What became of some results.
+
+    Attributes:
+        new: launch and `result_guid` of those that are new here, of launches that are not read whole.
+        unplaced: those that are not kept: which question they answer is not certain.
+    """
+
+    new: set[tuple[str, str]]
+    unplaced: list[ResultRecord]
 
 
 @dataclass(slots=True)
@@ -63,15 +77,15 @@ class Intake:
         """Begin with nothing left out."""
         self._left_out = {source.launch.id: set() for source in self.sources.values()}
 
-    def store(self, page: Sequence[ResultRecord], at: str) -> set[tuple[str, str]]:
+    def store(self, page: Sequence[ResultRecord], at: str) -> Stored:
         """Put some results into the ledger.
+
+        One of which it is not certain which question it answers is not kept: it would be missing from one
+        question, or from another. If it opts out, that holds all the same.
 
         Args:
             page: each once, of these launches.
             at: UTC, ISO 8601.
-
-        Returns:
-            Launch and `result_guid` of those that are new here, of launches that are not read whole.
 
         Raises:
             LedgerError: it cannot be written, or the target's key is not at hand.
@@ -80,10 +94,11 @@ class Intake:
             # Who is being forgotten at this moment is either seen here, or finds what is stored here.
             exclude_others(connection)
             kept, left_out = self._leave_out_forgotten(connection, page)
-            new = self._find_new(connection, kept)
-            store_results(connection, [self._result_of(record) for record in kept])
+            placed, unplaced = self._place(connection, kept)
+            new = self._find_new(connection, placed)
+            store_results(connection, [self._result_of(record) for record in placed])
             self._enter_opt_outs(connection, kept, at)
-        return {(record.project_launch_guid, record.result_guid) for record in (*new, *left_out)}
+        return Stored({_name(record) for record in (*new, *left_out)}, unplaced)
 
     def store_stopped(self, stats: Iterable[StatRecord], at: str) -> None:
         """Enter the people of whom the service itself says that they opted out.
@@ -141,6 +156,34 @@ class Intake:
                 left_out.append(record)
         return kept, left_out
 
+    def _place(
+        self, connection: LedgerConnection, page: Sequence[ResultRecord]
+    ) -> tuple[list[ResultRecord], list[ResultRecord]]:
+        """Return results with their questions, and those whose question is not certain."""
+        placed, unplaced = [], []
+        definitions: dict[str, tuple[dict[str, Any], bool]] = {}
+        for record in page:
+            found: ResultRecord | None = record
+            if not is_told(record):
+                guid = record.project_launch_guid
+                if guid not in definitions:
+                    definitions[guid] = self._read_definition(connection, record)
+                definition, is_own = definitions[guid]
+                found = place_result(record, definition, is_own=is_own)
+            if found is None:
+                unplaced.append(record)
+            else:
+                placed.append(found)
+        return placed, unplaced
+
+    def _read_definition(
+        self, connection: LedgerConnection, record: ResultRecord
+    ) -> tuple[dict[str, Any], bool]:
+        """Return what a result's launch sent, and whether that is on record or only the service's word."""
+        source = self.sources[record.project_launch_guid]
+        written = read_definition(connection, source.launch.id)
+        return (json.loads(written), True) if written else (source.stat.project_definition, False)
+
     def _find_new(self, connection: LedgerConnection, page: Sequence[ResultRecord]) -> list[ResultRecord]:
         looked_up = {
             (self.sources[record.project_launch_guid].launch.id, record.result_guid): record
@@ -183,9 +226,7 @@ class Intake:
         if reading.kind == "none":
             return reading
         # What was offered is looked up for the few that may opt out, and only takes away from these.
-        source = self.sources[record.project_launch_guid]
-        written = read_definition(connection, source.launch.id)
-        definition = json.loads(written) if written else source.stat.project_definition
+        definition, _ = self._read_definition(connection, record)
         offered = find_offered(definition, record.question_tag, record.question_text)
         return classify(record.result_response, offered=offered)
 
@@ -197,9 +238,15 @@ class Intake:
             question_guid=record.question_guid,
             question_tag=record.question_tag,
             question_text=record.question_text,
-            question_display_order=record.question_display_order,
+            question_display_order=ORDER_UNKNOWN
+            if record.question_display_order is None
+            else record.question_display_order,
             result_answer=record.result_answer,
             result_response=record.result_response,
             created=record.created,
             updated=record.updated,
         )
+
+
+def _name(record: ResultRecord) -> tuple[str, str]:
+    return record.project_launch_guid, record.result_guid

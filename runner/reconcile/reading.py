@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.service.paging import ListWalk, RecordedGuids
+from runner.service.paging import ListWalk, RecordedGuids, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +28,7 @@ ROUNDS = 40
 """How often lists are read. Where each page is drawn at random, a pass shows 1 - 1/e of what is missing: the
 last of 1,000,000 results is found after about 30."""
 FRUITLESS_ROUNDS = 3
+_NO_QUESTION = "a result of the service does not tell for certain which question it answers"
 
 
 @dataclass(slots=True)
@@ -108,5 +109,13 @@ class Reading:
         }
         records = list(ours.values())
         self.observe_progress(len(records))
-        new = self.intake.store(records, self.now()) if records else set()
-        return self.backlog.count(records, new) + self.backlog.count_unreadable(page.unreadable)
+        if not records:
+            return self.backlog.count_unreadable(page.unreadable)
+        new, unplaced = self.intake.store(records, self.now())
+        lost = [
+            Unreadable(record.result_guid, record.project_launch_guid, 0, _NO_QUESTION) for record in unplaced
+        ]
+        for record in unplaced:
+            del ours[record.project_launch_guid, record.result_guid]
+        found = self.backlog.count(ours.values(), new)
+        return found + self.backlog.count_unreadable([*page.unreadable, *lost])

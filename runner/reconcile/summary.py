@@ -36,7 +36,8 @@ class ReconcileSummary:
         whole_launches: of these, those of which every count is known.
         missing_launches: `project_launch_guid`s that are recorded as sent and that the service doesn't list.
         unread_launches: `project_launch_guid`s of which the service's record lacks a count or cannot be read,
-            and of those that it does not list and of which nothing was ever read.
+            of those with results that cannot be read, and of those that it does not list and of which
+            nothing was ever read.
         sessions: by state; None where that is not known of every launch on record.
         results: results in the ledger now.
         new_results: of these, those that were not there before.
@@ -91,6 +92,7 @@ class ReadLaunches:
         claims: what the lists of launches claim to have, of those that have shown fewer.
         unreadable: the first records that cannot be read.
         unreadable_count: how many there are.
+        unreadable_of: how many of them belong to which launch, as far as they say it.
     """
 
     short: frozenset[str] = frozenset()
@@ -99,6 +101,7 @@ class ReadLaunches:
     claims: Mapping[str, int] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     unreadable_count: int = 0
+    unreadable_of: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, backlog: Backlog) -> ReadLaunches:
@@ -110,6 +113,7 @@ class ReadLaunches:
             backlog.find_claims(),
             tuple(backlog.unreadable),
             backlog.unreadable_count,
+            backlog.count_unreadable_of(),
         )
 
     def add(self, other: ReadLaunches) -> ReadLaunches:
@@ -121,6 +125,7 @@ class ReadLaunches:
             {**self.claims, **other.claims},
             (*self.unreadable, *other.unreadable)[:_SHOWN],
             self.unreadable_count + other.unreadable_count,
+            {**self.unreadable_of, **other.unreadable_of},
         )
 
 
@@ -136,16 +141,21 @@ def find_differences(
         read: what came of reading results.
     """
     found = {}
+    # Those that do not say of which launch they are may be what any of them lacks.
+    is_anybodys = read.unreadable_count > sum(read.unreadable_of.values())
     for guid in after.launches:
         stat = stats.get(guid)
         if stat is None:
             found[guid] = Finding("unreadable" if guid in unread else "unlisted")
             continue
         listed = read.shown.get(guid, after.account_for(guid))
-        counted = stat.num_results
-        if counted is None:
+        counted, lost = stat.num_results, read.unreadable_of.get(guid, 0)
+        most = max(listed + lost if counted is None else counted, read.claims.get(guid, 0))
+        if most > listed and (lost or is_anybodys):
+            found[guid] = Finding("unreadable_results", most, listed)
+        elif counted is None:
             found[guid] = Finding("uncounted", None, listed)
-        elif (most := max(counted, read.claims.get(guid, 0))) > listed:
+        elif most > listed:
             found[guid] = Finding("more_counted", most, listed)
     return found
 
@@ -173,6 +183,7 @@ def summarise(
     missing = before.launches.keys() - stats.keys() - unread.keys()
     lacking = {guid for guid, stat in stats.items() if stat.missing_counts}
     never = {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
+    partly = {one.project_launch_guid for one in differences if one.hides_answers}
     whole, partly_known = _sum_up(stats.values(), len(before.launches))
     expected = whole.pop("expected_results")
     return ReconcileSummary(
@@ -180,7 +191,7 @@ def summarise(
         launches=len(stats),
         whole_launches=len(stats) - len(lacking),
         missing_launches=sorted(missing),
-        unread_launches=sorted(lacking | unread.keys() | never),
+        unread_launches=sorted(lacking | unread.keys() | never | partly),
         sessions=whole,
         results=after.results,
         new_results=after.results - before.results,

@@ -124,7 +124,8 @@ class QuestionReport:
         scale: how its answers are read.
         asked: participants who were asked; None for a question that the campaign does not have, and where
             that is not known.
-        answers: distinct participants who answered, of the answers that were read; None if none were.
+        answers: distinct participants who answered; None, like all that rests on answers, where some launch's
+            were not read.
         answer_rate: answers of asked.
         distribution: in the campaign's order, then responses that it does not have; empty when freeform.
         nps: for scale nps.
@@ -135,6 +136,7 @@ class QuestionReport:
             None for the last question and for one that the campaign does not have.
         time_to_answer: from the answer before it; of the first question, from the start of the launch.
         is_unread: whether it is not known how many were asked, or answered.
+        in_part: where the answers to some launches alone were read, what came back to these.
     """
 
     tag: str
@@ -151,3 +153,24 @@ class QuestionReport:
     broke_off: int | None = None
     time_to_answer: TimeSummary | None = None
     is_unread: bool = False
+    in_part: PartialAnswers | None = None
+
+    @property
+    def shown(self) -> QuestionReport:
+        """What is known of it: of all launches, or of some."""
+        return self if self.in_part is None else self.in_part.question
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAnswers:
+    """What came back to a question of some launches.
+
+    Attributes:
+        launches: how many they are.
+        of: launches of the message.
+        question: what came back; how many of these were asked is not known.
+    """
+
+    launches: int
+    of: int
+    question: QuestionReport

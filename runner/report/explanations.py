@@ -82,7 +82,7 @@ _PRIVACY = Explanation(
 def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
     """Yield the explanations of what is in a report."""
     messages = report.messages
-    questions = [question for message in messages for question in message.questions]
+    questions = [question.shown for message in messages for question in message.questions]
     if questions:
         yield _RESPONSE
         yield _COMPLETION

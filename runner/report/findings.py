@@ -8,6 +8,7 @@ from runner.report.scores import divide
 from runner.report.timing import format_duration
 from runner.report.wording import (
     count_nouns,
+    write_count,
     write_known,
     write_message_headline,
     write_number,
@@ -61,11 +62,19 @@ def list_scores(question: QuestionReport) -> Iterator[str]:
 
 def is_freeform(question: QuestionReport) -> bool:
     """Tell whether a question's answers are words that a report does not show."""
-    return not question.distribution and question.scale in ("text", "choice")
+    is_known = question.answers is not None
+    return is_known and not question.distribution and question.scale in ("text", "choice")
 
 
 def write_turnout(question: QuestionReport) -> str:
     """Return how many were asked and answered, and how many stopped here, as a sentence."""
+    if question.in_part is not None:
+        part = question.in_part
+        read = f"{part.launches:,} of {part.of:,} launches"
+        return (
+            f"How many were asked, and answered, is not known. What follows is of {read}: "
+            f"{write_count(part.question.answers)} answered."
+        )
     if question.answers is None:
         return "How many were asked, and answered, is not known."
     if question.asked is None:

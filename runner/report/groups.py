@@ -152,8 +152,10 @@ def _describe_group(
 
 
 def _hide_answers(group: Turnout) -> Turnout:
-    """Return a group of which not all answers were read: how many there are is not known."""
-    return replace(group, answered=None, completed=None, response_rate=None, response_interval=None)
+    """Return a group of which not all answers were read: how many there are is not known, nor any score."""
+    return replace(
+        group, answered=None, completed=None, response_rate=None, response_interval=None, scores=()
+    )
 
 
 def _score_group(

@@ -20,7 +20,13 @@ from runner.report.provenance import describe_run
 from runner.report.rounding import store_interval, store_number, store_time
 
 if TYPE_CHECKING:
-    from runner.report.answered import NetPromoterScore, QuestionReport, SatisfactionScore, TextSummary
+    from runner.report.answered import (
+        NetPromoterScore,
+        PartialAnswers,
+        QuestionReport,
+        SatisfactionScore,
+        TextSummary,
+    )
     from runner.report.model import CampaignReport, MessageReport
 
 FORMAT_VERSION = "1.0"
@@ -108,7 +114,12 @@ def _describe_question(question: QuestionReport) -> dict[str, Any]:
         "texts": question.texts and _describe_texts(question.texts),
         "broke_off": question.broke_off,
         "time_to_answer": question.time_to_answer and describe_times(question.time_to_answer),
+        "in_part": question.in_part and _describe_part(question.in_part),
     }
+
+
+def _describe_part(part: PartialAnswers) -> dict[str, Any]:
+    return {"launches": part.launches, "question": _describe_question(part.question)}
 
 
 def _describe_nps(nps: NetPromoterScore) -> dict[str, Any]:

@@ -139,14 +139,15 @@ def _list_question_parts(question: QuestionReport) -> Iterator[Part]:
     yield [f"### {escape_markdown(question.text)}"]
     tag = f"{escape_markdown(question.tag)}: " if question.tag else ""
     yield [f"{tag}{write_turnout(question)}"]
-    yield from ([f"**{line}**"] for line in list_scores(question))
-    if is_freeform(question):
+    shown = question.shown
+    yield from ([f"**{line}**"] for line in list_scores(shown))
+    if is_freeform(shown):
         yield [FREEFORM_NOTE]
-    yield from _say(write_texts(question))
-    if question.texts is not None and question.texts.words:
-        yield draw_table(tabulate_words(question))
-    if question.distribution:
-        yield draw_table(tabulate_responses(question))
+    yield from _say(write_texts(shown))
+    if shown.texts is not None and shown.texts.words:
+        yield draw_table(tabulate_words(shown))
+    if shown.distribution:
+        yield draw_table(tabulate_responses(shown))
 
 
 def _list_timing_parts(message: MessageReport) -> Iterator[Part]:

@@ -23,7 +23,8 @@ Of a question:
 - nps (-100 to 100), nps_promoters, nps_passives, nps_detractors, csat (a fraction of 1), mean, median; the
   ends of intervals nps_low, nps_high, csat_low, csat_high, mean_low, mean_high;
 - texts, text_median_length, text_longest, word (a share of texts): of answers in participants' own words;
-- answer_median_s, answer_p90_s: seconds.
+- answer_median_s, answer_p90_s: seconds;
+- …_in_part: the same of as many launches as `label` says, where the answers to these alone were read.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ def list_message_measures(message: MessageReport) -> Iterator[Measure]:
 
 def list_question_measures(question: QuestionReport) -> Iterator[Measure]:
     """Yield the measures of a question."""
+    if (part := question.in_part) is not None:
+        launches = f"{part.launches:,} of {part.of:,} launches"
+        for one in list_question_measures(part.question):
+            yield replace(one, name=f"{one.name}_in_part", label=one.label or launches)
     yield Measure("asked", question.asked)
     yield Measure("answers", question.answers, question.answer_rate)
     for response in question.distribution:

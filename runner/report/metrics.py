@@ -14,10 +14,10 @@ from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
 from runner.report.model import CampaignReport, MessageReport, Sessions
 from runner.report.provenance import report_runs
-from runner.report.questions import list_unread, summarise_questions
+from runner.report.questions import list_partly_read, list_unread, summarise_questions
 from runner.report.scores import divide, wilson_interval
 from runner.report.tally import DayTally, MessageTally, QuestionTally
-from runner.report.timing import summarise_times
+from runner.report.timing import UNKNOWN_TIMES, summarise_times
 from runner.report.turnout import SMALL_GROUP, Audience, Day, Reservation
 from runner.report.volume import measure_volume
 
@@ -54,9 +54,9 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
             _summarise_message(facts, outline, totals, _complete(outline, tally), least)
             for outline, totals in facts.messages
         ),
-        participants_answered=None
-        if any(totals.unread for _, totals in facts.messages)
-        else tally.participants,
+        participants_answered=tally.participants
+        if all(_is_read(facts, totals) for _, totals in facts.messages)
+        else None,
         discrepancies=describe_strays(tally.strays),
         runs=report_runs(facts.runs),
     )
@@ -76,7 +76,7 @@ def _summarise_message(
     reached = _count_reached(outline, totals, sent)
     steps = tuple(follow_questions(outline, tally.paths, reached))
     answered, completed = tally.participants, count_completed(outline, tally.paths)
-    is_read = not totals.unread
+    is_read = _is_read(facts, totals)
     has_rate = is_read and bool(outline.questions) and 0 < totals.sent >= answered
     opt_outs = facts.opt_outs.get(outline.id, OptOutFacts())
     held = {
@@ -111,22 +111,33 @@ def _summarise_message(
         discrepancies=find_discrepancies(
             outline, totals, tally, steps, facts.forgotten, facts.differences.get(outline.id)
         ),
-        questions=tuple(_summarise_questions(outline, totals, tally, steps, reached)),
+        questions=tuple(_summarise_questions(facts, outline, totals, tally, steps, reached)),
         audience=_describe_audience(facts.audiences.get(outline.id)),
-        volume=measure_volume(outline, totals, sent, completed, steps, facts.price),
+        volume=measure_volume(outline, totals, sent, completed, steps if is_read else None, facts.price),
         opt_outs=known["opt_outs"],
         dispositions=dispositions if has_rate else None,
         response_rates=_rate(dispositions, totals.rejected) if has_rate and dispositions else None,
-        time_to_first_answer=summarise_times(tally.first_s),
+        time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
         experiment=describe_experiment(outline, tally, sent, is_read=is_read),
         breakdowns=tuple(
             break_down(outline, column, groups, least, is_read=is_read)
             for column, groups in tally.groups.items()
         ),
-        days=tuple(_list_days(facts, outline.id, tally, is_read=bool(totals.reconciled or is_read))),
+        days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
         unread_launches=totals.unread,
-        partly_known=_list_parts(totals, held),
+        partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
+
+
+def _is_read(facts: CampaignFacts, totals: MessageTotals) -> bool:
+    """Return whether the answers to every launch of a message were read, as far as the service lists them."""
+    return not totals.unread and not _hides_answers(facts, totals)
+
+
+def _hides_answers(facts: CampaignFacts, totals: MessageTotals) -> bool:
+    """Return whether there are answers that cannot be read: of which launches the rest are is not told."""
+    differences = facts.differences.get(totals.message)
+    return differences is not None and differences.hidden > 0
 
 
 def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> dict[str, PartialCount]:
@@ -136,20 +147,20 @@ def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> dict[str, Par
 
 
 def _summarise_questions(
+    facts: CampaignFacts,
     outline: MessageOutline,
     totals: MessageTotals,
     tally: MessageTally,
     steps: Sequence[FunnelStep],
     reached: Mapping[str, int],
 ) -> Iterator[QuestionReport]:
-    if totals.unread and not totals.reconciled:
+    if _hides_answers(facts, totals) or (totals.unread and not totals.reconciled):
         return list_unread(outline)
-    unread: Collection[str] = ()
+    unread: Collection[str] = reached.keys() if totals.queued is None else ()
+    questions = summarise_questions(outline, tally.questions, steps, unread)
     if totals.unread:
-        unread = {step.tag for step in steps}
-    elif totals.queued is None:
-        unread = reached.keys()
-    return summarise_questions(outline, tally.questions, steps, unread)
+        return list_partly_read(questions, totals.reconciled, totals.launches)
+    return questions
 
 
 def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.answered import QuestionReport, ResponseCount, TextSummary
+from runner.report.answered import PartialAnswers, QuestionReport, ResponseCount, TextSummary
 from runner.report.answers import normalise, read_scale
 from runner.report.facts import QuestionOutline
 from runner.report.scores import divide, net_promoter_score, satisfaction_score, summarise_numbers
@@ -53,9 +53,31 @@ def summarise_questions(
 
 
 def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
-    """Yield a message's questions when no answer was read: nothing is known of any."""
+    """Yield a message's questions when nothing is known of the answers."""
     for question in outline.questions:
         yield QuestionReport(question.tag, question.text, question.scale, None, None, None, is_unread=True)
+
+
+def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
+    """Yield questions of which the answers to some launches alone were read.
+
+    Args:
+        questions: what came back to these launches.
+        launches: how many they are.
+        of: launches of the message.
+    """
+    for one in questions:
+        part = replace(one, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+        yield QuestionReport(
+            one.tag,
+            one.text,
+            one.scale,
+            None,
+            None,
+            None,
+            is_unread=True,
+            in_part=PartialAnswers(launches, of, part),
+        )
 
 
 def score_question(

@@ -24,14 +24,18 @@ class TimeSummary:
     """The middle and the slow end of some times.
 
     Attributes:
-        counted: times counted.
+        counted: times counted; None where not all answers were read.
         median_s: what half of them stay within, in seconds; None when nothing was counted.
         p90_s: what nine of ten stay within, in seconds; None when nothing was counted.
     """
 
-    counted: int
+    counted: int | None
     median_s: Fraction | None
     p90_s: Fraction | None
+
+
+UNKNOWN_TIMES = TimeSummary(None, None, None)
+"""Of answers that were not all read."""
 
 
 def quantile(histogram: Mapping[int, int], share: Fraction) -> Fraction | None:

@@ -149,8 +149,7 @@ class Day:
     Attributes:
         date: the day.
         sent: recipients who were sent to on it.
-        first_answers: participants whose first answer came on it, of the answers that were read; None if
-            none were.
+        first_answers: participants whose first answer came on it; None where not all answers were read.
         answers: results of it, likewise.
     """
 

@@ -22,7 +22,7 @@ def measure_volume(
     totals: MessageTotals,
     sent: Mapping[str, int],
     completed: Mapping[str, int],
-    steps: Sequence[FunnelStep],
+    steps: Sequence[FunnelStep] | None,
     price: ServicePlan | None,
 ) -> Volume:
     """Return a message's renders, forecast and cost.
@@ -36,7 +36,7 @@ def measure_volume(
         totals: the service's counts.
         sent: recipients by arm.
         completed: participants who reached the end, by arm.
-        steps: of the funnel, by question.
+        steps: of the funnel, by question; None where not all answers were read.
         price: None when the service was never asked.
     """
     share = None if price is None else divide(totals.renders, price.renders_max)
@@ -56,13 +56,12 @@ def _count_asked_again(
     totals: MessageTotals,
     sent: Mapping[str, int],
     completed: Mapping[str, int],
-    steps: Sequence[FunnelStep],
+    steps: Sequence[FunnelStep] | None,
 ) -> int | None:
     """Return the renders that nothing but an invalid answer explains; None if that cannot be told."""
     introduces = {way.introduces for way in outline.all_ways}
     renders, queued = totals.renders, totals.queued
-    is_known = totals.reconciled_at is not None and not totals.unread
-    if not is_known or renders is None or queued is None:
+    if steps is None or totals.reconciled_at is None or renders is None or queued is None:
         return None
     if not outline.questions or (len(introduces) > 1 and queued):
         return None

@@ -13,6 +13,15 @@ Phone: TypeAlias = str
 Count: TypeAlias = int | None
 """A count of the service's; None if it says none, or none that can be read."""
 
+Place: TypeAlias = int | None
+"""Where something stands in an order; None likewise."""
+
+Words: TypeAlias = str
+"""A text that was told, if only an empty one."""
+
+Detail: TypeAlias = str
+"""A text that nothing depends on; empty if the service says none."""
+
 Stopped: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an opt-out has ended, or kept from beginning."""
 
@@ -112,18 +121,18 @@ class PlanUsage:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """One result (reference, 2.1)."""
+    """One result (reference, 2.1): whose it is and what they said must be told, the rest need not."""
 
     kind: ClassVar[str] = "result"
 
     result_guid: str
     project_launch_guid: Guid
     participant_phone_number: Phone
-    question_guid: str
-    question_tag: str
-    question_text: str
-    question_display_order: int
-    result_answer: str
-    result_response: str
-    created: str
-    updated: str
+    question_guid: Detail
+    question_tag: Detail
+    question_text: Detail
+    question_display_order: Place
+    result_answer: Detail
+    result_response: Words
+    created: Detail
+    updated: Detail

@@ -11,6 +11,8 @@ from runner.source.folding import fold_guid
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from runner.service.model import ResultRecord, StatRecord
+
 PAGE = 100
 """Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
 
@@ -22,6 +24,7 @@ _MOST_REPEATS = 3
 """How often in a row the same page may come: once or twice, a list that grows may have moved by just that."""
 
 Record = TypeVar("Record")
+_LaunchRecord = TypeVar("_LaunchRecord", "StatRecord", "ResultRecord")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class RecordedGuids:
         folded = fold_guid(guid)
         return self._mixed.get(folded, folded if folded in self._guids else guid)
 
-    def spell_page(self, page: Page[Record]) -> Page[Record]:
+    def spell_page(self, page: Page[_LaunchRecord]) -> Page[_LaunchRecord]:
         """Return a page whose launches are named as they are on record."""
         if all(one.project_launch_guid in self._guids for one in page.records) and not page.unreadable:
             return page

@@ -36,9 +36,9 @@ def read_record(kind: type[_Record], item: Any) -> _Record:
         ServiceError: a field that is needed is missing, or cannot be read. Its value is not told.
     """
     values: dict[str, Any] = {}
-    for field, name, read in _FIELDS[kind.kind]:
+    for field, name, type_ in _FIELDS[kind.kind]:
         try:
-            values[field] = read(item.get(name) if read is _read_count else item[name])
+            values[field] = _READERS[type_](item.get(name) if type_ in _OPTIONAL else item[name])
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise ServiceError(f"a {kind.kind} record of the service has no usable {name}") from None
     return kind(**values)
@@ -64,6 +64,13 @@ def _read_count(value: Any) -> int | None:
 
 def _read_text(value: Any) -> str:
     return "" if value is None else str(value)
+
+
+def _read_words(value: Any) -> str:
+    # One that is not told is not an empty one: it may be anything, an opt-out among them.
+    if value is None:
+        raise ValueError
+    return str(value)
 
 
 def read_guid(value: Any) -> str:
@@ -109,7 +116,10 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "Count": _read_count,
+    "Place": _read_count,
     "str": _read_text,
+    "Detail": _read_text,
+    "Words": _read_words,
     "Guid": read_guid,
     "Phone": _read_phone,
     "dict[str, Any]": _read_definition,
@@ -117,12 +127,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Stopped": _read_stopped,
 }
 """How a field is read from its wire form, by its type."""
+_OPTIONAL = frozenset({"Count", "Place", "Detail"})
+"""The types of the fields that a record may leave out."""
 
 _FIELDS = {
     kind.kind: [
-        (field.name, field.metadata.get("wire", field.name), _READERS[str(field.type)])
-        for field in fields(kind)
+        (field.name, field.metadata.get("wire", field.name), str(field.type)) for field in fields(kind)
     ]
     for kind in (StatRecord, ResultRecord)
 }
-"""Of each kind of record: its fields, their names on the wire, and how they are read."""
+"""Of each kind of record: its fields, their names on the wire, and their types."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -33,18 +34,28 @@ from runner.reconcile.held import read_held
 from runner.reconcile.survey import Survey
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
+from tests.cli.inside import run_inside
 from tests.cluster import tasks
 from tests.reconcile.conftest import AT, KEY, PEOPLE, TAG, Campaign, SurveyService
+from tests.reconcile.surveyed import SurveyedService, surveying
 from tests.service.conftest import API_KEY, USERNAME, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from runner.cluster.engine import Cluster
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.target import Target
     from tests.postgres import PostgresServer
 
+CAMPAIGN = """\
+version: 1
+name: pulse
+tag: pulse-2026
+recipients: [{phone: "+14155550101"}]
+messages: [{id: ask, questions: [{tag: why, text: "Why?"}]}]
+"""
 VARIABLES = ("RECONCILED_USERNAME", "RECONCILED_API_KEY", "RECONCILED_STATE_KEY")
 SMALL = [f"small-{number}" for number in range(110)]
 LARGE = [f"large-{number}" for number in range(3)]
@@ -92,11 +103,11 @@ class Twins:
         threads = share_requests(slots, self.target.concurrency)
         return ReadingOrder(self.clustered.id, self.clustered.name, told, threads, AT, full)
 
-    def reconcile(self, *, full: bool = False) -> ReconcileSummary:
+    def reconcile(self, *, full: bool = False, accept: bool = False) -> ReconcileSummary:
         """Reconcile on the cluster."""
-        return self.reconcile_by(self.order(full=full))
+        return self.reconcile_by(self.order(full=full), accept=accept)
 
-    def reconcile_by(self, order: ReadingOrder) -> ReconcileSummary:
+    def reconcile_by(self, order: ReadingOrder, *, accept: bool = False) -> ReconcileSummary:
         """Reconcile on the cluster, by another order."""
         return ClusterReconciliation(
             self.cluster,
@@ -107,6 +118,7 @@ class Twins:
             PEOPLE,
             lambda _steps: None,
             PORTIONS,
+            accept,
         ).run()
 
     def compare(self) -> None:
@@ -201,7 +213,7 @@ def test_the_ledgers_are_the_same(twins: Twins) -> None:
 
 
 def test_what_the_service_contradicts_is_the_same(twins: Twins) -> None:
-    """Launches that are counted too high, not counted, and not listed: the same differences are kept."""
+    """Launches that are counted too high, not counted, not listed, or whose results cannot be read."""
 
     def count(guid: str) -> int | None:
         return None if guid == SMALL[1] else len(twins.service.list_results(guid)) + (guid == LARGE[0])
@@ -210,11 +222,70 @@ def test_what_the_service_contradicts_is_the_same(twins: Twins) -> None:
     twins.service.launches.remove(SMALL[2])
     for result in twins.service.list_results(SMALL[2]):
         twins.service.results.remove(result)
-    summary = twins.reconcile()
-    assert summary == twins.alone.reconcile()
+    unread, unordered = twins.service.list_results(LARGE[1])[:2]
+    unread["participant_phone_number"] = unordered["question_display_order"] = None
+    summary, alone = twins.reconcile(), twins.alone.reconcile()
+    # By another list it stands in another place.
+    assert summary.unreadable == [replace(alone.unreadable[0], position=summary.unreadable[0].position)]
+    assert replace(summary, unreadable=[]) == replace(alone, unreadable=[])
     found = {one.project_launch_guid: one.problem for one in summary.differences}
-    assert found == {LARGE[0]: "more_counted", SMALL[1]: "uncounted", SMALL[2]: "unlisted"}
+    assert found == {
+        LARGE[0]: "more_counted",
+        LARGE[1]: "unreadable_results",
+        SMALL[1]: "uncounted",
+        SMALL[2]: "unlisted",
+    }
+    assert LARGE[1] in summary.unread_launches
     twins.compare()
+
+
+def test_what_is_accepted_is_the_same(twins: Twins) -> None:
+    """A person takes what is listed for all there is: kept with each difference, until there is another one."""
+    twins.service.count = lambda guid: len(twins.service.list_results(guid)) + (guid == LARGE[0])
+    twins.service.list_results(LARGE[1])[0]["participant_phone_number"] = None
+    assert [one.accepted_at for one in twins.reconcile().differences] == [None, None]
+    summary = twins.reconcile(accept=True)
+    assert [one.accepted_at for one in summary.differences] == [AT, AT]
+    assert summary.unread_launches == []
+    twins.alone.reconcile()
+    twins.alone.reconcile(accept=True)
+    twins.compare()
+    twins.answer(SMALL[5], 1)
+    assert [one.accepted_at for one in twins.reconcile().differences] == [AT, AT]
+    twins.answer(LARGE[0], 1)
+    assert [one.accepted_at for one in twins.reconcile().differences] == [None, AT]
+
+
+def test_the_command_accepts_differences_on_a_cluster(postgres: PostgresServer, tmp_path: Path) -> None:
+    """With `--cluster`, too, `--accept-differences` is the way past what does not go away."""
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns/pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    service = SurveyedService()
+    with surveying(service) as url:
+        environment = {
+            "RUNNER_BASE_URL": url,
+            "RUNNER_USERNAME": USERNAME,
+            "RUNNER_API_KEY": API_KEY,
+            "RUNNER_LEDGER": postgres.url(postgres.create_database()),
+            "RUNNER_SETTLE_WINDOW": "0s",
+        }
+
+        def run(code: int, *arguments: str) -> str:
+            done = run_inside(*arguments, cwd=tmp_path, env=environment)
+            assert done.returncode == code, done.stderr
+            return done.stderr
+
+        run(0, "apply", "--auto-approve")
+        service.answer("+14155550101")
+        del service.results[0]["participant_phone_number"]
+        told = run(3, "reconcile", "--cluster", "local:2")
+        assert "follow-ups that go by answers wait" in told
+        told = run(0, "reconcile", "--accept-differences", "--cluster", "local:2")
+        assert "follow-ups that go by answers wait" not in told
+        report = json.loads(run_inside("report", "--format", "json", cwd=tmp_path, env=environment).stdout)
+    (message,) = report["messages"]
+    assert (message["participants_answered"], message["questions"][0]["answers"]) == (0, 0)
+    assert message["discrepancies"][0].startswith("Launches whose answers were accepted")
 
 
 @pytest.mark.long

@@ -148,7 +148,7 @@ class Campaign:
                 (number,) = add_intents(opened, self.id, [intent], AT)
                 record_outcomes(opened, [Outcome(number, "sent", AT, guid)])
 
-    def reconcile(self, *, full: bool = False) -> ReconcileSummary:
+    def reconcile(self, *, full: bool = False, accept: bool = False) -> ReconcileSummary:
         """Reconcile once."""
         return reconcile_campaign(
             self.ledger,
@@ -160,6 +160,7 @@ class Campaign:
             now=lambda: AT,
             observe_progress=lambda _steps: None,
             full=full,
+            accept=accept,
         )
 
     def list_held(self) -> dict[str, str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
+from runner.ledger.result_feed import iterate_feed
+from runner.ledger.tables import launches
 from runner.service.paging import Unreadable
 from tests.reconcile.conftest import Campaign, SurveyService, make_result
 
@@ -174,22 +178,56 @@ def test_a_result_that_came_when_another_went_is_found_in_full(campaign: Campaig
 def test_a_result_that_cannot_be_read_does_not_lose_the_others(campaign: Campaign) -> None:
     """It is told with its guid, its launch, its place and what it lacks; and not looked for again and again."""
     fill(campaign, 250, "a")
-    del campaign.service.results[120]["updated"]
+    del campaign.service.results[120]["result_response"]
     summary = campaign.reconcile()
-    problem = "a result record of the service has no usable updated"
+    problem = "a result record of the service has no usable result_response"
     assert summary.unreadable == [Unreadable("result-120", "a", 120, problem)]
     assert (summary.results, summary.unreadable_results, summary.is_complete) == (249, 1, False)
     assert summary.short_launches == []
     assert len(campaign.service.take_requests()) == 3
-    campaign.service.results[120]["updated"] = "2026-11-21T12:00:00.000001"
+    campaign.service.results[120]["result_response"] = "9"
     assert campaign.reconcile().is_complete
+
+
+def test_a_result_without_a_launch_may_be_any_launchs(campaign: Campaign) -> None:
+    """The answers to those that lack one cannot all be read; those to others can."""
+    fill(campaign, 10, "a", "b")
+    del campaign.service.results[4]["project_launch_guid"]
+    campaign.service.count = lambda _guid: 5
+    campaign.service.order = lambda _results: campaign.service.results
+    summary = campaign.reconcile()
+    found = [(one.project_launch_guid, one.problem, one.counted, one.listed) for one in summary.differences]
+    assert found == [("a", "unreadable_results", 5, 4)]
+    assert summary.unread_launches == ["a"]
+
+
+def test_an_answer_to_some_question_is_not_kept_and_its_opt_out_is(campaign: Campaign) -> None:
+    """It would be missing from one question or another; its author is not texted again all the same."""
+    fill(campaign, 3, "a")
+    with campaign.ledger.writing() as opened:
+        asked = {"questions": [{"tag": "nps", "text": "How likely?"}, {"tag": "why", "text": "Why?"}]}
+        opened.execute(update(launches).values(definition=json.dumps(asked)))
+    # The second says by its text what it answers, the third does not.
+    for result, text in zip(campaign.service.results[1:], ("Why?", None), strict=True):
+        result |= {"question_tag": None, "question_text": text, "result_response": "stop"}
+    summary = campaign.reconcile()
+    problem = "a result of the service does not tell for certain which question it answers"
+    assert summary.unreadable == [Unreadable("result-2", "a", 0, problem)]
+    assert (summary.results, summary.opted_out) == (2, 2)
+    with campaign.ledger.reading() as opened:
+        tags = {row.result_guid: row.question_tag for row in iterate_feed(opened, campaign.id, -1)}
+    assert tags == {"result-0": "nps", "result-1": "why"}
+    (difference,) = summary.differences
+    assert (difference.problem, difference.counted, difference.listed) == ("unreadable_results", 3, 2)
+    again = campaign.reconcile()
+    assert (again.unread_launches, again.new_results, again.opted_out) == (["a"], 0, 0)
 
 
 def test_only_the_first_unreadable_results_are_told_one_by_one(campaign: Campaign) -> None:
     """A field that the service renames makes every result unreadable: they are counted, and twenty are named."""
     fill(campaign, 150, "a")
     for result in campaign.service.results:
-        del result["result_answer"]
+        del result["result_response"]
     summary = campaign.reconcile()
     assert (len(summary.unreadable), summary.unreadable_results, summary.results) == (20, 150, 0)
 

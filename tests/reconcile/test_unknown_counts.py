@@ -186,13 +186,26 @@ def test_a_launch_that_came_later_leaves_the_rest_as_it_was(pulse: Pulse) -> Non
     report = pulse.read_ask("report")
     assert (report["participants_answered"], report["response_rate"], report["renders"]) == (None, None, None)
     assert {"name": "renders", "count": 2, "launches": 2} in report["partly_known"]
-    assert (report["questions"][0]["asked"], report["questions"][0]["answers"]) == (None, 1)
+    (question,) = report["questions"]
+    assert (question["asked"], question["answers"], question["texts"]) == (None, None, None)
+    part = question["in_part"]
+    assert (part["launches"], part["question"]["asked"], part["question"]["answers"]) == (2, None, 1)
+    assert part["question"]["texts"]["counted"] == 1
+    assert report["time_to_first_answer"] == dict.fromkeys(("counted", "median_s", "p90_s"))
+    assert {day["answers"] for day in report["days"]} == {None}
     text = pulse.run("report").stdout
+    follows = (
+        "How many were asked, and answered, is not known. What follows is of 2 of 3 launches: 1 answered."
+    )
+    assert f"why: {follows}\n" in text
+    assert "1 answer: half have at most 7 characters" in text
+    assert "1 answered." in pulse.run("report", "--format", "html").stdout
     assert "3 people were texted; how many answered is not known: 1 in 2 of 3 launches." in text
     assert "| Ended | not known (1 in 2 of 3 launches) |  |" in text
     assert f"Target live, reconciled {minute}, 2 of 3 launches." in text
     assert pulse.count_csv("complete") == ""
     assert pulse.count_csv("complete_in_part") == "1"
+    assert (pulse.count_csv("answers"), pulse.count_csv("answers_in_part")) == ("", "1")
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -387,7 +400,61 @@ def test_a_result_that_cannot_be_read_holds_reminders(pulse: Pulse) -> None:
     """Somebody answered, and nobody can tell who: the launch's people wait."""
     pulse.service.answer(PHONES[1])
     del pulse.service.results[-1]["participant_phone_number"]
-    pulse.run("reconcile")
+    pulse.run("reconcile", code=3)
     to_send, awaiting, reasons = pulse.plan_nudge()
     assert (to_send, awaiting) == (0, 1)
-    assert reasons[0].startswith(f"{CONTRADICTS} 1 launch {SECOND}: results: 1 counted, 0 listed, since ")
+    assert reasons[0].startswith(
+        f"{CONTRADICTS} 1 launch {SECOND}: results: 1 counted, 0 can be read, since "
+    )
+
+
+@pytest.mark.parametrize("lost", ["participant_phone_number", "result_response"])
+@pytest.mark.parametrize("has_count", [True, False])
+def test_answers_that_cannot_be_read_are_not_known(pulse: Pulse, lost: str, *, has_count: bool) -> None:
+    """What rests on them is not known, nor is of which launches the rest is; a person may leave it at that."""
+    pulse.service.answer(PHONES[1])
+    pulse.service.results[-1][lost] = None
+    if not has_count:
+        pulse.service.change = change(SECOND, num_results=0)
+    told = pulse.run("reconcile", code=3).stderr
+    assert f"Warning: pulse: a result record of the service has no usable {lost} (result result-2, " in told
+    assert f"1 launch of 2 could not be read as a whole, first: {SECOND}; what they would add to" in told
+    assert (pulse.read_ask("status")["answered"], pulse.read_ask("status")["complete"]) == (None, 2)
+    report = pulse.read_ask("report")
+    names = ("participants_answered", "participants_completed", "results", "opt_outs", "response_rate")
+    assert [report[name] for name in names] == [None] * 5
+    assert (report["sessions"]["complete"], report["renders"], report["volume"]["asked_again"]) == (
+        2,
+        2,
+        None,
+    )
+    (question,) = report["questions"]
+    assert (question["asked"], question["answers"], question["in_part"]) == (None, None, None)
+    assert "1 can be read" not in report["discrepancies"][0]
+    assert f"1 launch {SECOND}: results: 1 counted, 0 can be read, since " in report["discrepancies"][0]
+    assert "How many were asked, and answered, is not known.\n" in pulse.run("report").stdout
+    # Again, as long as it is so.
+    pulse.run("reconcile", code=3)
+    pulse.run("reconcile", "--accept-differences", code=0 if has_count else 3)
+    report = pulse.read_ask("report")
+    assert (report["participants_answered"], report["questions"][0]["answers"]) == (1, 1)
+    assert "Launches whose answers were accepted as the service lists them: 1." in report["discrepancies"]
+    assert pulse.plan_nudge() == (1, 0, [])
+
+
+def test_a_result_that_can_be_read_again_is_counted(pulse: Pulse) -> None:
+    """A difference ends with its cause."""
+    phone = pulse.service.results[0].pop("participant_phone_number")
+    pulse.run("reconcile", code=3)
+    pulse.service.results[0]["participant_phone_number"] = phone
+    pulse.run("reconcile")
+    assert pulse.read_ask("report")["participants_answered"] == 1
+
+
+def test_a_question_without_a_name_is_found_by_what_was_sent(pulse: Pulse) -> None:
+    """A result without tag, text and order answers the only question that was asked."""
+    for name in ("question_tag", "question_guid", "question_text", "question_display_order"):
+        pulse.service.results[0][name] = None
+    pulse.run("reconcile")
+    (question,) = pulse.read_ask("report")["questions"]
+    assert (question["tag"], question["answers"]) == ("why", 1)

@@ -160,7 +160,7 @@ def test_a_list_that_shrinks_ends(client: ServiceClient, service: ListService, m
 
 
 @pytest.mark.parametrize(
-    "field", ["result_guid", "participant_phone_number", "question_display_order", "updated"]
+    "field", ["result_guid", "participant_phone_number", "project_launch_guid", "result_response"]
 )
 def test_a_result_that_lacks_a_field_is_told(
     client: ServiceClient, service: ListService, make_result: Make, field: str
@@ -172,18 +172,41 @@ def test_a_result_that_lacks_a_field_is_told(
     page = client.read_results({}, 0)
     assert [found.result_guid for found in page.records] == ["result-0", "result-2"]
     guid = "" if field == "result_guid" else "result-1"
+    launch = "" if field == "project_launch_guid" else "launch-1"
     problem = f"a result record of the service has no usable {field}"
-    assert page.unreadable == (Unreadable(guid, "launch-1", 1, problem),)
+    assert page.unreadable == (Unreadable(guid, launch, 1, problem),)
+
+
+@pytest.mark.parametrize("value", [None, "", "first", -1, True])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_result_may_lack_what_it_is_not_known_by(
+    client: ServiceClient, service: ListService, make_result: Make, value: object, *, is_there: bool
+) -> None:
+    """Who said what is an answer: without an order, a question's tag and text, the answer's code, or times."""
+    record = make_result(1, question_display_order=value)
+    for field in ("question_guid", "question_tag", "question_text", "result_answer", "created", "updated"):
+        record[field] = None
+        if not is_there:
+            del record[field]
+    service.records = [record]
+    (found,) = read_results(client)
+    assert (found.question_display_order, found.question_tag, found.question_text) == (None, "", "")
+    assert (found.result_answer, found.result_response, found.created) == ("", record["result_response"], "")
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("result_guid", None), ("result_guid", ""), ("participant_phone_number", None)],
+    [
+        ("result_guid", None),
+        ("result_guid", ""),
+        ("participant_phone_number", None),
+        ("result_response", None),
+    ],
 )
 def test_a_result_of_no_name_or_nobody_is_not_read(
     client: ServiceClient, service: ListService, make_result: Make, field: str, value: object
 ) -> None:
-    """Two results without a guid would be taken for one, and everybody without a phone for one person."""
+    """Without a guid two would be one, without a phone all one person; what is not told may be an opt-out."""
     service.records = [make_result(1, **{field: value})]
     problem = f"a result record of the service has no usable {field}"
     assert find_problem(client.read_results({}, 0)) == problem

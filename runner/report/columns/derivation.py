@@ -6,6 +6,8 @@ time and the memory.
 
 from __future__ import annotations
 
+from runner.ledger.report_model import ORDER_UNKNOWN
+
 LAYOUT = 3
 """Of the columns: a copy of another one is made anew."""
 
@@ -32,7 +34,7 @@ def derive_columns(select: str) -> str:
     return f"""
         SELECT * REPLACE (
             try_cast(launch_id AS INTEGER) AS launch_id,
-            try_cast(question_display_order AS INTEGER) AS question_display_order),
+            nullif(try_cast(question_display_order AS INTEGER), {ORDER_UNKNOWN}) AS question_display_order),
           {number_person("participant")} AS person,
           {_read_time("started")} AS started_us,
           coalesce({_read_time("created")}, 0) AS created_us,
