@@ -238,8 +238,9 @@ class _Resolving:
     def _adopt(self, case: Case, verdict: Verdict, candidate: Candidate) -> None:
         launch, guid = verdict.launch, candidate.stat.project_launch_guid
         at = write_moment(candidate.stat.project_launch_start, utc_now())
-        # Where the service doesn't say whom it has reached, everybody counts as reached.
-        reached = candidate.recipients or launch.recipients
+        # Where the service doesn't say of all whom it has reached, everybody counts as reached.
+        others = frozenset() if candidate.stat.is_whole else launch.recipients
+        reached = candidate.recipients | others
         with self._ledger.writing() as connection:
             adopt_in_part(connection, case.campaign.name, launch, guid, at, reached)
         self._say(case, f"{launch.key} ({count_words(len(reached), 'recipient')}) was sent")

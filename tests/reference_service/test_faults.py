@@ -122,3 +122,15 @@ def test_a_lost_answer_is_held_where_nobody_can_know(
         assert campaigns.count_texts() == EVERYBODY_ONCE
     status = campaigns.read_status()
     assert (status["notice"]["unresolved"], status["pulse"]["unresolved"]) == held
+
+
+def test_a_launch_that_is_listed_in_part_is_adopted_as_a_whole(make_campaigns: Make) -> None:
+    """Of an adopted launch that lists half of its people nobody is texted again."""
+    campaigns = make_campaigns("sessions=part")
+    campaigns.service.plan_faults(["", "", "", "", "", "accept-close"])
+    assert campaigns.apply().returncode == 4
+    assert campaigns.read_status()["pulse"]["unresolved"] == 2
+    resolved = campaigns.run("resolve", "--adopt-all", "--auto-approve")
+    assert resolved.returncode == 0, resolved.stderr
+    applied = campaigns.apply()
+    assert (applied.returncode, campaigns.count_texts()) == (0, EVERYBODY_ONCE)
