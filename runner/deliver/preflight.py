@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from runner.deliver.evidence import ListReader
-from runner.deliver.match import is_same_definition, is_same_tag, parse_moment
+from runner.deliver.match import digest_definition, is_same_definition, is_same_tag, parse_moment
 from runner.deliver.settle import write_moment
 from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchRecord
@@ -30,7 +30,7 @@ from runner.service.listing import list_launches
 from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from sqlalchemy import Connection
 
@@ -52,6 +52,7 @@ class PreflightSummary:
     Attributes:
         adopted: launches that were sent by a run that no record tells of.
         held: deliveries that are held since this look, because of launches that no record explains.
+        freed: deliveries that are held no more.
         unexplained: guids of all launches that hold people of the campaign.
         partial: how many launches were listed without all of their recipients: these may be listed later.
         foreign: guids of launches under the campaign's tags that nobody here can account for, and that
@@ -61,6 +62,7 @@ class PreflightSummary:
 
     adopted: int = 0
     held: int = 0
+    freed: int = 0
     unexplained: tuple[str, ...] = ()
     partial: int = 0
     foreign: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ class PreflightSummary:
     @property
     def has_changed_record(self) -> bool:
         """Whether a plan that was made before has to be made anew."""
-        return bool(self.adopted or self.held)
+        return bool(self.adopted or self.held or self.freed)
 
     @property
     def is_surprising(self) -> bool:
@@ -121,17 +123,25 @@ class Preflight:
         unclaimed = [*_leave_out(listing.launches, explained), *late]
         partial = sum(not stat.is_whole for stat in unclaimed)
         phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
-        planned = finder.find_payloads(None if partial else phones) if phones or partial else {}
+        hides_people = not all(stat.is_whole for stat in (*unclaimed, *elsewhere))
+        planned = finder.find_payloads(None if hides_people else phones) if phones or hides_people else {}
         with subject.ledger.writing() as connection:
             drop_unexplained(connection, subject.campaign_id, explained)
+            before = _list_held(list_unexplained(connection, subject.campaign_id))
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
             found = [(stat, _find_people(stat, planned, tags, reached)) for stat in unexplained]
-            found += [(stat, people) for stat in elsewhere if (people := _find_same_texts(stat, planned))]
-            held = sum(self._hold(connection, *one) for one in found if one[1])
+            found += _find_same_texts(elsewhere, planned) if elsewhere else ()
+            # Found anew: a launch may have been listed without its people before, and have held everybody.
+            drop_unexplained(connection, subject.campaign_id, [one.project_launch_guid for one, _ in found])
+            for stat, people in found:
+                if people:
+                    self._hold(connection, stat, people)
             kept = list_unexplained(connection, subject.campaign_id)
+        after = _list_held(kept)
         return PreflightSummary(
             adopted=len(unclaimed) - len(unexplained),
-            held=held,
+            held=len(after - before),
+            freed=len(before - after),
             unexplained=tuple(one.project_launch_guid for one in kept),
             partial=partial,
             foreign=tuple(stat.project_launch_guid for stat, people in found if not people),
@@ -193,7 +203,7 @@ class Preflight:
             arm=found.arm,
         )
 
-    def _hold(self, connection: Connection, stat: StatRecord, people: Mapping[str, set[str]]) -> int:
+    def _hold(self, connection: Connection, stat: StatRecord, people: Mapping[str, set[str]]) -> None:
         subject = self._subject
         launch = UnexplainedLaunch(
             stat.project_launch_guid,
@@ -202,7 +212,14 @@ class Preflight:
             stat.project_definition,
             {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()},
         )
-        return hold_people(connection, subject.campaign_id, launch)
+        hold_people(connection, subject.campaign_id, launch)
+
+
+def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:
+    """Return the deliveries that launches hold: message and fingerprint."""
+    return {
+        (message, one) for launch in launches for message, people in launch.held.items() for one in people
+    }
 
 
 def _divide(stats: Iterable[StatRecord], tags: Collection[str]) -> tuple[list[StatRecord], list[StatRecord]]:
@@ -249,11 +266,28 @@ def _find_people(
     return dict(people)
 
 
-def _find_same_texts(stat: StatRecord, planned: Offers) -> dict[str, set[str]]:
-    """Return whom of the plan a launch under another tag has reached, by the messages whose text it has."""
-    people = defaultdict(set)
-    for phone in stat.recipients:
-        for offer in planned.get(phone, ()):
-            if is_same_definition(offer.payload.definition, stat.project_definition):
-                people[offer.message.id].add(phone)
-    return dict(people)
+def _find_same_texts(
+    stats: Iterable[StatRecord], planned: Offers
+) -> Iterator[tuple[StatRecord, dict[str, set[str]]]]:
+    """Yield launches under other tags that have a planned text, and whom of the plan each may have reached.
+
+    The people are by message. Of a launch that is listed without all of its recipients they are all who
+    would get that text.
+    """
+    digests: dict[str, str] = {}
+    texts: dict[str, dict[str, set[str]]] = {}
+    for phone, offers in planned.items():
+        for offer in offers:
+            payload = offer.payload
+            if payload.digest not in digests:
+                digests[payload.digest] = digest_definition(payload.definition)
+            people = texts.setdefault(digests[payload.digest], {})
+            people.setdefault(offer.message.id, set()).add(phone)
+    for stat in stats:
+        same = texts.get(digest_definition(stat.project_definition), {})
+        if stat.is_whole:
+            same = {
+                message: reached for message, all_ in same.items() if (reached := all_ & set(stat.recipients))
+            }
+        if same:
+            yield stat, same

@@ -58,20 +58,15 @@ class UnexplainedLaunch:
         return {fingerprint for people in self.held.values() for fingerprint in people}
 
 
-def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> int:
+def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> None:
     """Enter a launch that no record explains, and hold its people; those who are on record otherwise stay so.
 
     Args:
         connection: commits after this.
         campaign_id: the ledger's number of the campaign.
-        launch: the launch; one that is entered already gets what it lacks.
-
-    Returns:
-        How many deliveries are held that were not before.
+        launch: the launch, which is not entered yet.
     """
-    launch_id = _find(connection, campaign_id, launch.project_launch_guid) or _enter(
-        connection, campaign_id, launch
-    )
+    launch_id = _enter(connection, campaign_id, launch)
     rows = [
         {
             "campaign_id": campaign_id,
@@ -83,16 +78,8 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
         for message, people in launch.held.items()
         for fingerprint in sorted(people)
     ]
-    return CLAIM.run(connection, rows) if rows else 0
-
-
-def _find(connection: Connection, campaign_id: int, guid: str) -> int | None:
-    query = select(launches.c.id).where(
-        launches.c.campaign_id == campaign_id,
-        launches.c.project_launch_guid == guid,
-        launches.c.state == UNEXPLAINED,
-    )
-    return connection.execute(query).scalar()
+    if rows:
+        CLAIM.run(connection, rows)
 
 
 def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,34 @@ def test_a_lost_run_and_another_name_text_nobody_twice(make_campaigns: Make, wor
         assert applied.returncode in (0, 4), applied.stderr
     for message in campaigns.read_status().values():
         assert (message["sent"] + message["unresolved"], message["planned"]) == (len(PHONES), 0)
+
+
+@pytest.mark.parametrize("switches", ["sessions=none", "sessions=part"])
+def test_another_tag_and_hidden_people_text_nobody_twice(make_campaigns: Make, switches: str) -> None:
+    """The same text under another tag holds all who would get it, if the service doesn't say who got it."""
+    campaigns = make_campaigns(switches)
+    assert campaigns.apply().returncode == 0
+    campaigns.lose_records()
+    edit(campaigns, NEW_TAGS)
+    applied = campaigns.apply()
+    assert_nobody_twice(campaigns)
+    assert applied.returncode == 4
+
+
+def test_a_launch_holds_its_own_people_as_soon_as_they_are_listed(make_campaigns: Make) -> None:
+    """A launch that was listed without people, and held everybody, lets go of the others when it has some."""
+    campaigns = make_campaigns("sessions=late delay_s=60")
+    assert campaigns.apply().returncode == 0
+    campaigns.lose_records()
+    edit(campaigns, WORDS)
+    assert campaigns.apply().returncode == 4
+    campaigns.service.switch(delay_s=0.0)
+    assert campaigns.apply().returncode == 4
+    assert_nobody_twice(campaigns)
+    held = json.loads(campaigns.run("resolve", "--format", "json").stdout)["unexplained"]
+    assert {
+        group["campaign"]: sorted(launch["recipients"] for launch in group["launches"]) for group in held
+    } == {"pulse": [1, 2, 2], "notice": [1] * 5}
 
 
 def test_new_people_are_texted_while_others_are_held(make_campaigns: Make) -> None:
