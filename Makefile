@@ -24,8 +24,8 @@ format: $(VENV)/.installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-torture: $(VENV)/.installed-dev ## kill and mislead the runner 1,000 times on each kind of ledger
-	@$(BIN)/python -m tests.torture $(if $(seed),--seed $(seed))
+torture: $(VENV)/.installed-dev ## kill and mislead the runner 2,000 times on all kinds of records (faults=N, seed=N)
+	@$(BIN)/python -m tests.torture $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
 
 torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times
 	@$(BIN)/python -m tests.torture --cluster $(if $(seed),--seed $(seed))

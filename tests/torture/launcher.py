@@ -140,14 +140,22 @@ class Launcher:
         return self._folder / f"{self._process.pid}.{name}"
 
 
-def make_environment(ledger_url: str, *, settle_window_s: float, state_key: str | None) -> dict[str, str]:
-    """Return the whole environment of a run."""
-    environment = {
+def make_environment(
+    ledger_url: str,
+    *,
+    settle_window_s: float,
+    state_key: str | None,
+    credentials: tuple[str, str] = (USERNAME, API_KEY),
+    state_remote: str | None = None,
+) -> dict[str, str]:
+    """Return the whole environment of a run; an empty URL leaves it the default ledger."""
+    username, api_key = credentials
+    given = {"LEDGER": ledger_url, "STATE_KEY": state_key, "STATE_REMOTE": state_remote}
+    return {
         **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         "NO_COLOR": "1",
-        "RUNNER_USERNAME": USERNAME,
-        "RUNNER_API_KEY": API_KEY,
-        "RUNNER_LEDGER": ledger_url,
+        "RUNNER_USERNAME": username,
+        "RUNNER_API_KEY": api_key,
         "RUNNER_SETTLE_WINDOW": f"{settle_window_s * 1000:.0f}ms",
+        **{f"RUNNER_{name}": value for name, value in given.items() if value},
     }
-    return {**environment, "RUNNER_STATE_KEY": state_key} if state_key else environment

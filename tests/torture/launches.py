@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.torture.door import Doorway
 
 _MESSAGE = re.compile(r"\[(\w+)\]")
+_VERSION = re.compile(r"\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,25 @@ class Launch:
 
     @property
     def message(self) -> str:
-        """The message's id, which stands in brackets in each of the harness's texts."""
-        found = _MESSAGE.search(self.definition["text"])
+        """The message, which stands in brackets in the first text of each of the harness's definitions."""
+        found = _MESSAGE.search(self._first_text)
         return found[1] if found else ""
+
+    @property
+    def version(self) -> int:
+        """The version of the texts, which stands in parentheses."""
+        found = _VERSION.search(self._first_text)
+        return int(found[1]) if found else -1
+
+    @property
+    def tag(self) -> str:
+        """The project tag that it was sent with."""
+        return str(self.definition["tag"])
+
+    @property
+    def _first_text(self) -> str:
+        said = self.definition
+        return str(said.get("text") or said.get("introduction") or said["questions"][0]["text"])
 
     @property
     def is_ours(self) -> bool:
@@ -44,7 +61,11 @@ class CountingService(Protocol):
         launches: what it has accepted.
         faults: how often each fault was met by a request.
         door: where requests come in.
+        is_ahead: whether its clock is ahead of ours.
     """
+
+    @property
+    def is_ahead(self) -> bool: ...
 
     @property
     def launches(self) -> Sequence[Launch]: ...
@@ -65,9 +86,11 @@ class CountingService(Protocol):
         """Wait until everything that was accepted, or will be, is listed."""
 
     def count_texts(self) -> Counter[tuple[str, str]]:
-        """Return how often each phone was texted each message."""
+        """Return how often the campaign has texted each phone each message."""
 
 
 def count_texts(launches: Iterable[Launch]) -> Counter[tuple[str, str]]:
-    """Return how often each phone was texted each message."""
-    return Counter((launch.message, phone) for launch in launches for phone in launch.phones)
+    """Return how often the campaign has texted each phone each message."""
+    return Counter(
+        (launch.message, phone) for launch in launches if launch.is_ours for phone in launch.phones
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
     from tests.postgres import PostgresServer
 
+REF = "refs/runner/torture"
+"""The ref that machines share by a state remote: that of the target."""
+
 
 class Ledger(Protocol):
     """A ledger from outside. No run may be alive when it is lost or put back.
 
     Attributes:
-        url: where runs find it.
+        url: where runs find it; empty for the default of their folder.
         is_shared: whether runs in other folders can have it, too.
     """
 
@@ -69,6 +73,40 @@ class SqliteLedger:
         self._folder.mkdir()
         for name, content in copy.items():
             (self._folder / name).write_bytes(content)
+
+
+class LocalLedger(SqliteLedger):
+    """The ledger of one of several machines, which share a git remote alone.
+
+    Args:
+        folder: the repository's, on this machine.
+
+    Attributes:
+        remote: the bare repository, beside that folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        # Each machine has one of its own.
+        self.url = ""
+        self.remote = folder.parent / "remote.git"
+        _git("init", "--quiet", "--bare", "--initial-branch=main", str(self.remote))
+
+    def join(self, folder: Path) -> None:
+        """Make a folder a repository that has the remote, as a clone has."""
+        if not (folder / ".git").exists():
+            _git("init", "--quiet", "--initial-branch=main", str(folder))
+            _git("-C", str(folder), "remote", "add", "origin", f"file://{self.remote}")
+
+    def delete_ref(self) -> bool:
+        """Delete the ref that the machines share, and return whether it was there."""
+        is_there = bool(_git("-C", str(self.remote), "for-each-ref", REF))
+        _git("-C", str(self.remote), "update-ref", "-d", REF)
+        return is_there
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(("git", *arguments), check=True, capture_output=True, text=True).stdout
 
 
 class PostgresLedger:

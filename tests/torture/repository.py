@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.form import Form
+
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
-
-MESSAGES = ("ask", "hello", "nudge")
-_TEXTS = {
-    "ask": "[ask] How are you? {}",
-    "hello": "[hello] Dear {{{{ first_name }}}}, how are you? {}",
-    "nudge": "[nudge] Still there, {{{{ group }}}}? {}",
-}
-"""To everyone the same, to everyone another one, and the same to everyone of a group."""
 
 _LIMITS: Mapping[str, Any] = {"concurrency": 4}
 
@@ -33,6 +28,8 @@ class Audience:
         has_one_tag: whether the messages share a project tag.
         per_send: recipients a launch.
         version: of the texts.
+        removed: people who were there before.
+        form: the campaign beside that.
     """
 
     people: list[int]
@@ -41,6 +38,7 @@ class Audience:
     per_send: int
     version: int = 0
     removed: list[int] = field(default_factory=list)
+    form: Form = field(default_factory=Form)
 
     def edit(self, rng: random.Random) -> None:
         """Add people, remove some, put some back, or change their order or the size of a launch."""
@@ -59,6 +57,29 @@ class Audience:
             case _:
                 self.per_send = rng.randint(1, 6)
 
+    def rewrite(self, rng: random.Random, is_allowed: Callable[[], bool]) -> str | None:
+        """Rewrite the campaign in one way, and return which; None if that is not allowed, and undone.
+
+        Args:
+            rng: chooses.
+            is_allowed: returns whether the campaign may be as it is now.
+        """
+        form = self.form
+        ways: dict[str, Callable[[], object]] = {
+            "texts edited": lambda: setattr(self, "version", self.version + 1),
+            "a name corrected": lambda: form.corrected.add(rng.choice(self.people)),
+            "campaign renamed": form.rename_campaign,
+            "message renamed": lambda: form.rename_message(rng.choice(self.messages)),
+            "tag changed": form.change_tag,
+        }
+        what = rng.choice(tuple(ways))
+        version, before = self.version, copy.deepcopy(form)
+        ways[what]()
+        if is_allowed():
+            return what
+        self.version, self.form = version, before
+        return None
+
     def add(self, number: int) -> None:
         """Add so many people who were never there."""
         first = max(self.people + self.removed) + 1
@@ -68,6 +89,24 @@ class Audience:
     def phones(self) -> list[str]:
         """Their phones."""
         return [phone_of(person) for person in self.people]
+
+    def list_tags(self) -> dict[str, str]:
+        """Return the project tag of each message."""
+        return {x: self.form.tag_of(x, has_one_tag=self.has_one_tag) for x in self.messages}
+
+    def list_due(self, answered: Collection[str]) -> list[tuple[str, str]]:
+        """Return everybody who is to have been texted in the end, with the message.
+
+        Args:
+            answered: phones of those who have answered the first message.
+        """
+        spared = self.messages[-1] if self.form.follows == "unanswered" else None
+        return [
+            (message, phone)
+            for message in self.messages
+            for phone in self.phones
+            if message != spared or phone not in answered
+        ]
 
 
 def phone_of(person: int) -> str:
@@ -114,32 +153,35 @@ class Repository:
     def write(self) -> None:
         """Write campaign and audience."""
         audience = self.audience
-        rows = [f"{phone_of(p)},Ada {p},{'even' if p % 2 == 0 else 'odd'}" for p in audience.people]
+        rows = [
+            f"{phone_of(p)},{'Eva' if p in audience.form.corrected else 'Ada'} {p},{'even' if p % 2 == 0 else 'odd'}"
+            for p in audience.people
+        ]
         table = "\n".join(("phone,first_name,group", *rows, ""))
         (self.folder / "campaigns/audience/people.csv").write_text(table, encoding="utf-8")
-        messages = [
-            {
-                "id": message,
-                "tag": "pulse" if audience.has_one_tag else f"pulse-{message}",
-                "text": _TEXTS[message].format(f"({audience.version})"),
-            }
-            for message in audience.messages
-        ]
         campaign = {
-            "version": 1,
-            "name": "pulse",
+            **audience.form.describe(
+                audience.messages,
+                version=audience.version,
+                has_one_tag=audience.has_one_tag,
+                per_send=audience.per_send,
+            ),
             "recipients": [{"csv": "audience/people.csv"}],
-            "limits": {"recipients_per_send": audience.per_send},
-            "messages": messages,
             **({} if self._kind == "full" else {"lockfile": self._kind}),
         }
         # JSON is YAML.
         (self.folder / "campaigns/pulse.yaml").write_text(json.dumps(campaign, indent=1), encoding="utf-8")
 
-    def clone(self, folder: Path) -> None:
-        """Check the campaign out a second time, as another machine does: without this one's state."""
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.folder / "campaigns", folder / "campaigns")
+    def clone(self, folder: Path, *, keeps_state: bool = False) -> None:
+        """Check the campaign out a second time, as another machine does.
+
+        Args:
+            folder: where.
+            keeps_state: whether that machine still has what it knew before, if it was there before.
+        """
+        if not keeps_state:
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder / "campaigns", folder / "campaigns", dirs_exist_ok=True)
 
     def read_lockfile(self) -> bytes | None:
         """Return the lockfile's content, if there is one."""

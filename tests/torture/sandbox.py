@@ -42,7 +42,12 @@ class SandboxService:
         api_key: with what.
         slow_for_s: how long an answer takes that is slow, seconds.
         lists_late_s: how long lists that are late lack what was accepted, seconds.
+
+    Attributes:
+        is_ahead: whether its clock is ahead of ours.
     """
+
+    is_ahead = False
 
     def __init__(
         self,

@@ -9,32 +9,38 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.torture.draw import make_audience, make_service
 from tests.torture.launcher import API_KEY, HANGS, USERNAME, Death, Ended, Launcher, make_environment
-from tests.torture.ledgers import SqliteLedger
-from tests.torture.repository import MESSAGES, Audience, Repository
-from tests.torture.sandbox import SandboxService
+from tests.torture.ledgers import LocalLedger, SqliteLedger
+from tests.torture.person import Person
+from tests.torture.records import Records, can_be_known
+from tests.torture.reference import CREDENTIALS, ReferenceTorture
+from tests.torture.repository import Repository, phone_of
 from tests.torture.schedule import make_random
-from tests.torture.service import READ_TIMEOUT_S, Service, Temper
+from tests.torture.service import READ_TIMEOUT_S
 from tests.torture.tally import Tally
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from tests.torture.launcher import Phase, Step
-    from tests.torture.launches import CountingService
     from tests.torture.ledgers import Ledger
 
-_LISTS_LATE_S = 0.2
 SETTLE_WINDOW_S = 0.6
 """Longer than the service takes to accept and to list a launch, whatever happens."""
-_TRIES = 6
+_TRIES = 8
 """Undisturbed runs after which nothing may be left to do."""
 _APPLY = ("apply", "--auto-approve", "--format", "json")
+_STATE = ("--state-lease", "1")
+"""A lease that one whose holder was killed can be waited for."""
+_PATIENCE = ("--lock-timeout", "20s")
+_UNRESOLVED = 4
+_ANSWERS_LATE_S = 0.05
+"""How long a request may be under way whose sender has died."""
 _STEPS: tuple[tuple[Step, int], ...] = (("commit", 12), ("send", 30), ("lockfile", 2), ("fsync", 3))
 """Steps to die at, each with the highest number that is tried."""
 _PHASES: tuple[Phase, ...] = ("before", "after", "amid")
-_ORDERLY = {0, 1, 3, 4, 6, 130}
+_ORDERLY = {0, 1, 2, 3, 4, 6, 130}
 """Exit codes that a disturbed run may end with."""
 
 
@@ -54,29 +60,6 @@ def run_scenario(seed: int, make_ledger: Callable[[Path], Ledger] = SqliteLedger
         return scenario.tally
 
 
-def _make_service(seed: int, rng: random.Random, folder: Path) -> CountingService:
-    """Return the sandbox every second time, else a service that is still less reliable."""
-    if seed % 2 == 0:
-        return SandboxService(
-            folder / "service.sqlite",
-            rng,
-            seed=seed,
-            username=USERNAME,
-            api_key=API_KEY,
-            slow_for_s=READ_TIMEOUT_S * 1.5,
-            lists_late_s=_LISTS_LATE_S,
-        )
-    temper = Temper(
-        seed,
-        send_faults=rng.choice((0.0, 0.3, 0.3, 0.5)),
-        list_faults=rng.choice((0.0, 0.1)),
-        lists_late_s=_LISTS_LATE_S,
-        page_size=rng.randint(3, 12),
-        skew_s=rng.uniform(-60, 60),
-    )
-    return Service(temper)
-
-
 class Scenario:
     """A campaign, its service, its records, and the processes that work on it.
 
@@ -94,23 +77,32 @@ class Scenario:
         self._launchers = launchers
         self._ledger = ledger
         self._other_folder = folder / "other"
-        self.service = _make_service(seed, rng, folder)
-        messages = tuple(rng.sample(MESSAGES, rng.randint(1, 2)))
-        people = list(range(100, 100 + rng.randint(8, 24)))
-        audience = Audience(people, messages, has_one_tag=rng.random() < 0.5, per_send=rng.randint(1, 4))
-        self._repository = Repository(folder / "repository", audience, self.service.door.url, READ_TIMEOUT_S)
-        self._has_key = rng.random() < 0.4
-        key = "torture" if self._has_key else None
-        self._env = make_environment(ledger.url, settle_window_s=SETTLE_WINDOW_S, state_key=key)
-        self._ledger_copies: list[object] = []
-        self._log: list[str] = []
-        self._losses = {
-            "ledger deleted": self._delete_ledger,
-            "ledger older": self._restore_ledger,
-            "lockfile deleted": self._delete_lockfile,
-            "lockfile older": self._restore_lockfile,
-            "both lost": self._lose_both,
-        }
+        self.service = make_service(seed, rng, folder)
+        self._audience = make_audience(rng, self.service)
+        self._repository = Repository(
+            folder / "repository", self._audience, self.service.door.url, READ_TIMEOUT_S
+        )
+        has_key = rng.random() < 0.4
+        if is_remote := isinstance(ledger, LocalLedger):
+            has_key = True
+            ledger.join(self._repository.folder)
+        self._env = make_environment(
+            ledger.url,
+            settle_window_s=SETTLE_WINDOW_S,
+            state_key="torture" if has_key else None,
+            credentials=CREDENTIALS if isinstance(self.service, ReferenceTorture) else (USERNAME, API_KEY),
+            state_remote="origin" if is_remote else None,
+        )
+        self._records = Records(self._repository, ledger, has_key=has_key)
+        self._person = Person(self.service, self._audience, self._run)
+        self._answered: set[str] = set()
+        self._last = 0
+        self._places: dict[Launcher, Path] = {}
+        self._log: list[str] = self._describe_service()
+
+    def _describe_service(self) -> list[str]:
+        service = self.service
+        return [f"switches: {' '.join(service.switches)}"] if isinstance(service, ReferenceTorture) else []
 
     def run(self) -> None:
         """Run it, and add up what came of it."""
@@ -118,21 +110,37 @@ class Scenario:
             self._send_foreign_launch()
         for _ in range(self._rng.randint(4, 7)):
             self._disturb()
+            self._answer()
             self._edit()
             self._lose_records()
+            if self._last == _UNRESOLVED and self._rng.random() < 0.3:
+                self._resolve()
         self.service.calm()
         self._judge(self._run_until_done())
 
     def _send_foreign_launch(self) -> None:
-        tag = "pulse" if self._repository.audience.has_one_tag else "pulse-ask"
-        self.service.accept({"tag": tag, "text": "by hand", "phone": ["+14155559999"]})
-        self._log.append("foreign launch")
+        tag = self._rng.choice(tuple(self._audience.list_tags().values()))
+        # Half of the time to people who are to be texted: they are held until a person says whose it was.
+        phone = self._rng.choice(("+14155559999", self._audience.phones[0]))
+        self.service.accept({"tag": tag, "text": "by hand", "phone": [phone]})
+        self._log.append(f"foreign launch to {phone}")
 
     def _disturb(self) -> None:
-        kinds = (self._die_at_step, self._kill, self._interrupt, self._start_two, self._shut_out, self._apply)
-        if self._rng.random() < 0.4 and self._ledger.is_there():
-            self._ledger_copies.append(self._ledger.copy())
-        self._rng.choices(kinds, (45, 15, 10, 15, 5, 10))[0]()
+        if self._rng.random() < 0.4:
+            self._records.copy_ledger()
+        kinds: dict[Callable[[], object], int] = {
+            self._die_at_step: 40,
+            self._kill: 15,
+            self._interrupt: 10,
+            self._start_two: 12,
+            self._shut_out: 5,
+            self._apply: 8,
+            self._apply_saved: 8,
+            self._hide_lists: 6,
+            self._delete_ref: 6,
+            lambda: self._run("reconcile"): 4,
+        }
+        self._rng.choices(tuple(kinds), tuple(kinds.values()))[0]()
         self._repository.keep_lockfile()
 
     def _die_at_step(self) -> None:
@@ -163,12 +171,11 @@ class Scenario:
 
     def _start_two(self) -> None:
         first, second = self._launchers
-        self._start(first, death=self._choose_death() if self._rng.random() < 0.3 else None)
+        death = self._choose_death() if self._rng.random() < 0.3 else None
+        # Not in the other folder, which is made anew for the second one.
+        self._start(first, death=death, folder=self._repository.folder)
         time.sleep(self._rng.choice((0, 0.1, 0.4)))
-        is_elsewhere = self._ledger.is_shared and self._rng.random() < 0.5
-        if is_elsewhere:
-            self._repository.clone(self._other_folder)
-        self._start(second, folder=self._other_folder if is_elsewhere else None)
+        self._start(second, folder=self._choose_folder(0.5))
         self.tally.faults["two runs at once"] += first.is_running()
         self._finish(first)
         self._finish(second)
@@ -188,24 +195,87 @@ class Scenario:
         self._start(self._launchers[0])
         return self._finish(self._launchers[0])
 
+    def _apply_saved(self) -> None:
+        """Save a plan, let something happen now and then, and send that plan."""
+        if self._run("plan", "--out", "plan.json").code:
+            return
+        if self._rng.random() < 0.4:
+            self._edit()
+        self._start(self._launchers[0], "apply", "--plan", "plan.json", folder=self._repository.folder)
+        self._finish(self._launchers[0])
+
+    def _hide_lists(self) -> None:
+        """Have lists be empty for longer than any window, where records show that they lie."""
+        launches = [launch for launch in self.service.launches if launch.is_ours]
+        kept = self._records.list_kept()
+        shown = {launch.tag for launch in launches if launch.guid.lower() in kept}
+        asked = {*self._audience.list_tags().values(), *(launch.tag for launch in launches)}
+        if isinstance(self.service, ReferenceTorture) and shown >= asked:
+            self.service.hide()
+            self.tally.faults["lists empty for long"] += 1
+            self._log.append("lists empty")
+            self._start(self._launchers[0], folder=self._repository.folder)
+            self._finish(self._launchers[0])
+            self.service.show()
+        else:
+            self._apply()
+
+    def _delete_ref(self) -> None:
+        """Delete the ref that machines share, if they do, while a run may be sending."""
+        self._start(self._launchers[0])
+        time.sleep(self._rng.uniform(0.1, 1.2))
+        if self._records.delete_ref(self._is_known):
+            self.tally.faults["state ref deleted during a run"] += 1
+            self._log.append("state ref deleted")
+        self._finish(self._launchers[0])
+
+    def _run(self, *arguments: str) -> Ended:
+        """Run a command other than `apply` to its end."""
+        self._start(self._launchers[0], *arguments, folder=self._repository.folder)
+        return self._finish(self._launchers[0])
+
+    def _resolve(self) -> None:
+        self.service.come_to_rest()
+        self.tally.resolved += self._person.resolve()
+        if self._person.problem is not None:
+            self._log.append(f"a person cannot resolve: {self._person.problem}")
+        self._repository.keep_lockfile()
+
+    def _choose_folder(self, elsewhere: float) -> Path:
+        """Return where a run takes place: with this probability in another folder, as on another machine."""
+        is_local = isinstance(self._ledger, LocalLedger)
+        if not (self._ledger.is_shared or is_local) or self._rng.random() >= elsewhere:
+            return self._repository.folder
+        self._repository.clone(self._other_folder, keeps_state=is_local and self._rng.random() < 0.5)
+        if isinstance(self._ledger, LocalLedger):
+            self._ledger.join(self._other_folder)
+        return self._other_folder
+
     def _start(
         self,
         launcher: Launcher,
-        *,
+        *command: str,
         death: Death | None = None,
         folder: Path | None = None,
         coldness: float = 0.1,
     ) -> None:
-        self._log.append(f"apply, {death}" if death else "apply")
+        is_local = isinstance(self._ledger, LocalLedger)
+        where = folder or self._choose_folder(0.3 if is_local else 0)
+        arguments = command or _APPLY
+        if is_local:
+            arguments += _STATE + (_PATIENCE if arguments[0] == "apply" else ())
+        self._log.append(f"{where.name}: {' '.join(arguments)} {death or ''}")
+        self._places[launcher] = where
         # Now and then all the way from the interpreter's start, as a user has it.
         is_cold = self._rng.random() < coldness
-        launcher.start(
-            *_APPLY, cwd=folder or self._repository.folder, env=self._env, death=death, is_cold=is_cold
-        )
+        launcher.start(*arguments, cwd=where, env=self._env, death=death, is_cold=is_cold)
 
     def _finish(self, launcher: Launcher) -> Ended:
         ended = launcher.finish()
         self.tally.commands += 1
+        if ended.arguments[0] == "apply":
+            self._records.note_end(self._places[launcher], ended.code)
+            self._last = ended.code
         self._log.append(f"  → {ended.code} {' '.join(ended.err.split())[-200:]}")
         if ended.code == -signal.SIGKILL:
             self.tally.faults["killed"] += 1
@@ -217,76 +287,75 @@ class Scenario:
             self._violate(f"exit code {ended.code}: {ended.err.strip()}")
         return ended
 
+    def _answer(self) -> None:
+        """Have some people answer the first message, if it asks and the service knows how."""
+        first = self._audience.messages[0]
+        if first not in self._audience.form.surveys or not isinstance(self.service, ReferenceTorture):
+            return
+        for person in self._rng.sample(self._audience.people, min(2, len(self._audience.people))):
+            if self.service.answer(phone_of(person), "2"):
+                self._answered.add(phone_of(person))
+
     def _edit(self) -> None:
         if self._rng.random() < 0.3:
-            self._repository.audience.edit(self._rng)
-        if self._rng.random() < 0.1 and self._is_everything_recorded():
-            # What was sent in other words is in the lockfile for good: the service alone could not tell.
-            self._repository.forget_older_lockfiles()
-            self._repository.audience.version += 1
-            self._log.append("texts edited")
+            self._audience.edit(self._rng)
+        if self._rng.random() < 0.35:
+            # An answer may be late to come: what it is about was sent before the edit.
+            time.sleep(_ANSWERS_LATE_S)
+            self.service.come_to_rest()
+            what = self._audience.rewrite(self._rng, lambda: self._is_known(self._records.list_kept()))
+            if what is not None:
+                self.tally.faults[what] += 1
+                self._log.append(what)
         self._repository.write()
 
-    def _is_everything_recorded(self) -> bool:
-        self.service.come_to_rest()
-        if self._apply().code != 0:
-            return False
-        self._repository.keep_lockfile()
-        accepted = {launch.guid for launch in self.service.launches if launch.is_ours}
-        return accepted == set(self._repository.list_guids())
+    def _is_known(self, kept: set[str]) -> bool:
+        """Return whether what was sent can be known from these guids on record, and from the service."""
+        service = self.service
+        return can_be_known(
+            service.launches,
+            self._audience,
+            kept,
+            is_new=self._records.is_new,
+            is_literal=not isinstance(service, ReferenceTorture) or service.is_literal,
+        )
 
     def _lose_records(self) -> None:
         if self._rng.random() >= 0.35:
             return
-        # One of the three records is always left: what was accepted is listed before another one is lost.
-        self.service.come_to_rest()
-        kind = self._rng.choice(tuple(self._losses))
-        if self._losses[kind]():
+        # One of the three records is always left. A new ledger waits for lists that are late; an older one
+        # has no reason to.
+        is_listed = self._rng.random() < 0.7
+        if is_listed:
+            time.sleep(_ANSWERS_LATE_S)
+            self.service.come_to_rest()
+        kind = self._records.lose(self._rng, self._is_known, is_listed=is_listed)
+        if kind is not None:
             self.tally.faults[kind] += 1
             self._log.append(kind)
-
-    def _restore_ledger(self) -> bool:
-        if self._ledger_copies:
-            self._ledger.restore(self._rng.choice(self._ledger_copies))
-        return bool(self._ledger_copies)
-
-    def _restore_lockfile(self) -> bool:
-        return self._repository.put_lockfile(self._rng.choice(self._repository.lockfiles))
-
-    def _delete_lockfile(self) -> bool:
-        return self._repository.put_lockfile(self._repository.lockfiles[0])
-
-    def _lose_both(self) -> bool:
-        is_lockfile_lost = self._restore_lockfile()
-        return self._delete_ledger() and is_lockfile_lost
-
-    def _delete_ledger(self) -> bool:
-        was_there = self._ledger.is_there()
-        self._ledger.delete()
-        if not self._has_key and self._repository.read_lockfile() is None:
-            # With the last of its records a campaign has lost its salt: those from before fit no more.
-            self._ledger_copies.clear()
-            self._repository.forget_older_lockfiles()
-        return was_there
 
     def _run_until_done(self) -> Ended:
         for _ in range(_TRIES):
             self.service.come_to_rest()
-            last = self._apply()
-            if last.code == 0:
-                break
+            self._start(self._launchers[0], folder=self._repository.folder)
+            last = self._finish(self._launchers[0])
+            if last.code == _UNRESOLVED:
+                self._resolve()
+            elif last.code == 0:
+                if self._audience.form.follows == "unanswered":
+                    self._run("reconcile")
+                # A follow-up is due once a run has sent what it comes after.
+                if self._run("plan", "--detailed-exitcode").code == 0:
+                    break
         return last
 
     def _judge(self, last: Ended) -> None:
         if last.code != 0:
             self._violate(f"it never ends: {last.code} {last.err.strip()}")
-        launcher = self._launchers[0]
-        arguments = ("plan", "--detailed-exitcode", "--format", "json")
-        launcher.start(*arguments, cwd=self._repository.folder, env=self._env)
-        ended = self._finish(launcher)
+        ended = self._run("plan", "--detailed-exitcode", "--format", "json")
         if ended.code != 0:
             self._violate(f"the plan has something left: {ended.code} {ended.err.strip()}")
-        self.tally.judge(self.service, self._repository.audience, self._repository.list_guids())
+        self.tally.judge(self.service, self._audience.list_due(self._answered), self._repository.list_guids())
         if self.tally.violations:
             story = (f"seed {self._seed}:", *self._log, *self.tally.violations)
             self.tally.violations = ["\n    ".join(story)]

@@ -35,6 +35,12 @@ SEND_FAULTS = (
     "accepted, then reset",
     "accepted after the connection broke",
     "accepted, answered 500",
+    "accepted, answered 408",
+    "accepted, answered 409",
+    "accepted, answered 425",
+    "accepted, answered 429",
+    "accepted, answered 499",
+    "accepted, answered 503",
     "accepted, answered too late",
     "accepted, half a body",
     "accepted, no guid in the body",
@@ -46,6 +52,7 @@ SEND_FAULTS = (
     "answered 400",
     "answered 403",
 )
+_STATUSES = ("408", "409", "425", "429", "499", "500", "503")
 LIST_FAULTS = ("list: dropped", "list: 500", "list: half a body", "list: too late", "list: order changed")
 
 
@@ -82,9 +89,11 @@ class Service:
         launches: what it has accepted.
         faults: how often each fault was met by a request.
         door: where requests come in.
+        is_ahead: whether its clock is ahead of ours.
     """
 
     def __init__(self, temper: Temper) -> None:
+        self.is_ahead = temper.skew_s > 0
         self.launches: list[Launch] = []
         self.faults: Counter[str] = Counter()
         self._temper = temper
@@ -229,7 +238,7 @@ def _spoil(fault: str, content: bytes) -> Answer | str:
     endings: dict[str, Answer | str] = {
         "dropped": "drop",
         "reset": "reset",
-        "500": (500, {}, b"oops"),
+        **{status: (int(status), {"Retry-After": "0"}, b"oops") for status in _STATUSES},
         "half a body": (201, *half),
         "no guid in the body": (200, {}, b"{}"),
         "body is no JSON": (200, {}, b"<html>thank you</html>"),

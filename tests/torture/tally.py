@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tests.torture.launches import CountingService
-    from tests.torture.repository import Audience
 
 
 @dataclass(slots=True)
@@ -23,6 +22,7 @@ class Tally:
         accepted: texts that the service accepted.
         twice: texts beyond the first one of the same message to the same phone.
         skipped: texts that a recipient should have got and didn't.
+        resolved: texts that were held until a person said what became of them.
         violations: what is wrong, with the seed to see it again.
     """
 
@@ -31,6 +31,7 @@ class Tally:
     accepted: int = 0
     twice: int = 0
     skipped: int = 0
+    resolved: int = 0
     violations: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
@@ -40,28 +41,32 @@ class Tally:
         self.accepted += other.accepted
         self.twice += other.twice
         self.skipped += other.skipped
+        self.resolved += other.resolved
         self.violations += other.violations
 
-    def judge(self, service: CountingService, audience: Audience, recorded: Sequence[str]) -> None:
+    def judge(
+        self, service: CountingService, due: Sequence[tuple[str, str]], recorded: Sequence[str]
+    ) -> None:
         """Compare, after everything has come to rest, what was accepted with what was due and is recorded.
 
         Args:
             service: has accepted.
-            audience: who was due, with which messages.
+            due: messages, each with the phone of somebody who was to get it.
             recorded: the `project_launch_guid`s on record.
         """
         texts = service.count_texts()
         twice = [text for text, count in texts.items() if count > 1]
-        due = [(message, phone) for message in audience.messages for phone in audience.phones]
         skipped = [text for text in due if text not in texts]
         self.accepted += texts.total()
         self.twice += sum(texts[text] - 1 for text in twice)
         self.skipped += len(skipped)
         self.faults += service.faults
         # Of launches to people who are no longer in the audience nothing is asked.
-        phones = set(audience.phones)
-        due_guids = {item.guid for item in service.launches if item.is_ours and phones & set(item.phones)}
-        accepted = {launch.guid for launch in service.launches if launch.is_ours}
+        phones = {phone for _, phone in due}
+        ours = [launch for launch in service.launches if launch.is_ours]
+        due_guids = {launch.guid.lower() for launch in ours if phones & set(launch.phones)}
+        accepted = {launch.guid.lower() for launch in ours}
+        recorded = [guid.lower() for guid in recorded]
         self._note("texted twice", twice)
         self._note("skipped", skipped)
         self._note("accepted, not on record", due_guids - set(recorded))
@@ -88,5 +93,5 @@ class Tally:
         """Return what became of the recipients, in a line."""
         return (
             f"texts accepted: {self.accepted:,}, texted twice: {self.twice:,}, "
-            f"skipped: {self.skipped:,}, violations: {len(self.violations):,}"
+            f"skipped: {self.skipped:,}, held and resolved: {self.resolved:,}, violations: {len(self.violations):,}"
         )

@@ -126,7 +126,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             assert 0 in (self._apply() for _ in range(4))
             assert self._run("plan", "--detailed-exitcode").code == 0
             tally = Tally()
-            tally.judge(self.service, self.repository.audience, self.repository.list_guids())
+            tally.judge(self.service, self.repository.audience.list_due(()), self.repository.list_guids())
             assert not tally.violations
         finally:
             self.service.door.close()

@@ -1,4 +1,4 @@
-"""The proof, at the size of a test run; `make torture` has the size that convinces (design: delivery)."""
+"""The proof, at the size of a test run; `make torture` has the size that convinces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.torture.ledgers import PostgresLedger, SqliteLedger
+from tests.torture.ledgers import LocalLedger, PostgresLedger, SqliteLedger
 from tests.torture.series import run_scenarios
 
 if TYPE_CHECKING:
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
     from tests.torture.ledgers import Ledger
 
-FAULTS = 60
+FAULTS = 40
+MAKERS: dict[str, Callable[[Path], Ledger]] = {"SQLite": SqliteLedger, "state remote": LocalLedger}
 
 
-@pytest.fixture(params=["SQLite", "PostgreSQL"])
+@pytest.fixture(params=["SQLite", "PostgreSQL", "state remote"])
 def make_ledger(request: pytest.FixtureRequest) -> Callable[[Path], Ledger]:
     """A function that makes a ledger, given a repository's folder."""
-    if request.param == "SQLite":
-        return SqliteLedger
+    if request.param in MAKERS:
+        return MAKERS[request.param]
     server = request.getfixturevalue("postgres")
     return lambda _folder: PostgresLedger(server)
 

@@ -9,8 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.torture.cluster.faults import LEASE_S, choose_pause
+from tests.torture.form import MESSAGES
 from tests.torture.launcher import HANGS, Death
-from tests.torture.repository import MESSAGES, Audience, Repository
+from tests.torture.repository import Audience, Repository
 from tests.torture.schedule import make_random
 from tests.torture.service import READ_TIMEOUT_S, Service, Temper
 from tests.torture.tally import Tally
@@ -252,7 +253,7 @@ class ClusterScenario:
         in_ledger = self._fleet.list_guids(self._target)
         is_full = self._lockfile == "full"
         recorded = self._repository.list_guids() if is_full else list(in_ledger.elements())
-        self.tally.judge(self._service, self._repository.audience, recorded)
+        self.tally.judge(self._service, self._repository.audience.list_due(()), recorded)
         self.tally.faults = met + Counter({f"service: {k}": n for k, n in self.tally.faults.items()})
         self._compare_ledger(in_ledger)
         if self.tally.violations:
