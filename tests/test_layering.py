@@ -34,6 +34,7 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
         "runner.plan",
         "runner.ledger",
         "runner.service",
+        "runner.source.folding",
         "runner.deliver",
     ),
     "runner.forge": ("runner.forge", "runner"),

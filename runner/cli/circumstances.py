@@ -156,7 +156,7 @@ class CircumstanceReader:
             identities = [self._workspace.identify(campaign) for campaign, _ in self._records]
             own = {identity.lockfile.resolve() for identity in identities}
             names = [name for identity in identities for name in identity.names]
-            found = _find_lockfiles((campaign for campaign, _ in self._records), self._workspace.target.name)
+            found = find_lockfiles((campaign for campaign, _ in self._records), self._workspace.target.name)
             others = [file for file in found if file.resolve() not in own]
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
@@ -182,7 +182,7 @@ def _list_people(launches: Iterable[LaunchRecord], since: str, counted: set[str]
     return sorted(name for recipients in new.values() for name in recipients)
 
 
-def _find_lockfiles(campaigns: Iterable[Campaign], target: str) -> list[Path]:
+def find_lockfiles(campaigns: Iterable[Campaign], target: str) -> list[Path]:
     """Return the lockfiles of a target beside campaigns and below their `campaigns` folder."""
     pattern = f"*.{target}.lock.json"
     found: set[Path] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from runner.cli.circumstances import find_lockfiles
 from runner.cli.console import count_words, note, warn
 from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.deliver.preflight import Preflight, PreflightSummary
@@ -12,6 +13,7 @@ from runner.deliver.settle import Settler, SettleSummary
 from runner.deliver.subject import Subject
 from runner.errors import ServiceError
 from runner.ledger.sendings import was_planned
+from runner.ledger.siblings import list_told_guids
 from runner.ledger.unsettled import list_tags
 
 if TYPE_CHECKING:
@@ -106,16 +108,16 @@ class Inquiry:
         """
         campaign = item.campaign
         subject = self._describe(campaign, item.record)
-        is_doubtful = campaign.name in self._surprised or self._may_be_lost(subject)
-        if item.plan.recipients_to_send and is_doubtful and not self._is_over:
-            self._wait_for_lists(campaign)
+        is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
         found = self._look(item, subject, finder)
-        if found.gap is not None and not found.has_changed_record:
-            # It may be late: it is given the window once.
-            self._wait_for_lists(campaign)
-            found = self._look(item, subject, finder)
         if found.is_surprising:
             self._surprised.add(campaign.name)
+        is_early = not is_late and (may_be_lost or campaign.name in self._surprised)
+        # A list with a gap may be late: it is given the window once.
+        is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
+        if is_worth_waiting and not found.has_changed_record:
+            self._wait_for_lists(campaign)
+            found = self._look(item, subject, finder)
         return found
 
     @property
@@ -136,7 +138,7 @@ class Inquiry:
 
     def _look(self, item: PlannedHead, subject: Subject, finder: PayloadFinder) -> PreflightSummary:
         campaign = item.campaign
-        found = Preflight(subject, self._window_s).check(
+        found = Preflight(subject, self._window_s, lambda: self._list_told(campaign)).check(
             finder, self._list_tags(campaign, subject), is_first=item.record.is_empty()
         )
         if found.adopted:
@@ -147,6 +149,12 @@ class Inquiry:
                 self._said.add(text)
                 warn(text)
         return found
+
+    def _list_told(self, campaign: Campaign) -> set[str]:
+        """Return the guids in the lockfiles of other campaigns, which this run's ledger need not know."""
+        target, state = self._workspace.target.name, self._workspace.state
+        shared = state.tell_others([campaign.name]) if state is not None else {}
+        return list_told_guids(find_lockfiles([campaign], target), shared)
 
     def _list_tags(self, campaign: Campaign, subject: Subject) -> dict[str, set[str]]:
         """Return by message id the tags that it has, and those that it may have had."""

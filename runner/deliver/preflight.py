@@ -30,11 +30,10 @@ from runner.service.listing import list_launches
 from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from sqlalchemy import Connection
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from runner.deliver.subject import Subject
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.model import StatRecord
 
@@ -92,11 +91,16 @@ class Preflight:
     Args:
         subject: the campaign.
         window_s: how long a launch may take to be listed, in seconds.
+        list_told: returns the guids that lockfiles of other campaigns have, as `fold_guid` writes them: the
+            ledger may not know these.
     """
 
-    def __init__(self, subject: Subject, window_s: float) -> None:
+    def __init__(
+        self, subject: Subject, window_s: float, list_told: Callable[[], set[str]] = set[str]
+    ) -> None:
         self._subject = subject
         self._lists = ListReader(subject, window_s)
+        self._list_told = list_told
 
     def check(
         self, finder: PayloadFinder, tags: Mapping[str, set[str]], *, is_first: bool
@@ -148,7 +152,7 @@ class Preflight:
             gap=listing.gap,
         )
 
-    def _list_explained(self, connection: Connection) -> set[str]:
+    def _list_explained(self, connection: LedgerConnection) -> set[str]:
         """Return the guids that are on record, or were dismissed, as `fold_guid` writes them."""
         dismissed = read_dismissed(connection, self._subject.campaign_id)
         return list_claimed(connection, self._subject.target) | set(map(fold_guid, dismissed))
@@ -165,13 +169,13 @@ class Preflight:
         since = datetime.fromisoformat(self._subject.now()) - _RECENT
         started = [
             (stat, parse_moment(stat.project_launch_start))
-            for stat in _leave_out(list_launches(client, None).launches, guids)
+            for stat in _leave_out(list_launches(client, None).launches, guids | self._list_told())
         ]
         return [stat for stat, moment in started if moment is None or moment >= since]
 
     def _adopt(
         self,
-        connection: Connection,
+        connection: LedgerConnection,
         unclaimed: Iterable[StatRecord],
         planned: Offers,
         tags: Mapping[str, set[str]],
@@ -203,7 +207,7 @@ class Preflight:
             arm=found.arm,
         )
 
-    def _hold(self, connection: Connection, stat: StatRecord, people: Mapping[str, set[str]]) -> None:
+    def _hold(self, connection: LedgerConnection, stat: StatRecord, people: Mapping[str, set[str]]) -> None:
         subject = self._subject
         launch = UnexplainedLaunch(
             stat.project_launch_guid,

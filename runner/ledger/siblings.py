@@ -6,6 +6,7 @@ They are counted and not entered: the campaign may have another name by now, and
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from runner.errors import LockfileError
 from runner.ledger.checksum import RESTORE_HINT
 from runner.ledger.frequency import open_campaign_key
 from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,6 +103,23 @@ def read_siblings(
         if lockfile is not None and launches:
             first_name = lockfile.first_name or lockfile.campaign
             yield Sibling(file, first_name, lockfile.key_fingerprint, lockfile.salt, launches)
+
+
+def list_told_guids(files: Iterable[Path], texts: Mapping[Path, str]) -> set[str]:
+    """Return the guids of all launches that lockfiles tell of, as `fold_guid` writes them.
+
+    One that cannot be read tells of none: what it would explain is held then.
+
+    Args:
+        files: the lockfiles.
+        texts: those of further ones, which all machines share, by where they are kept.
+    """
+    told: set[str] = set()
+    for file, text in [*((file, None) for file in files), *texts.items()]:
+        with suppress(LockfileError):
+            lockfile = read_lockfile(file) if text is None else parse_lockfile(file, text)
+            told.update(fold_guid(one.project_launch_guid) for one in (lockfile.launches if lockfile else ()))
+    return told
 
 
 def _read(file: Path, text: str | None, target: str, names: Sequence[str]) -> Lockfile | None:

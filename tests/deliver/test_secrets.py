@@ -103,7 +103,7 @@ def test_an_exception_says_nothing(faulty: FaultyService, connect: Connect, end:
     faulty.behave(behaviour)
     client = connect(faulty.url)
     with pytest.raises(ServiceError) as caught:
-        client.read_stat("a-guid")
+        client.read_results({}, 0)
     assert_silent("".join(traceback.format_exception(caught.value)))
     assert_silent(f"{caught.value} {caught.value!r} {caught.value.hint}")
 

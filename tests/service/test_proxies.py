@@ -241,7 +241,7 @@ def test_a_strangers_certificate_behind_a_tunnel_gets_no_byte(
     ("answer", "outcome", "may_retry"),
     [
         (write_answer(407), "rejected", False),
-        (write_answer(503, b"", "Retry-After: 5"), "rejected", True),
+        (write_answer(503, b"", "Retry-After: 5"), "unknown", False),
         (write_answer(502), "unknown", False),
         (write_answer(503), "unknown", False),
         (write_answer(504), "unknown", False),
