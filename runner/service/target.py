@@ -56,6 +56,9 @@ class Target:
         read_timeout: seconds for a whole answer to come, once the request has left.
         settle_window: seconds that the service may take to list a launch; one that is missing from its
             list before and after them was not sent.
+        insecure: whether http to another machine is wanted.
+        username_env: the environment variable that has the username.
+        api_key_env: the environment variable that has the API key.
         cluster: the address of the cluster that works for it; None for none.
     """
 
@@ -69,6 +72,9 @@ class Target:
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     settle_window: float = 60.0
+    insecure: bool = False
+    username_env: str = "RUNNER_USERNAME"
+    api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
 
 
@@ -137,17 +143,22 @@ def choose_target(
             f"nothing says where the target {chosen!r} is",
             hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
         )
-    host = require_safe_url(base_url, insecure=settings.get("insecure", False))
+    is_insecure = settings.get("insecure", False)
+    host = require_safe_url(base_url, insecure=is_insecure)
     if chosen == SANDBOX and not is_loopback(host):
         raise ConfigurationError(
             f"the target {SANDBOX!r} would text real people: its base URL leads to another machine",
             hint="unset RUNNER_BASE_URL to use the sandbox, or give the service another name with --target",
         )
+    variables = list_variables(chosen, targets)[:2]
     return Target(
         chosen,
         base_url.rstrip("/"),
-        _read_credentials(chosen, settings, environment) if needs_credentials else None,
+        _read_credentials(chosen, variables, environment) if needs_credentials else None,
         _read_state_key(chosen, settings, environment),
+        insecure=is_insecure,
+        username_env=variables[0],
+        api_key_env=variables[1],
         cluster=settings.get("cluster"),
         **_read_limits(settings.get("limits", {})),
     )
@@ -200,12 +211,8 @@ def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str
     return tuple(settings.get(key, default) for key, default in defaults.items())
 
 
-def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:
+def _read_credentials(name: str, variables: tuple[str, str], environment: Mapping[str, str]) -> Credentials:
     # A target that names its own variables never gets the credentials of another one.
-    variables = [
-        settings.get("username_env", "RUNNER_USERNAME"),
-        settings.get("api_key_env", "RUNNER_API_KEY"),
-    ]
     missing = [variable for variable in variables if not environment.get(variable)]
     if missing:
         raise ConfigurationError(
