@@ -75,7 +75,7 @@ class Workspace:
             RunnerError: they don't say clearly where to send.
         """
         try:
-            targets = read_targets(_find_targets_file(scope.paths))
+            targets = read_targets(_find_targets_file(scope.paths), os.environ)
         except TargetsProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)

@@ -16,8 +16,10 @@ from runner.source.schema import find_problems
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from runner.source.document import YamlDocument
 
 SANDBOX = "sandbox"
 LIVE = "live"
@@ -30,6 +32,12 @@ _EMBEDDED_SETTLE_WINDOW_S = 1.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _BASE_URL = re.compile(r"https?://[^?#@\s]+", re.IGNORECASE)
+_LISTED = "RUNNER_CREDENTIAL_VARIABLES"
+"""Further variables that credentials may come from: who may change targets.yaml must not choose them."""
+_ALLOWED = {
+    "username_env": ("USERNAME", re.compile(r"RUNNER_([A-Za-z0-9_]+_)?USERNAME")),
+    "api_key_env": ("API_KEY", re.compile(r"RUNNER_([A-Za-z0-9_]+_)?API_KEY")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +98,12 @@ class TargetsProblemError(Exception):
         self.diagnostics = diagnostics
 
 
-def read_targets(file: Path) -> dict[str, Any]:
+def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what `targets.yaml` says: `default` and `targets`; both empty if there is no such file.
+
+    Args:
+        file: where it is.
+        environment: the process's environment variables: they list which others have credentials.
 
     Raises:
         TargetsProblemError: it is wrong.
@@ -108,9 +120,28 @@ def read_targets(file: Path) -> dict[str, Any]:
     except YamlProblemError as error:
         raise TargetsProblemError([error.diagnostic]) from None
     problems = [*document.problems, *find_problems(document, "targets")]
+    problems = problems or list(_find_other_variables(document, environment))
     if problems:
         raise TargetsProblemError(problems)
     return document.data  # type: ignore[no-any-return]
+
+
+def _find_other_variables(document: YamlDocument, environment: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield credentials that come from variables which need not have any: they would go out as such."""
+    listed = {name.strip() for name in environment.get(_LISTED, "").split(",")}
+    for name, settings in document.data["targets"].items():
+        for key, (end, allowed) in _ALLOWED.items():
+            variable = settings.get(key)
+            if variable is None or variable in listed or allowed.fullmatch(variable):
+                continue
+            yield Diagnostic(
+                "error",
+                "targets-variable",
+                f"`targets.{name}.{key}` names a variable that is not known to have a credential",
+                document.file,
+                *document.locate(["targets", name, key]),
+                f"call it RUNNER_{end} or RUNNER_*_{end}, or list it in {_LISTED} outside of the repository",
+            )
 
 
 def choose_target(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -63,12 +65,16 @@ def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Ser
             "targets:\n"
             "  staging:\n"
             f"    base_url: {environment['RUNNER_BASE_URL']}\n"
-            "    username_env: STAGING_USER\n"
+            "    username_env: RUNNER_STAGING_USERNAME\n"
             "    api_key_env: STAGING_KEY\n"
             "    limits: {concurrency: 2, rate: 1000/s, recipients_per_send: 2}\n",
             encoding="utf-8",
         )
-        own = {"STAGING_USER": environment["RUNNER_USERNAME"], "STAGING_KEY": environment["RUNNER_API_KEY"]}
+        own = {
+            "RUNNER_STAGING_USERNAME": environment["RUNNER_USERNAME"],
+            "STAGING_KEY": environment["RUNNER_API_KEY"],
+            "RUNNER_CREDENTIAL_VARIABLES": "OTHER_KEY, STAGING_KEY",
+        }
         done = run("apply", "--target", "staging", "--auto-approve", "--format", "json", cwd=folder, env=own)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["campaigns"][0]["recipients_sent"] == 4
@@ -97,6 +103,38 @@ def test_credentials_in_targets_yaml_are_refused(folder: Path, run: Run) -> None
         "[targets-credential]\n"
         "    put it into an environment variable and name that with `username_env` or `api_key_env`\n"
         "Error: 1 error: nothing was sent\n"
+    )
+
+
+@pytest.mark.parametrize("variable", ["RUNNER_STATE_KEY", "GITHUB_TOKEN", "RUNNER_LEDGER", "HOME"])
+def test_no_other_secret_is_sent_as_a_credential(
+    folder: Path, run: Run, serve_process: Serve, variable: str
+) -> None:
+    """A target of a pull request that names another secret for its credential gets nothing."""
+    with serve_process(folder, "--db", "service.sqlite") as environment:
+        (folder / "campaigns/targets.yaml").write_text(
+            f"version: 1\ntargets:\n  live:\n    base_url: {environment['RUNNER_BASE_URL']}\n"
+            f"    api_key_env: {variable}\n",
+            encoding="utf-8",
+        )
+        env = {"RUNNER_USERNAME": "jane-doe", "GITHUB_TOKEN": "s3cret", "RUNNER_STATE_KEY": "s3cret"}
+        done = run("apply", "--target", "live", "--auto-approve", cwd=folder, env=env)
+    assert done.returncode == 1
+    is_known = variable != "HOME"
+    words = (
+        "names a variable that has no credential of the service: it is runner's own, or the platform's"
+        if is_known
+        else "names a variable that is not known to have a credential"
+    )
+    hint = (
+        "keep the credential in a variable of its own, and name that"
+        if is_known
+        else "call it RUNNER_API_KEY or RUNNER_*_API_KEY, or list it in RUNNER_CREDENTIAL_VARIABLES outside of "
+        "the repository"
+    )
+    assert done.stderr == (
+        f"campaigns/targets.yaml:5:18: error: `targets.live.api_key_env` {words} [targets-variable]\n"
+        f"    {hint}\nError: 1 error: nothing was sent\n"
     )
 
 
