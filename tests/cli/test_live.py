@@ -96,14 +96,33 @@ def test_credentials_in_targets_yaml_are_refused(folder: Path, run: Run) -> None
         "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    api_key: s3cret\n",
         encoding="utf-8",
     )
-    done = run("plan", "--target", "live", cwd=folder)
-    assert done.returncode == 1
-    assert done.stderr == (
+    said = (
         "campaigns/targets.yaml:5:14: error: `targets.live.api_key` is a credential: it may not stand in a file "
         "[targets-credential]\n"
         "    put it into an environment variable and name that with `username_env` or `api_key_env`\n"
-        "Error: 1 error: nothing was sent\n"
     )
+    done = run("plan", "--target", "live", cwd=folder)
+    assert (done.returncode, done.stderr) == (1, f"{said}Error: 1 error: nothing was sent\n")
+    for paths in ((), ("campaigns",), ("campaigns/pulse.yaml",)):
+        done = run("validate", *paths, cwd=folder)
+        assert (done.returncode, done.stdout) == (1, f"{said}Invalid: 1 campaign, 1 error, 0 warnings.\n")
+
+
+def test_the_targets_yaml_that_counts_is_validated(folder: Path, run: Run) -> None:
+    """It is that beside the campaigns, else that of the default folder; one that is right is not mentioned."""
+    (folder / "eu").mkdir()
+    (folder / "eu/pulse.yaml").write_bytes((folder / "campaigns/pulse.yaml").read_bytes())
+    (folder / "eu/audience").symlink_to(folder / "campaigns/audience")
+    (folder / "eu/targets.yaml").write_text("version: 1\ntargets: {}\n", encoding="utf-8")
+    (folder / "campaigns/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
+    assert run("validate", "eu", cwd=folder).stdout == "Valid: 1 campaign, 0 errors, 0 warnings.\n"
+    (folder / "eu/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
+    done = run("validate", "eu/pulse.yaml", cwd=folder)
+    assert done.returncode == 1
+    wrong = "targets.yaml:2:10: error: `targets` must be a mapping, not the number 3 "
+    assert done.stdout.startswith(f"eu/{wrong}")
+    (folder / "eu/targets.yaml").unlink()
+    assert run("validate", "eu", cwd=folder).stdout.startswith(f"campaigns/{wrong}")
 
 
 @pytest.mark.parametrize("variable", ["RUNNER_STATE_KEY", "GITHUB_TOKEN", "RUNNER_LEDGER", "HOME"])
