@@ -14,6 +14,7 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaign, name_key
 from runner.errors import PlanChangedError, RunnerError
+from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
 from runner.service.destination import describe_destination, list_moves
 from runner.source.schema import load_validator
@@ -125,7 +126,7 @@ def _find_change(entry: Mapping[str, Any], item: PlannedHead, now: Mapping[str, 
 
 
 def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, quiet: bool) -> None:
-    """Save a plan for `apply --plan`.
+    """Save a plan for `apply --plan`, for this user alone.
 
     Args:
         document: as `plan_json` gives it, without launches and differences.
@@ -143,7 +144,7 @@ def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, 
     }
     saved = {**body, _CHECKSUM: digest_json(body)}
     try:
-        file.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        write_private(file, [json.dumps(saved, ensure_ascii=False, indent=2), "\n"])
     except OSError as error:
         raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
     if not quiet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socketserver
 import sqlite3
@@ -68,6 +69,18 @@ def test_the_digest_is_the_same_wherever_it_is_printed(
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     lockfile = json.loads((folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8"))
     assert [one["plan_digest"] for one in lockfile["runs"]] == [digest]
+
+
+def test_a_saved_plan_is_its_owners_alone(folder: Path, run: Run) -> None:
+    """Whatever the umask, and also where a file that others could read is there."""
+    (folder / "plan.json").touch(0o644)
+    umask = os.umask(0o022)
+    try:
+        for file in ("plan.json", "new.json"):
+            assert run("plan", "--out", file, cwd=folder).returncode == 0
+    finally:
+        os.umask(umask)
+    assert [(folder / file).stat().st_mode & 0o777 for file in ("plan.json", "new.json")] == [0o600, 0o600]
 
 
 def test_launches_are_not_saved(folder: Path, run: Run) -> None:
