@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.diagnostics import printable
+from runner.cli.inert import printable
 from runner.cli.main import run as run_command
 from runner.source.schema import load_validator
 

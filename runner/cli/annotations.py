@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ https://github.com/orgs/community/discussions/26680.
 """
 LONGEST = 4096
 """Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, or turn the way in which a text runs."""
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""
 
@@ -106,7 +109,8 @@ def _command(level: str, properties: dict[str, str], message: str) -> str:
 
 
 def _escape_data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
 
 
 def _escape_property(text: str) -> str:

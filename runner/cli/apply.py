@@ -172,7 +172,7 @@ def _trace(planned: Sequence[PlannedHead], saved: SavedPlan | None, started_at: 
 def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
     workspace = Workspace.open(scope)
     if saved:
-        saved.require_target(workspace.target.name)
+        saved.require_target(workspace.target)
     return workspace
 
 

@@ -59,6 +59,17 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
+def find_targets_file(paths: Sequence[Path]) -> Path:
+    """Return the `targets.yaml` that counts for campaigns: the first beside them, else the default folder's.
+
+    Args:
+        paths: files and folders; empty for the default folder.
+    """
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    candidates = [folder / TARGETS_FILE for folder in (*folders, DEFAULT_FOLDER)]
+    return next((file for file in candidates if file.is_file()), candidates[-1])
+
+
 def _is_campaign(file: Path, folder: Path) -> bool:
     is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
     return file.suffix in _ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()

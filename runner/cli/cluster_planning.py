@@ -175,8 +175,8 @@ class ClusterPlanning:
             made = planner.make_plan(request, problems)
             if made is None:
                 continue
-            key = self._workspace.target.state_key
-            plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, state_key=key))
+            target = self._workspace.target
+            plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, target=target))
             if made.parts:
                 plans.parts[campaign.name] = made.parts
         return plans

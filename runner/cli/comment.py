@@ -15,8 +15,9 @@ from runner.cli.campaigns import load_campaigns
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
 from runner.cli.console import note, warn
-from runner.cli.diagnostics import InvalidCampaignError, printable
+from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
+from runner.cli.inert import printable
 from runner.cli.job_summary import append_summary, has_summary, summary_room
 from runner.cli.planning import plan_campaigns
 from runner.cli.scope import Scope, target_scope

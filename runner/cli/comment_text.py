@@ -11,7 +11,7 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import count_words
 from runner.cli.difference import difference_markdown
 from runner.cli.inert import hide_phones, inert, inert_html
-from runner.cli.plan_text import choose_columns, column_words, list_remarks, message_row
+from runner.cli.plan_text import choose_columns, column_words, destination_line, list_remarks, message_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,7 +109,8 @@ def write_plan_text(planned: Sequence[Planned], differences: Differences, proble
     target = planned[0].plan.target
     refused = any(item.plan.refusals for item in planned)
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
-    head = f"### {title} → {inert(target)}\n\n{_counts_line(planned, problems)}\n\n{_overview(planned)}"
+    head = f"### {title} → {inert(target)}\n\n{destination_line(planned[0].target)}\n\n"
+    head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
     pieces = [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
     columns = choose_columns(planned)
     for item in planned:

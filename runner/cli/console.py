@@ -156,8 +156,14 @@ def count_words(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+class Markdown(str):
+    """A cell of a table that is Markdown already."""
+
+    __slots__ = ()
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
-    """Return a Markdown table, its cells escaped."""
+    """Return a Markdown table, its cells escaped, but for those that are Markdown."""
     lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
     lines += [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -166,4 +172,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -
 def _markdown_cell(cell: str | int) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
+    if isinstance(cell, Markdown):
+        return cell
     return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -13,7 +13,7 @@ from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import advise, find_substitute
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words
-from runner.cli.diagnostics import printable
+from runner.cli.inert import printable
 from runner.cli.timing_words import describe_timing
 
 if TYPE_CHECKING:

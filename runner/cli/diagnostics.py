@@ -9,7 +9,8 @@ import click
 from runner.cli.annotations import list_annotations, list_unannotated
 from runner.cli.campaigns import show_path
 from runner.cli.command_guard import write_command
-from runner.cli.console import count_words, markdown_table, print_json
+from runner.cli.console import Markdown, count_words, markdown_table, print_json
+from runner.cli.inert import inert, printable
 from runner.cli.job_summary import append_summary
 from runner.errors import RunnerError
 
@@ -55,7 +56,10 @@ def show_problems(problems: Problems, *, quiet: bool) -> None:
 def human_lines(problems: Problems) -> list[str]:
     """Return the problems as lines for people: place, what is wrong, what to do."""
     lines = list(_human_lines(problems))
-    lines += [f"{show_path(file)}: and {count:,} more [{code}]" for code, file, count in problems.omitted()]
+    lines += [
+        f"{printable(show_path(file))}: and {count:,} more [{code}]"
+        for code, file, count in problems.omitted()
+    ]
     return lines
 
 
@@ -70,11 +74,6 @@ def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
         if diagnostic.hint and advice != said:
             yield f"    {printable(diagnostic.hint)}"
         said = advice
-
-
-def printable(text: str) -> str:
-    """Return a text that cannot steer a terminal or start a line of its own."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def _count_found(problems: Problems) -> str:
@@ -130,7 +129,7 @@ def problems_markdown(problems: Problems, files: int) -> str:
     rows = [
         (
             d.severity,
-            f"{show_path(d.file)}:{d.line}:{d.column}",
+            Markdown(inert(f"{show_path(d.file)}:{d.line}:{d.column}")),
             printable(d.message),
             printable(d.hint or ""),
         )
@@ -139,7 +138,7 @@ def problems_markdown(problems: Problems, files: int) -> str:
     if rows:
         text += "\n" + markdown_table(("severity", "where", "what", "what to do"), rows)
     for code, file, count in problems.omitted():
-        text += f"\n{show_path(file)}: and {count:,} more ({code})\n"
+        text += f"\n{inert(show_path(file))}: and {count:,} more ({code})\n"
     return text
 
 

@@ -11,7 +11,7 @@ import click
 from runner.campaign.include import include_folder
 from runner.campaign.template import TextCompiler
 from runner.cli.console import count_words
-from runner.cli.diagnostics import printable
+from runner.cli.inert import printable
 from runner.cli.job_summary import append_summary
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.sent_texts import SentTexts, read_definitions, read_sent_texts

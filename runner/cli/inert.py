@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-from runner.cli.diagnostics import printable
-
 _ZERO_WIDTH = "&#8203;"
 _MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
@@ -18,6 +16,11 @@ _PHONE = re.compile(
     r"(?<![\w+])(?:\+\d(?:[\s().-]{0,2}\d){6,14}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{9,15})(?!\w)"
 )
 _SHOWN_FIRST, _SHOWN_LAST = 3, 2
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot steer a terminal or start a line of its own."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def inert(text: str) -> str:

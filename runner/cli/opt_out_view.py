@@ -9,7 +9,7 @@ import click
 
 from runner.campaign.phone import mask_phone
 from runner.cli.console import count_words, print_json, print_table
-from runner.cli.diagnostics import printable
+from runner.cli.inert import printable
 from runner.ledger.forgotten import find_as_forgotten
 from runner.ledger.opt_outs import count_opt_outs
 from runner.ledger.screening import (

@@ -24,6 +24,7 @@ from runner.cli.phone_list import parse_phones
 from runner.cli.scope import Scope, format_option, ledger_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError
+from runner.ledger.draft import write_private
 from runner.ledger.forgotten import let_in
 from runner.ledger.opt_out_file import Imported, export_opt_outs
 from runner.ledger.opt_outs import add_opt_outs, decide_reply
@@ -216,8 +217,7 @@ def _write_lines(lines: Iterable[str], out: Path | None) -> None:
             click.echo(line, nl=False)
         return
     try:
-        with out.open("w", encoding="utf-8") as stream:
-            stream.writelines(lines)
+        write_private(out, lines)
     except OSError as error:
         raise RunnerError(f"{out} cannot be written: {error.strerror}") from None
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.digest import plan_digest
+from runner.service.destination import describe_destination
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +43,8 @@ class _Seal:
 
     @classmethod
     def of(cls, item: PlannedHead) -> _Seal:
-        if item.state_key:
-            return cls(FingerprintKey.from_secret(item.state_key), "")
+        if item.target.state_key:
+            return cls(FingerprintKey.from_secret(item.target.state_key), "")
         # A salt that nothing was recorded with yet is this machine's alone.
         key = None if item.record.is_empty() else item.record.key
         return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
@@ -95,6 +96,7 @@ def describe_campaign(item: PlannedHead) -> dict[str, Any]:
     return {
         "name": item.plan.campaign.name,
         "target": item.plan.target,
+        "destination": describe_destination(item.target),
         "digests": digests(item),
         "messages": [{"id": one.id, "to_send": one.to_send} for one in item.plan.messages],
     }

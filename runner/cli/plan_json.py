@@ -29,11 +29,13 @@ def plan_json(planned: Iterable[PlannedHead], *, now: str) -> dict[str, Any]:
 
 
 def _campaign_json(item: PlannedHead) -> dict[str, Any]:
+    described = describe_campaign(item)
     return {
         "name": item.plan.campaign.name,
         "file": show_path(item.plan.campaign.file),
         "target": item.plan.target,
-        "digests": describe_campaign(item)["digests"],
+        "destination": described["destination"],
+        "digests": described["digests"],
         "key_fingerprint": name_key(item),
         "refusals": list(item.plan.refusals),
         "messages": [_message_json(message) for message in item.plan.messages],

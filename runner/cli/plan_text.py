@@ -10,15 +10,18 @@ import click
 from runner.campaign.substitute import advise
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, markdown_table, print_table
+from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
 from runner.cli.planning import PlannedHead, summary_line
 from runner.plan.model import Disposition
+from runner.service.destination import EMBEDDED, describe_destination
 from runner.timing.histogram import count_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.plan.model import CampaignPlan, CostlyCharacter, MessagePlan
+    from runner.service.target import Target
 
 _ALWAYS = ("rows", "duplicates", "excluded", "already_sent", "unresolved", "over_limit", "to_send")
 _SOMETIMES = tuple(name for name in get_args(Disposition) if name not in _ALWAYS)
@@ -36,7 +39,7 @@ def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
         planned: the plans.
         digest: of them all.
     """
-    text = f"## Plan\n\n{summary_line(planned)}\n"
+    text = f"## Plan\n\n{summary_line(planned)}\n\n{destination_line(planned[0].target)}\n"
     columns = choose_columns(planned)
     for item in planned:
         plan = item.plan
@@ -47,6 +50,16 @@ def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
         )
         text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
     return f"{text}\nPlan digest: `{digest}`\n"
+
+
+def destination_line(target: Target) -> str:
+    """Return in Markdown where a plan is sent, and which variables have the credentials that go along."""
+    where = describe_destination(target)
+    if where["address"] == EMBEDDED:
+        return f"Goes to **{EMBEDDED}**, which texts nobody."
+    risk = ", **`insecure: true`**" if where["insecure"] else ""
+    names = f"{inert(where['username_env'])} and {inert(where['api_key_env'])}"
+    return f"Goes to **{inert(where['address'])}**{risk}, with the credentials in {names}."
 
 
 def _write_human(planned: Sequence[PlannedHead], _: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.cli.campaigns import load_campaigns
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runner.ledger.recorded import Record, SummedRecord
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import CampaignPlan, PlanOptions
+    from runner.service.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,13 @@ class PlannedHead:
         campaign: the campaign.
         record: what is on record of it.
         plan: what is to be sent.
-        state_key: the user's secret; None if there is none.
+        target: where it is to be sent.
     """
 
     campaign: Campaign
     record: Record | SummedRecord
     plan: CampaignPlan
-    state_key: str | None = field(default=None, repr=False)
+    target: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ def plan_campaign(
         campaign=campaign,
         record=record,
         plan=plan,
-        state_key=workspace.target.state_key,
+        target=workspace.target,
         circumstances=circumstances,
         planner=planner,
     )

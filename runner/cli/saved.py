@@ -14,7 +14,9 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaign, name_key
 from runner.errors import PlanChangedError, RunnerError
+from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
+from runner.service.destination import describe_destination, list_moves
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from runner.cli.planning import PlannedHead
     from runner.cluster.plan_set import PlanSet
     from runner.plan.model import PlanOptions
+    from runner.service.target import Target
 
 _CHANGES = {
     # First: with a record comes its key, and the other digests are not made with the same one.
@@ -32,6 +35,10 @@ _CHANGES = {
 }
 _OTHER_KEY = "it was planned with another RUNNER_STATE_KEY, or with none: set the same one for both"
 _NEW_PLAN = "nothing was sent; make a new plan with `runner plan --out`, and review that"
+_MOVED = (
+    "nothing was sent, and nobody was asked; put RUNNER_BASE_URL and targets.yaml back, or make a new plan "
+    "with `runner plan --out`, and review that"
+)
 _HOW_TO_SAVE = "make one with `runner plan --out FILE`"
 _CHECKSUM = "checksum"
 
@@ -62,20 +69,28 @@ class SavedPlan:
         """Return the campaign files that the plan is about."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
 
-    def require_target(self, target: str) -> None:
-        """Refuse the plan on another target than its own.
+    def require_target(self, target: Target) -> None:
+        """Refuse the plan on another target than its own, and where its own leads elsewhere by now.
 
         Args:
-            target: where this run would send.
+            target: where this run would send; nothing was asked of it yet.
 
         Raises:
-            PlanChangedError: says how to name the plan's.
+            PlanChangedError: says how to name the plan's, or what differs.
         """
-        others = sorted({campaign["target"] for campaign in self.campaigns} - {target})
+        others = sorted({campaign["target"] for campaign in self.campaigns} - {target.name})
         if others:
             raise PlanChangedError(
-                f"the plan {self.file} is for the target {others[0]!r}, and this run for {target!r}",
+                f"the plan {self.file} is for the target {others[0]!r}, and this run for {target.name!r}",
                 hint=f"nothing was sent; name the target: --target {others[0]}",
+            )
+        now = describe_destination(target)
+        moves = next(filter(None, (list_moves(one["destination"], now) for one in self.campaigns)), None)
+        if moves:
+            raise PlanChangedError(
+                f"the plan {self.file} is out of date: the target {target.name!r} leads elsewhere: "
+                f"{', '.join(moves)}",
+                hint=_MOVED,
             )
 
     def require_unchanged(self, planned: Sequence[PlannedHead]) -> None:
@@ -111,7 +126,7 @@ def _find_change(entry: Mapping[str, Any], item: PlannedHead, now: Mapping[str, 
 
 
 def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, quiet: bool) -> None:
-    """Save a plan for `apply --plan`.
+    """Save a plan for `apply --plan`, for this user alone.
 
     Args:
         document: as `plan_json` gives it, without launches and differences.
@@ -129,7 +144,7 @@ def save_plan(document: Mapping[str, Any], file: Path, options: PlanOptions, *, 
     }
     saved = {**body, _CHECKSUM: digest_json(body)}
     try:
-        file.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        write_private(file, [json.dumps(saved, ensure_ascii=False, indent=2), "\n"])
     except OSError as error:
         raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
     if not quiet:

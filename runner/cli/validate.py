@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
 from runner.cli.audience_check import find_audience_problems
-from runner.cli.campaigns import load_campaigns, show_path
+from runner.cli.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
 from runner.cli.scope import Scope, clustered_file_scope, format_option
+from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 @click.command(
@@ -22,14 +30,15 @@ from runner.source.diagnostic import Problems
 def command(scope: Scope, format_: str) -> int:
     """Find every problem of every campaign, each with file, line, column and how to mend it.
 
-    Texts are rendered for every recipient; nothing is sent and no service is asked. Exits with 1
-    if there are errors.
+    `targets.yaml` beside them is checked as well. Texts are rendered for every recipient; nothing is
+    sent and no service is asked. Exits with 1 if there are errors.
 
     `github` annotates lines of a pull request, and writes the rest to the log and the job's summary;
     `sarif` is for code scanning.
     """
     settings = choose_cluster(scope, None)
     problems = Problems()
+    _check_targets(scope.paths, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     if settings is not None and loaded.campaigns:
         # Imported here: only those who have a cluster pay for it, and have it installed.
@@ -43,3 +52,11 @@ def command(scope: Scope, format_: str) -> int:
         find_audience_problems(campaign, problems)
     REPORTERS[format_](problems, len(loaded.files))
     return 1 if problems.error_count else 0
+
+
+def _check_targets(paths: Sequence[Path], problems: Problems) -> None:
+    for file in dict.fromkeys(find_targets_file([path]) for path in paths or [DEFAULT_FOLDER]):
+        try:
+            read_targets(file, os.environ)
+        except TargetsProblemError as error:
+            problems.extend(error.diagnostics)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.cli.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
+from runner.cli.campaigns import find_targets_file, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_state_folder, state_folder
@@ -30,9 +30,8 @@ from runner.service.target import Target, TargetsProblemError, choose_target, re
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
@@ -75,7 +74,7 @@ class Workspace:
             RunnerError: they don't say clearly where to send.
         """
         try:
-            targets = read_targets(_find_targets_file(scope.paths))
+            targets = read_targets(find_targets_file(scope.paths), os.environ)
         except TargetsProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
@@ -295,9 +294,3 @@ def _open_state(scope: Scope, target: str) -> StateRemote:
     from runner.cli.state_remote import StateRemote
 
     return StateRemote.open(scope.state_remote or "", target, scope.state_lease_s)
-
-
-def _find_targets_file(paths: Sequence[Path]) -> Path:
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    candidates = [folder / TARGETS_FILE for folder in (*folders, DEFAULT_FOLDER)]
-    return next((file for file in candidates if file.is_file()), candidates[-1])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _DRAFT = ".tmp"
 
@@ -30,6 +31,19 @@ def drafting(file: Path) -> Iterator[tuple[IO[str], Path]]:
             yield stream, draft
         finally:
             draft.unlink(missing_ok=True)
+
+
+def write_private(file: Path, pieces: Iterable[str]) -> None:
+    """Write a text file that this user alone can read, also where one that others could is there already.
+
+    Raises:
+        OSError: it cannot be written, or is another user's.
+    """
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  a descriptor
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)
+        stream.writelines(pieces)
 
 
 def remove_leftovers(file: Path) -> None:

@@ -93,12 +93,19 @@ def parse_url(url: str) -> URL:
     """Return a ledger's URL in parts.
 
     Raises:
-        LedgerError: it is no URL.
+        LedgerError: it is no URL, or it cannot be told where its password ends.
     """
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise _unusable_url() from None
+    # What follows the first one would be taken for the host, and be shown.
+    if parsed.get_backend_name() != "sqlite" and url.count("@") > 1:
+        raise LedgerError(
+            "the ledger's URL has more than one `@`: it cannot be told where its password ends",
+            hint="write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER",
+        )
+    return parsed
 
 
 def find_sqlite_file(url: str) -> Path | None:

@@ -13,17 +13,21 @@ _SIZE = 16
 
 
 def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
-    """Return the digest of a whole plan: plans that send the same, of the same files and record, share it.
+    """Return the digest of a whole plan.
 
-    When it was made is not in it, nor in which order, nor what is only said of it.
+    Plans that send the same to the same place, of the same files and record, share it. When it was made is
+    not in it, nor in which order, nor what is only said of it.
 
     Args:
-        campaigns: as a saved plan has them: at least `name`, `target`, `digests`, and of `messages` the `id`
-            and `to_send`.
+        campaigns: as a saved plan has them: at least `name`, `target`, `destination`, `digests`, and of
+            `messages` the `id` and `to_send`.
     """
     said = sorted(
         (
-            [one["name"], one["target"], one["digests"], [[m["id"], m["to_send"]] for m in one["messages"]]]
+            [
+                *(one[name] for name in ("name", "target", "destination", "digests")),
+                [[message["id"], message["to_send"]] for message in one["messages"]],
+            ]
             for one in campaigns
         ),
         key=lambda each: str(each[0]),

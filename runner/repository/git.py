@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMEOUT_S = 120.0
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_ADDRESS = re.compile(r"(?<=://)\S+")
+_QUERY = re.compile(r"\?.*?(?=['\":;,.)]*$)")
 _SETTINGS = {
     # Nobody is there to answer.
     "GIT_TERMINAL_PROMPT": "0",
@@ -153,5 +154,15 @@ def find_work_tree(folder: Path) -> Path | None:
 
 
 def hide_credentials(text: str) -> str:
-    """Return a text without the user names and passwords of the addresses in it."""
-    return _CREDENTIALS.sub("", text)
+    """Return a text without what the addresses in it may hold of secrets: user names, passwords, queries."""
+    return _ADDRESS.sub(lambda found: _hide_in_address(found[0]), text)
+
+
+def _hide_in_address(address: str) -> str:
+    start, mark, query = address.partition("?")
+    if "@" in query and "/" not in start:
+        # A password with a `?` in it.
+        shown = query.rpartition("@")[2]
+    else:
+        shown = start.rpartition("@")[2] + mark + query
+    return _QUERY.sub("?…", shown)

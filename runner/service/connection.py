@@ -24,12 +24,10 @@ from runner.service.answer import (
     read_body,
 )
 from runner.service.guard import Exchange, Habits, NoConnectionError, StoppedError
-from runner.service.route import open_session, parse_base_url
+from runner.service.route import name_origin, open_session, parse_base_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from urllib3.util import Url
 
     from runner.service.target import Target
 
@@ -44,7 +42,6 @@ _REDIRECTS = {
     HTTPStatus.PERMANENT_REDIRECT,
 }
 _MOST_REDIRECTS = 5
-_PORTS = {"http": 80, "https": 443}
 
 
 class NetworkError(Exception):
@@ -76,7 +73,7 @@ class Connection:
         if target.base_url is None or target.credentials is None:
             raise ValueError(target.name)
         url = parse_base_url(target)
-        self._origin = _name_origin(url)
+        self._origin = name_origin(url)
         self._base_url = f"{url.scheme}://{url.netloc}{url.path or ''}"
         self._session = open_session(target, verify=verify)
         self._adapter = self._session.get_adapter(self._base_url)
@@ -165,12 +162,6 @@ def _find_location(response: requests.Response) -> Location | None:
     """Return where a redirect leads; None if it does not say, or nothing that can be read."""
     try:
         url = parse_url(urljoin(str(response.url), response.headers["location"]))
-        return Location(_name_origin(url), url.path or "/") if url.host else None
+        return Location(name_origin(url), url.path or "/") if url.host else None
     except (KeyError, ValueError, LocationParseError):
         return None
-
-
-def _name_origin(url: Url) -> str:
-    """Return the scheme, host and port of an address, the same for all that mean the same."""
-    port = "" if url.port in (None, _PORTS.get(str(url.scheme))) else f":{url.port}"
-    return f"{url.scheme}://{url.host}{port}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SPARE = 2
 """Connections for those who ask while all others send."""
+_PORTS = {"http": 80, "https": 443}
 
 
 class ServiceAdapter(HTTPAdapter):
@@ -105,6 +106,12 @@ def parse_base_url(target: Target) -> Url:
             f"the base URL of the target {target.name!r} has a host that cannot be one",
             hint="check RUNNER_BASE_URL, or `base_url` in targets.yaml",
         ) from None
+
+
+def name_origin(url: Url) -> str:
+    """Return the scheme, host and port of an address, the same for all that mean the same."""
+    port = "" if url.port in (None, _PORTS.get(str(url.scheme))) else f":{url.port}"
+    return f"{url.scheme}://{url.host}{port}"
 
 
 def open_session(target: Target, *, verify: bool | str) -> requests.Session:

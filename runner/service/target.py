@@ -16,8 +16,10 @@ from runner.source.schema import find_problems
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from runner.source.document import YamlDocument
 
 SANDBOX = "sandbox"
 LIVE = "live"
@@ -30,6 +32,12 @@ _EMBEDDED_SETTLE_WINDOW_S = 1.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _BASE_URL = re.compile(r"https?://[^?#@\s]+", re.IGNORECASE)
+_LISTED = "RUNNER_CREDENTIAL_VARIABLES"
+"""Further variables that credentials may come from: who may change targets.yaml must not choose them."""
+_ALLOWED = {
+    "username_env": ("USERNAME", re.compile(r"RUNNER_([A-Za-z0-9_]+_)?USERNAME")),
+    "api_key_env": ("API_KEY", re.compile(r"RUNNER_([A-Za-z0-9_]+_)?API_KEY")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,9 @@ class Target:
         read_timeout: seconds for a whole answer to come, once the request has left.
         settle_window: seconds that the service may take to list a launch; one that is missing from its
             list before and after them was not sent.
+        insecure: whether http to another machine is wanted.
+        username_env: the environment variable that has the username.
+        api_key_env: the environment variable that has the API key.
         cluster: the address of the cluster that works for it; None for none.
     """
 
@@ -69,6 +80,9 @@ class Target:
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     settle_window: float = 60.0
+    insecure: bool = False
+    username_env: str = "RUNNER_USERNAME"
+    api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
 
 
@@ -84,8 +98,12 @@ class TargetsProblemError(Exception):
         self.diagnostics = diagnostics
 
 
-def read_targets(file: Path) -> dict[str, Any]:
+def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what `targets.yaml` says: `default` and `targets`; both empty if there is no such file.
+
+    Args:
+        file: where it is.
+        environment: the process's environment variables: they list which others have credentials.
 
     Raises:
         TargetsProblemError: it is wrong.
@@ -102,9 +120,28 @@ def read_targets(file: Path) -> dict[str, Any]:
     except YamlProblemError as error:
         raise TargetsProblemError([error.diagnostic]) from None
     problems = [*document.problems, *find_problems(document, "targets")]
+    problems = problems or list(_find_other_variables(document, environment))
     if problems:
         raise TargetsProblemError(problems)
     return document.data  # type: ignore[no-any-return]
+
+
+def _find_other_variables(document: YamlDocument, environment: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield credentials that come from variables which need not have any: they would go out as such."""
+    listed = {name.strip() for name in environment.get(_LISTED, "").split(",")}
+    for name, settings in document.data["targets"].items():
+        for key, (end, allowed) in _ALLOWED.items():
+            variable = settings.get(key)
+            if variable is None or variable in listed or allowed.fullmatch(variable):
+                continue
+            yield Diagnostic(
+                "error",
+                "targets-variable",
+                f"`targets.{name}.{key}` names a variable that is not known to have a credential",
+                document.file,
+                *document.locate(["targets", name, key]),
+                f"call it RUNNER_{end} or RUNNER_*_{end}, or list it in {_LISTED} outside of the repository",
+            )
 
 
 def choose_target(
@@ -137,17 +174,22 @@ def choose_target(
             f"nothing says where the target {chosen!r} is",
             hint=f"set RUNNER_BASE_URL, or describe it in targets.yaml; known: {known}",
         )
-    host = require_safe_url(base_url, insecure=settings.get("insecure", False))
+    is_insecure = settings.get("insecure", False)
+    host = require_safe_url(base_url, insecure=is_insecure)
     if chosen == SANDBOX and not is_loopback(host):
         raise ConfigurationError(
             f"the target {SANDBOX!r} would text real people: its base URL leads to another machine",
             hint="unset RUNNER_BASE_URL to use the sandbox, or give the service another name with --target",
         )
+    variables = list_variables(chosen, targets)[:2]
     return Target(
         chosen,
         base_url.rstrip("/"),
-        _read_credentials(chosen, settings, environment) if needs_credentials else None,
+        _read_credentials(chosen, variables, environment) if needs_credentials else None,
         _read_state_key(chosen, settings, environment),
+        insecure=is_insecure,
+        username_env=variables[0],
+        api_key_env=variables[1],
         cluster=settings.get("cluster"),
         **_read_limits(settings.get("limits", {})),
     )
@@ -200,12 +242,8 @@ def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str
     return tuple(settings.get(key, default) for key, default in defaults.items())
 
 
-def _read_credentials(name: str, settings: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials:
+def _read_credentials(name: str, variables: tuple[str, str], environment: Mapping[str, str]) -> Credentials:
     # A target that names its own variables never gets the credentials of another one.
-    variables = [
-        settings.get("username_env", "RUNNER_USERNAME"),
-        settings.get("api_key_env", "RUNNER_API_KEY"),
-    ]
     missing = [variable for variable in variables if not environment.get(variable)]
     if missing:
         raise ConfigurationError(

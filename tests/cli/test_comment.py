@@ -52,6 +52,7 @@ def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None
     (body,) = github.bodies()
     assert body.startswith(
         f"{MARKER}\n### Campaign plan → sandbox\n\n"
+        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
         "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
         "| campaign | recipients to send | deliveries | launches | segments |\n|---|---|---|---|---|\n"
         "| pulse | 4 | 4 | 4 | 8 |\n"
@@ -173,7 +174,8 @@ def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None
     """On a person's machine the comment goes to standard output."""
     done = run("comment", cwd=folder)
     assert done.returncode == 0
-    assert done.stdout.startswith("### Campaign plan → sandbox\n\n**1 campaign · ")
+    assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to **the embedded sandbox**, which")
+    assert "\n\n**1 campaign · " in done.stdout
     assert done.stderr == "Warning: No comment: this is no job of a pull request\n"
 
 
@@ -227,6 +229,26 @@ def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> No
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
     assert run("comment", "--target", "live", cwd=folder, env=env).returncode == 0
     assert "### Campaign plan → live" in github.bodies()[0]
+
+
+def test_where_it_goes_is_shown(run: Run, folder: Path, github: GitHub) -> None:
+    """Address, `insecure` and the credentials' variables stand above the counts, and are no link."""
+    file = folder / "campaigns/targets.yaml"
+    file.write_text(TARGETS.replace(", state_key_env: PULSE_KEY", ""), encoding="utf-8")
+    assert run("comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
+    (body,) = github.bodies()
+    assert (
+        "### Campaign plan → live\n\nGoes to **https:&#8203;//sms.example.com**, "
+        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_API\\_KEY.\n\n**1 campaign · "
+    ) in body
+    replace_in(file, "https://sms.example.com", "http://SMS.example.com:80/v2/")
+    replace_in(file, "live: {", "live: {insecure: true, api_key_env: RUNNER_EU_API_KEY, ")
+    assert run("comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
+    (body,) = github.bodies()
+    assert (
+        "Goes to **http:&#8203;//sms.example.com/v2**, **`insecure: true`**, "
+        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.\n"
+    ) in body
 
 
 def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: GitHub) -> None:

@@ -179,11 +179,11 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
         own = name.upper()
         lines.append(
             f'  {name}: {{base_url: "{service["RUNNER_BASE_URL"]}", state_key_env: KEY_{own}, '
-            f"username_env: USER_{own}, api_key_env: API_{own}}}\n"
+            f"username_env: RUNNER_{own}_USERNAME, api_key_env: RUNNER_{own}_API_KEY}}\n"
         )
         environment |= {
-            f"USER_{own}": service["RUNNER_USERNAME"],
-            f"API_{own}": service["RUNNER_API_KEY"],
+            f"RUNNER_{own}_USERNAME": service["RUNNER_USERNAME"],
+            f"RUNNER_{own}_API_KEY": service["RUNNER_API_KEY"],
             f"KEY_{own}": f"{name}'s s3cret",
         }
     text = "version: 1\ntargets:\n" + "".join(lines)

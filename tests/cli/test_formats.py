@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli.annotations import annotation
-from runner.cli.diagnostics import printable
+from runner.cli.inert import printable
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:

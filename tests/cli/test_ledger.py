@@ -52,3 +52,14 @@ def test_a_lost_ledger_comes_back(folder: Path, run: Run) -> None:
     assert again.stderr == (
         "Error: there is something in chosen already\n  name a folder that is not there yet\n"
     )
+
+
+def test_a_password_with_an_at_sign_is_not_printed(folder: Path, run: Run) -> None:
+    """Nothing of the URL is said where the end of its password cannot be told."""
+    for command in (("plan", "-v"), ("apply", "--auto-approve")):
+        done = run(*command, cwd=folder, env={"RUNNER_LEDGER": "postgresql://ada:s3@cret@127.0.0.1:9/ledger"})
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "Error: the ledger's URL has more than one `@`: it cannot be told where its password ends\n"
+            "  write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER\n"
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -63,12 +65,16 @@ def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Ser
             "targets:\n"
             "  staging:\n"
             f"    base_url: {environment['RUNNER_BASE_URL']}\n"
-            "    username_env: STAGING_USER\n"
+            "    username_env: RUNNER_STAGING_USERNAME\n"
             "    api_key_env: STAGING_KEY\n"
             "    limits: {concurrency: 2, rate: 1000/s, recipients_per_send: 2}\n",
             encoding="utf-8",
         )
-        own = {"STAGING_USER": environment["RUNNER_USERNAME"], "STAGING_KEY": environment["RUNNER_API_KEY"]}
+        own = {
+            "RUNNER_STAGING_USERNAME": environment["RUNNER_USERNAME"],
+            "STAGING_KEY": environment["RUNNER_API_KEY"],
+            "RUNNER_CREDENTIAL_VARIABLES": "OTHER_KEY, STAGING_KEY",
+        }
         done = run("apply", "--target", "staging", "--auto-approve", "--format", "json", cwd=folder, env=own)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["campaigns"][0]["recipients_sent"] == 4
@@ -90,13 +96,64 @@ def test_credentials_in_targets_yaml_are_refused(folder: Path, run: Run) -> None
         "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    api_key: s3cret\n",
         encoding="utf-8",
     )
-    done = run("plan", "--target", "live", cwd=folder)
-    assert done.returncode == 1
-    assert done.stderr == (
+    said = (
         "campaigns/targets.yaml:5:14: error: `targets.live.api_key` is a credential: it may not stand in a file "
         "[targets-credential]\n"
         "    put it into an environment variable and name that with `username_env` or `api_key_env`\n"
-        "Error: 1 error: nothing was sent\n"
+    )
+    done = run("plan", "--target", "live", cwd=folder)
+    assert (done.returncode, done.stderr) == (1, f"{said}Error: 1 error: nothing was sent\n")
+    for paths in ((), ("campaigns",), ("campaigns/pulse.yaml",)):
+        done = run("validate", *paths, cwd=folder)
+        assert (done.returncode, done.stdout) == (1, f"{said}Invalid: 1 campaign, 1 error, 0 warnings.\n")
+
+
+def test_the_targets_yaml_that_counts_is_validated(folder: Path, run: Run) -> None:
+    """It is that beside the campaigns, else that of the default folder; one that is right is not mentioned."""
+    (folder / "eu").mkdir()
+    (folder / "eu/pulse.yaml").write_bytes((folder / "campaigns/pulse.yaml").read_bytes())
+    (folder / "eu/audience").symlink_to(folder / "campaigns/audience")
+    (folder / "eu/targets.yaml").write_text("version: 1\ntargets: {}\n", encoding="utf-8")
+    (folder / "campaigns/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
+    assert run("validate", "eu", cwd=folder).stdout == "Valid: 1 campaign, 0 errors, 0 warnings.\n"
+    (folder / "eu/targets.yaml").write_text("version: 1\ntargets: 3\n", encoding="utf-8")
+    done = run("validate", "eu/pulse.yaml", cwd=folder)
+    assert done.returncode == 1
+    wrong = "targets.yaml:2:10: error: `targets` must be a mapping, not the number 3 "
+    assert done.stdout.startswith(f"eu/{wrong}")
+    (folder / "eu/targets.yaml").unlink()
+    assert run("validate", "eu", cwd=folder).stdout.startswith(f"campaigns/{wrong}")
+
+
+@pytest.mark.parametrize("variable", ["RUNNER_STATE_KEY", "GITHUB_TOKEN", "RUNNER_LEDGER", "HOME"])
+def test_no_other_secret_is_sent_as_a_credential(
+    folder: Path, run: Run, serve_process: Serve, variable: str
+) -> None:
+    """A target of a pull request that names another secret for its credential gets nothing."""
+    with serve_process(folder, "--db", "service.sqlite") as environment:
+        (folder / "campaigns/targets.yaml").write_text(
+            f"version: 1\ntargets:\n  live:\n    base_url: {environment['RUNNER_BASE_URL']}\n"
+            f"    api_key_env: {variable}\n",
+            encoding="utf-8",
+        )
+        env = {"RUNNER_USERNAME": "jane-doe", "GITHUB_TOKEN": "s3cret", "RUNNER_STATE_KEY": "s3cret"}
+        done = run("apply", "--target", "live", "--auto-approve", cwd=folder, env=env)
+    assert done.returncode == 1
+    is_known = variable != "HOME"
+    words = (
+        "names a variable that has no credential of the service: it is runner's own, or the platform's"
+        if is_known
+        else "names a variable that is not known to have a credential"
+    )
+    hint = (
+        "keep the credential in a variable of its own, and name that"
+        if is_known
+        else "call it RUNNER_API_KEY or RUNNER_*_API_KEY, or list it in RUNNER_CREDENTIAL_VARIABLES outside of "
+        "the repository"
+    )
+    assert done.stderr == (
+        f"campaigns/targets.yaml:5:18: error: `targets.live.api_key_env` {words} [targets-variable]\n"
+        f"    {hint}\nError: 1 error: nothing was sent\n"
     )
 
 

@@ -206,6 +206,7 @@ def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, c
     assert (written.returncode, written.stdout, written.stderr) == (0, "", "Wrote optouts.jsonl.\n")
     text = (here / "optouts.jsonl").read_text(encoding="utf-8")
     assert run("optouts", "export", cwd=here).stdout == text
+    assert (here / "optouts.jsonl").stat().st_mode & 0o777 == 0o600
     assert "4155550101" not in text
     done = run("optouts", "import", here / "optouts.jsonl", "--format", "json", cwd=there)
     document = check_json(done.stdout, "optouts")

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -251,6 +252,22 @@ def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
     assert {row[1] for row in rows} == {"+14155550101", *(f"+1{4155550200 + n}" for n in range(PEOPLE))}
     assert any(row[4] for row in rows)
     assert list(rows) == sorted(rows)
+
+
+def test_files_with_people_in_them_are_their_owners_alone(folder: Path) -> None:
+    """Whatever the umask, nobody else reads answers, also where a file that others could read is there."""
+    (folder / "out").mkdir()
+    (folder / "out/pulse.answers.csv").touch(0o644)
+    formats = ("answers.csv", "answers.parquet", "results.csv", "results.parquet")
+    umask = os.umask(0o022)
+    try:
+        options = [word for name in formats for word in ("--format", name)]
+        done = run("report", *options, "--include-pii", "--out", "out", cwd=folder)
+    finally:
+        os.umask(umask)
+    assert done.returncode == 0, done.stderr
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (folder / "out").iterdir()}
+    assert modes == {f"pulse.{name}": 0o600 for name in formats}
 
 
 def test_a_ledger_of_the_version_before_is_brought_up_to_date(folder: Path) -> None:

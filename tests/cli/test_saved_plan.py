@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socketserver
 import sqlite3
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ from runner.plan.digest import digest_json, plan_digest
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -66,6 +69,18 @@ def test_the_digest_is_the_same_wherever_it_is_printed(
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     lockfile = json.loads((folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8"))
     assert [one["plan_digest"] for one in lockfile["runs"]] == [digest]
+
+
+def test_a_saved_plan_is_its_owners_alone(folder: Path, run: Run) -> None:
+    """Whatever the umask, and also where a file that others could read is there."""
+    (folder / "plan.json").touch(0o644)
+    umask = os.umask(0o022)
+    try:
+        for file in ("plan.json", "new.json"):
+            assert run("plan", "--out", file, cwd=folder).returncode == 0
+    finally:
+        os.umask(umask)
+    assert [(folder / file).stat().st_mode & 0o777 for file in ("plan.json", "new.json")] == [0o600, 0o600]
 
 
 def test_launches_are_not_saved(folder: Path, run: Run) -> None:
@@ -189,6 +204,94 @@ def test_a_plan_of_another_target_is_refused(folder: Path, run: Run, service: di
     assert refused.stderr == (
         "Error: the plan plan.json is for the target 'sandbox', and this run for 'live'\n"
         "  nothing was sent; name the target: --target sandbox\n"
+    )
+
+
+MOVED = (
+    "  nothing was sent, and nobody was asked; put RUNNER_BASE_URL and targets.yaml back, or make a new plan with "
+    "`runner plan --out`, and review that\n"
+)
+TARGETS = """\
+version: 1
+default: live
+targets:
+  live:
+    base_url: {url}
+    limits: {{rate: 100/s}}
+"""
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[str, list[bytes]]]:
+    """An address that takes connections, and what is sent to it."""
+    heard: list[bytes] = []
+
+    class Listener(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            heard.append(self.request.recv(1 << 16))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Listener) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", heard
+        server.shutdown()
+
+
+def write_targets(folder: Path, url: str) -> Path:
+    file = folder / "campaigns/targets.yaml"
+    file.write_text(TARGETS.format(url=url), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("place", ["targets.yaml", "RUNNER_BASE_URL"])
+def test_a_plan_is_not_sent_elsewhere(
+    folder: Path, run: Run, service: dict[str, str], elsewhere: tuple[str, list[bytes]], place: str
+) -> None:
+    """A target that leads elsewhere by now is refused with both addresses, and nothing goes there."""
+    here, (there, heard) = service.pop("RUNNER_BASE_URL"), elsewhere
+    write_targets(folder, here)
+    digest = save(run, folder, env=service)["plan_digest"]
+    env = {**service, **({"RUNNER_BASE_URL": there} if place == "RUNNER_BASE_URL" else {})}
+    write_targets(folder, here if place == "RUNNER_BASE_URL" else there)
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env={**env, "RUNNER_TARGET": "live"})
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json is out of date: the target 'live' leads elsewhere: "
+        f"address was {here} and is now {there}\n{MOVED}"
+    )
+    assert heard == []
+    write_targets(folder, here)
+    assert save(run, folder, env=service)["plan_digest"] == digest
+    sent = run("apply", "--plan", "plan.json", cwd=folder, env=service)
+    assert (sent.returncode, sent.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+
+
+def test_all_that_leads_elsewhere_is_named(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """`insecure`, the credentials' variables and the limits are part of what was reviewed."""
+    file = write_targets(folder, service.pop("RUNNER_BASE_URL"))
+    digests = {save(run, folder, env=service)["plan_digest"]}
+    text = file.read_text(encoding="utf-8").replace("{rate: 100/s}", "{concurrency: 3}")
+    file.write_text(f"{text}    insecure: true\n    username_env: RUNNER_EU_USERNAME\n", encoding="utf-8")
+    env = {**service, "RUNNER_EU_USERNAME": service["RUNNER_USERNAME"]}
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env=env)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan plan.json is out of date: the target 'live' leads elsewhere: insecure was false and "
+        "is now true, username_env was RUNNER_USERNAME and is now RUNNER_EU_USERNAME, concurrency was 16 and is "
+        f"now 3, rate was 100.0 and is now not set\n{MOVED}"
+    )
+    digests.add(save(run, folder, env=env)["plan_digest"])
+    assert len(digests) == 2
+
+
+def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """A plan that was edited to name the new address is not the one that was reviewed."""
+    saved = save(run, folder, env=service)
+    saved["campaigns"][0]["destination"]["address"] = "https://sms.example.com"
+    forge(folder, saved)
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: the plan plan.json was edited: it doesn't fit its plan digest\n{NEW_PLAN}"
     )
 
 

@@ -51,6 +51,30 @@ def test_annotations_are_rolled_up_beyond_what_is_shown() -> None:
     assert [one.line for one in list_unannotated(problems)] == list(range(10, 21))
 
 
+def test_an_annotation_steers_no_terminal() -> None:
+    """Escape bytes and characters that turn the direction of a text are shown as what they are, in every part."""
+    line = annotation(
+        Diagnostic("error", "c", "a\x1b[31mb\x9b\u202ec", Path("a"), 1, 1, "d\x07"), "e\x1b]0;f"
+    )
+    assert line == ("::error file=e\\u001b]0;f,line=1,col=1,title=c::a\\u001b[31mb\\u009b\\u202ec%0Ad\\u0007")
+
+
+HOSTILE = "a\x1b[31m](http://evil.example) @acme <b> `x`.yaml"
+
+
+def test_file_names_have_no_power_over_markdown(run: Run, tmp_path: Path) -> None:
+    """A file's name is shown as it is: no link, no mention, no HTML, no escape byte."""
+    (tmp_path / HOSTILE.replace("/", "∕")).write_text("version: 2\n", encoding="utf-8")
+    for format_ in ("markdown", "github"):
+        done = run("validate", ".", "--format", format_, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "\x1b" not in done.stdout
+    said = run("validate", ".", "--format", "markdown", cwd=tmp_path).stdout
+    assert (
+        "| error | a\\\\u001b\\[31m\\]\\(http:∕∕evil.example\\) @&#8203;acme &lt;b&gt; \\`x\\`.yaml:1:10 | "
+    ) in said
+
+
 def test_a_long_message_is_cut() -> None:
     """GitHub keeps 4,096 characters of an annotation; what is cut ends in an ellipsis."""
     line = annotation(Diagnostic("error", "c", "x" * 5000, Path("a"), 1, 1), "a")

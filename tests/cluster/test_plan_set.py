@@ -22,7 +22,10 @@ from runner.errors import PlanChangedError, RunnerError
 from runner.ledger.moment import format_moment
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.model import PlanOptions
+from runner.service.destination import describe_destination
+from runner.service.target import Target
 from runner.source.diagnostic import Problems
+from tests.cli.inside import run_inside
 from tests.plan.worlds import NOON, WORLDS, Person, World
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ def describe(campaign: str) -> dict[str, Any]:
     names = counts["$defs"]["message"]["required"]
     message = {**dict.fromkeys(names, 0), "id": "ask", "tag": "ask"}
     entry = {"name": campaign, "file": "c.yaml", "target": "sandbox", "digests": digests, "refusals": []}
-    campaigns = [{**entry, "messages": [message]}]
+    campaigns = [{**entry, "destination": describe_destination(Target("sandbox")), "messages": [message]}]
     return {"now": format_moment(NOON), "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
 
 
@@ -163,6 +166,32 @@ def edit(file: Path, **changed: Any) -> None:
     data = {**json.loads(file.read_text(encoding="utf-8")), **changed}
     del data["checksum"]
     file.write_text(json.dumps({**data, "checksum": digest_json(data)}), encoding="utf-8")
+
+
+def test_a_set_is_not_sent_elsewhere(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A set holds its target to the address that it was made for, before a cluster or a service is asked."""
+    write_set(tmp_path / "set", SET, campaign)
+    (tmp_path / "c.yaml").touch()
+    env = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    refused = run_inside("apply", "--plan", "set", "--target", "sandbox", cwd=tmp_path, env=env)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "Error: the plan set is out of date: the target 'sandbox' leads elsewhere: address was the embedded "
+        "sandbox and is now http://127.0.0.1:9\n"
+        "  nothing was sent, and nobody was asked; put RUNNER_BASE_URL and targets.yaml back, or make a new plan "
+        "with `runner plan --out`, and review that\n"
+    )
+
+
+def test_a_forged_place_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
+    """A manifest that names another address has another digest than the one that was reviewed."""
+    write_set(tmp_path, SET, campaign)
+    (entry,) = json.loads((tmp_path / MANIFEST).read_text(encoding="utf-8"))["campaigns"]
+    entry["destination"]["address"] = "https://sms.example.com"
+    edit(tmp_path / MANIFEST, campaigns=[entry])
+    with pytest.raises(RunnerError) as error:
+        read_plan_set(str(tmp_path))
+    assert error.value.message == f"the plan set {tmp_path} was edited: it doesn't fit its plan digest"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 import pytest
 from hypothesis import example, given
@@ -83,16 +84,29 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert feed_all([clean.encode()]) == clean.encode()
 
 
+TURNING = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def write_out(text: str) -> str:
+    """Return a text with its control and direction characters as escapes, but for ends of lines."""
+    return "".join(
+        f"\\u{ord(c):04x}" if c not in "\r\n" and (category(c) == "Cc" or c in TURNING) else c for c in text
+    )
+
+
 @given(TEXTS, TEXTS, TEXTS, st.sampled_from(["error", "warning", "note"]))
 def test_an_annotation_is_one_command(path: str, message: str, hint: str, severity: str) -> None:
-    """The platform reads an annotation as exactly one command, with the values that were meant."""
+    """The platform reads an annotation as exactly one command, with the values that were meant.
+
+    What steers a terminal is written out.
+    """
     file = "x" + path.replace("\x00", "").replace("/", "")
     diagnostic = Diagnostic(severity, "some-code", message, file, 3, 7, hint or None)  # type: ignore[arg-type]
     line = annotation(diagnostic, file)
     (command,) = find_github_commands(line.encode("utf-8", "surrogatepass"))
     assert command.name == {"error": "error", "warning": "warning", "note": "notice"}[severity]
-    assert command.data == message + (f"\n{hint}" if hint else "")
-    assert command.properties == {"file": file, "line": "3", "col": "7", "title": "some-code"}
+    assert command.data == write_out(message + (f"\n{hint}" if hint else ""))
+    assert command.properties == {"file": write_out(file), "line": "3", "col": "7", "title": "some-code"}
 
 
 SURVEY = """\

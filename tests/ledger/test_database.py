@@ -108,6 +108,35 @@ def test_a_password_is_not_shown(url: str, shown: str) -> None:
     assert show_url(url) == shown
 
 
+@pytest.mark.parametrize("use", [Ledger, Ledger.exists, show_url])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:s3@cret@db.example.com/ledger",
+        "postgresql://ada:s3@cr/et@db.example.com/ledger",
+        "postgresql://ada:s3@c?re=t@db.example.com/ledger",
+        "postgresql+psycopg://ada@corp:s3cret@db.example.com/ledger",
+    ],
+)
+def test_a_password_with_an_at_sign_is_not_shown(use: Callable[[str], object], url: str) -> None:
+    """A URL of which a part of the password would be taken for the host is refused, and nothing of it is said."""
+    with pytest.raises(LedgerError) as caught:
+        use(url)
+    assert caught.value.message == (
+        "the ledger's URL has more than one `@`: it cannot be told where its password ends"
+    )
+    assert caught.value.hint == (
+        "write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER"
+    )
+
+
+def test_a_path_may_have_at_signs(tmp_path: Path) -> None:
+    """A file has no password, whatever its folders are called."""
+    (tmp_path / "a@b@c").mkdir()
+    with Ledger(f"sqlite:///{tmp_path}/a@b@c/ledger.sqlite") as ledger:
+        assert ledger.file == tmp_path / "a@b@c/ledger.sqlite"
+
+
 def test_it_is_for_its_owner_alone(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
     """Texts and answers are in it: nobody else on the machine may read it."""
     assert sqlite_ledger.file == sqlite_file

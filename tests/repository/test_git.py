@@ -136,11 +136,33 @@ def test_a_repository_of_another_user_is_no_missing_one(
         find_work_tree(tmp_path)
 
 
-def test_credentials_in_addresses_are_hidden() -> None:
-    """Tokens stand in addresses of remotes, and git repeats these."""
-    assert hide_credentials("to https://x-access-token:s3cret@example.com/a.git failed") == (
-        "to https://example.com/a.git failed"
-    )
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("to https://x-access-token:s3cret@example.com/a.git failed", "to https://example.com/a.git failed"),
+        ("'https://ada:s3@cr@et@example.com/a.git/': not found", "'https://example.com/a.git/': not found"),
+        ("https://ada:s3/cret@example.com/a.git", "https://example.com/a.git"),
+        ("https://ada:s3?cr=et@example.com/a.git", "https://example.com/a.git"),
+        ("https://example.com/a.git?private_token=s3cret", "https://example.com/a.git?…"),
+        (
+            "unable to access 'https://u:s3@example.com/a.git?private_token=s3cret&x=s3@y/': 404",
+            "unable to access 'https://example.com/a.git?…': 404",
+        ),
+        ("git@example.com:a.git and /srv/a@b.git stay", "git@example.com:a.git and /srv/a@b.git stay"),
+    ],
+)
+def test_credentials_in_addresses_are_hidden(said: str, shown: str) -> None:
+    """Tokens stand in addresses of remotes, before the host and in queries, and git repeats these."""
+    assert hide_credentials(said) == shown
+
+
+def test_a_token_in_a_remotes_query_is_not_said(git: Git) -> None:
+    """Git's own words about a remote that it cannot reach come without the token."""
+    git.run("remote", "add", "origin", "http://127.0.0.1:9/a.git?private_token=s3cret")
+    answer = git.ask("ls-remote", "origin")
+    assert answer.status
+    assert "127.0.0.1:9/a.git?…" in answer.reason
+    assert "s3cret" not in answer.complaint
 
 
 def test_the_reason_is_what_git_marks() -> None:

@@ -34,8 +34,8 @@ FILE: dict[str, Any] = {
         "staging": {"base_url": "https://staging.example.com/"},
         "named": {
             "base_url": "https://named.example.com",
-            "username_env": "NAMED_USERNAME",
-            "api_key_env": "NAMED_API_KEY",
+            "username_env": "RUNNER_NAMED_USERNAME",
+            "api_key_env": "RUNNER_NAMED_API_KEY",
             "state_key_env": "NAMED_STATE_KEY",
         },
         "open": {"base_url": "http://sms.example.com", "insecure": True},
@@ -117,8 +117,8 @@ def test_a_target_that_nobody_describes_is_refused() -> None:
         ("staging", {}, "set RUNNER_USERNAME and RUNNER_API_KEY"),
         ("staging", {"RUNNER_USERNAME": "ada"}, "set RUNNER_API_KEY"),
         ("staging", {"RUNNER_API_KEY": "k3y", "RUNNER_USERNAME": ""}, "set RUNNER_USERNAME"),
-        ("named", OWN, "set NAMED_USERNAME and NAMED_API_KEY"),
-        ("named", {**OWN, "NAMED_USERNAME": "bo"}, "set NAMED_API_KEY"),
+        ("named", OWN, "set RUNNER_NAMED_USERNAME and RUNNER_NAMED_API_KEY"),
+        ("named", {**OWN, "RUNNER_NAMED_USERNAME": "bo"}, "set RUNNER_NAMED_API_KEY"),
     ],
 )
 def test_missing_credentials_are_named(name: str, environment: dict[str, str], hint: str) -> None:
@@ -131,7 +131,7 @@ def test_missing_credentials_are_named(name: str, environment: dict[str, str], h
 
 def test_a_target_gets_its_own_credentials_and_key() -> None:
     """What the target names is what it gets, state key and all."""
-    named = {"NAMED_USERNAME": "bo", "NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": "s3y"}
+    named = {"RUNNER_NAMED_USERNAME": "bo", "RUNNER_NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": "s3y"}
     target = choose_target("named", FILE, {**OWN, **named, "RUNNER_STATE_KEY": "other"})
     assert target.credentials == Credentials("bo", "b3y")
     assert target.state_key == "s3y"
@@ -142,7 +142,11 @@ def test_a_target_gets_its_own_credentials_and_key() -> None:
 def test_a_missing_state_key_is_named() -> None:
     """A target that names a key for its fingerprints is not used without it: everyone could look new."""
     with pytest.raises(ConfigurationError) as caught:
-        choose_target("named", FILE, {"NAMED_USERNAME": "bo", "NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": ""})
+        choose_target(
+            "named",
+            FILE,
+            {"RUNNER_NAMED_USERNAME": "bo", "RUNNER_NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": ""},
+        )
     assert caught.value.message == "the target 'named' has no key for its fingerprints"
     assert caught.value.hint == "set NAMED_STATE_KEY"
 
@@ -229,7 +233,7 @@ def test_limits_are_read(write: Write) -> None:
         "      concurrency: 4\n      rate: 600/m\n      recipients_per_send: 50\n"
         "      connect_timeout: 500ms\n      read_timeout: 1.5m\n      settle_window: 2m\n"
     )
-    target = choose_target("live", read_targets(file), OWN)
+    target = choose_target("live", read_targets(file, {}), OWN)
     assert (target.concurrency, target.rate, target.recipients_per_send) == (4, 10.0, 50)
     assert (target.connect_timeout, target.read_timeout, target.settle_window) == (0.5, 90.0, 120.0)
 
@@ -243,7 +247,7 @@ def test_rates_are_sends_a_second(write: Write, written: str, rate: float) -> No
         "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n"
         f"    limits: {{rate: {written}}}\n"
     )
-    assert choose_target("live", read_targets(file), OWN).rate == rate
+    assert choose_target("live", read_targets(file, {}), OWN).rate == rate
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ def test_other_durations_are_refused(text: str) -> None:
 
 def test_no_file_is_no_targets(tmp_path: Path) -> None:
     """A repository needs no targets.yaml."""
-    assert read_targets(tmp_path / "targets.yaml") == {"targets": {}}
+    assert read_targets(tmp_path / "targets.yaml", {}) == {"targets": {}}
 
 
 RATE = "a rate is a number above 0, a slash and a unit, as in 20/s or 600/m"
@@ -279,7 +283,7 @@ def test_a_credential_in_the_file_is_refused(write: Write, key: str) -> None:
         f"version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    {key}: s3cret-value\n"
     )
     with pytest.raises(TargetsProblemError) as caught:
-        read_targets(file)
+        read_targets(file, {})
     (problem,) = caught.value.diagnostics
     assert problem.code == "targets-credential"
     assert problem.message == f"`targets.live.{key}` {CREDENTIAL}"
@@ -304,10 +308,78 @@ def test_what_may_be_a_credential_is_not_shown(write: Write, line: str, message:
     start = "" if line.startswith("base_url") else "    base_url: https://sms.example.com\n"
     file = write(f"version: 1\ntargets:\n  live:\n{start}    {line}\n")
     with pytest.raises(TargetsProblemError) as caught:
-        read_targets(file)
+        read_targets(file, {})
     (problem,) = caught.value.diagnostics
     assert problem.message == f"`targets.live.{line.partition(':')[0]}`: {message}"
     assert "s3cret" not in repr(problem)
+
+
+NEVER = "has no credential of the service: it is runner's own, or the platform's"
+OTHER = "is not known to have a credential"
+
+
+def write_variable(write: Write, key: str, variable: str) -> Path:
+    return write(
+        f"version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    {key}: {variable}\n"
+    )
+
+
+@pytest.mark.parametrize("key", ["username_env", "api_key_env"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "RUNNER_STATE_KEY", "RUNNER_EU_STATE_KEY", "EU_STATE_KEY", "RUNNER_LEDGER", "RUNNER_STATE_REMOTE",
+        "RUNNER_TOKEN", "RUNNER_USERNAMES", "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "CI",
+        "CI_JOB_TOKEN", "GITLAB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AZURE_CLIENT_SECRET", "SYSTEM_ACCESSTOKEN",
+        "PGPASSWORD",
+    ],
+)  # fmt: skip
+def test_a_secret_of_something_else_is_never_a_credential(write: Write, key: str, variable: str) -> None:
+    """What is runner's own or the platform's is refused, listed or not, with its place and without its name."""
+    file = write_variable(write, key, variable)
+    with pytest.raises(TargetsProblemError) as caught:
+        read_targets(file, {"RUNNER_CREDENTIAL_VARIABLES": variable})
+    (problem,) = caught.value.diagnostics
+    assert problem.message == f"`targets.live.{key}` names a variable that {NEVER}"
+    assert problem.hint == "keep the credential in a variable of its own, and name that"
+    assert (problem.code, problem.line, problem.column) == ("targets-variable", 5, 7 + len(key))
+
+
+@pytest.mark.parametrize(
+    ("key", "variable", "end"),
+    [
+        ("username_env", "LIVE_USERNAME", "USERNAME"),
+        ("username_env", "RUNNER_EU_API_KEY", "USERNAME"),
+        ("username_env", "DATABASE_PASSWORD", "USERNAME"),
+        ("api_key_env", "LIVE_API_KEY", "API_KEY"),
+        ("api_key_env", "RUNNER_USERNAME", "API_KEY"),
+        ("api_key_env", "CIVIL_KEY", "API_KEY"),
+    ],
+)
+def test_a_credential_comes_from_variables_with_such_a_name(
+    write: Write, key: str, variable: str, end: str
+) -> None:
+    """Any other variable has to be listed where who edits the file cannot; then it is taken."""
+    file = write_variable(write, key, variable)
+    with pytest.raises(TargetsProblemError) as caught:
+        read_targets(file, {"RUNNER_CREDENTIAL_VARIABLES": "ONE,TWO"})
+    (problem,) = caught.value.diagnostics
+    assert problem.message == f"`targets.live.{key}` names a variable that {OTHER}"
+    assert problem.hint == (
+        f"call it RUNNER_{end} or RUNNER_*_{end}, or list it in RUNNER_CREDENTIAL_VARIABLES outside of the repository"
+    )
+    assert (problem.code, problem.line, problem.column) == ("targets-variable", 5, 7 + len(key))
+    targets = read_targets(file, {"RUNNER_CREDENTIAL_VARIABLES": f"ONE, {variable} "})
+    target = choose_target("live", targets, {**OWN, variable: "v4lue"})
+    assert target.credentials is not None
+    assert "v4lue" in (target.credentials.username, target.credentials.api_key)
+
+
+@pytest.mark.parametrize("end", ["USERNAME", "API_KEY"])
+def test_credentials_have_names_of_their_own(write: Write, end: str) -> None:
+    """The usual names are taken as they are."""
+    for variable in (f"RUNNER_{end}", f"RUNNER_EU_{end}", f"RUNNER_eu2_west_{end}"):
+        read_targets(write_variable(write, f"{end.lower()}_env", variable), {})
 
 
 @pytest.mark.parametrize(
@@ -330,7 +402,7 @@ def test_a_wrong_limit_is_refused(write: Write, limit: str, message: str) -> Non
         f"version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    limits:\n      {limit}\n"
     )
     with pytest.raises(TargetsProblemError) as caught:
-        read_targets(file)
+        read_targets(file, {})
     assert [problem.message for problem in caught.value.diagnostics] == [message]
 
 
@@ -350,12 +422,16 @@ def test_a_file_that_is_wrong_is_refused(write: Write, content: bytes, message: 
     file = write("")
     file.write_bytes(content)
     with pytest.raises(TargetsProblemError) as caught:
-        read_targets(file)
+        read_targets(file, {})
     assert [problem.message for problem in caught.value.diagnostics] == [message]
     assert {problem.file for problem in caught.value.diagnostics} == {file}
 
 
 def test_the_variables_of_a_targets_secrets_are_known_by_name() -> None:
     """Who runs elsewhere for a target has to be given these: its own ones, else those of everyone."""
-    assert list_variables("named", FILE) == ("NAMED_USERNAME", "NAMED_API_KEY", "NAMED_STATE_KEY")
+    assert list_variables("named", FILE) == (
+        "RUNNER_NAMED_USERNAME",
+        "RUNNER_NAMED_API_KEY",
+        "NAMED_STATE_KEY",
+    )
     assert list_variables("live", NO_FILE) == ("RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_STATE_KEY")

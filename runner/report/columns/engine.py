@@ -70,13 +70,19 @@ class Engine:
         with self._translated():
             return self._connection.execute(statement, values or None).fetchall()
 
-    def save(self, select: str, file: Path, options: str) -> None:
+    def save(self, select: str, file: Path, options: str, known_as: Path | None = None) -> None:
         """Write the rows of a statement to a file, whole or not at all if the file is there already.
+
+        Args:
+            select: the statement.
+            file: where to.
+            options: of the engine's `COPY`.
+            known_as: the name that the file is to have; None for its own.
 
         Raises:
             RunnerError: it cannot be written.
         """
-        with self._translated(f"{file} cannot be written", "make room on the disk"):
+        with self._translated(f"{known_as or file} cannot be written", "make room on the disk"):
             self._connection.execute(f"COPY ({select}) TO {quote(str(file))} ({options})")
 
     @contextmanager

@@ -7,6 +7,8 @@ rendered for one person, and phones are in them only if that is asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from runner.errors import RunnerError
@@ -15,7 +17,6 @@ from runner.report.rounding import round_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
@@ -97,28 +98,26 @@ class AnswerFiles:
         self._kept.append(_Kept(outline.id, table, asked.tags, bool(outline.ways and outline.ways[0].arm)))
 
     def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
-        """Write one file, and the folder that it is in.
+        """Write one file whole, for this user alone, and the folder that it is in.
 
         Raises:
             RunnerError: it cannot be written.
         """
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # The engine writes beside a file that is there, and leaves half of one that is not.
-            file.open("ab").close()
-        except OSError as error:
-            raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
         is_csv = file_format == "csv"
         select = self._select_answers(is_csv=is_csv) if shape == "answers" else self._select_results()
         if is_csv:
             select = f"SELECT defuse(COLUMNS(*)) FROM ({select})"
         options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
         try:
-            self.engine.save(select, file, options)
-        except RunnerError:
-            if not file.stat().st_size:
-                file.unlink()
-            raise
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # The engine makes files that everybody can read: in this folder nobody else gets at them.
+            with TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as private:
+                draft = Path(private, file.name)
+                self.engine.save(select, draft, options, file)
+                draft.chmod(0o600)
+                draft.replace(file)
+        except OSError as error:
+            raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
 
     def _gather_answers(self, table: str, places: int) -> str:
         """Return the statement for a table of a row a participant: the latest answer to each question."""
