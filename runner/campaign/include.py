@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
 
 
+MAX_SOURCE = 50_000
+"""Characters that a text may have together with all that it includes."""
+
+
 def include_folder(campaign: Campaign) -> Path:
     """Return what `{% include %}` reads below: the `campaigns` folder above the file, else its own folder."""
     for folder in campaign.file.absolute().parents:
@@ -24,6 +28,8 @@ def include_folder(campaign: Campaign) -> Path:
 def read_included(folder: Path, name: object) -> str | None:
     """Return an included file's text; None if there is no such file, or if it is outside.
 
+    Of a longer file than a text may include, only the beginning is read.
+
     Args:
         folder: what included files stand below.
         name: as the text writes it.
@@ -34,7 +40,8 @@ def read_included(folder: Path, name: object) -> str | None:
     try:
         if not is_readable_below(file, (folder,)) or not file.is_file():
             return None
-        return file.read_text(encoding="utf-8", errors="replace")
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(MAX_SOURCE + 1)
     except OSError:
         return None
 
