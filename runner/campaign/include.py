@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from runner.source.confine import is_readable_below
+from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,8 @@ def explain_missing(folder: Path, name: object) -> tuple[str, str]:
     if not isinstance(name, str) or not name.isprintable():
         return "an included file's name is a text", relative
     file = folder / name
+    if is_hidden_below(file, (folder,)):
+        return f"the included file {name} {HIDDEN}", "move it where no name begins with a dot"
     if not is_readable_below(file, (folder,)):
         return f"the included file {name} is outside {folder.name}/", (
             f"texts include files below {folder.name}/ alone"

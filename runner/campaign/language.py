@@ -142,7 +142,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
         self.filters["#weighed"] = self._weigh
-        tests: dict[str, Callable[..., Any]] = {**TESTS}
+        tests = cast("dict[str, Callable[..., Any]]", TESTS)
         self.tests = {name: self._counted(test) for name, test in tests.items()}
 
     def spend(self, cost: float = 1) -> None:

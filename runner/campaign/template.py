@@ -211,8 +211,8 @@ class TextCompiler:
         visited = set[str]()
         while waiting:
             name, source = waiting.pop()
-            tree = self._parse(text, source, name)
-            yield from meta.find_undeclared_variables(tree) - {"range"}
+            tree, names = self._parse(text, source, name)
+            yield from names
             for include in tree.find_all(nodes.Include):
                 wanted = cast("nodes.Const", include.template).value
                 if wanted in visited:
@@ -229,11 +229,12 @@ class TextCompiler:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
                     raise self._problem("template-include", message, text, name, include.lineno)
 
-    def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
+    def _parse(self, text: TemplateText, source: str, name: str | None) -> tuple[nodes.Template, set[str]]:
         try:
             if name is not None:  # compiled here, as it would only fail for the first recipient otherwise
                 self._environment.get_template(name)
-            return self._environment.parse(source, name)
+            tree = self._environment.parse(source, name)
+            return tree, meta.find_undeclared_variables(tree) - {"range"}
         except jinja2.TemplateSyntaxError as error:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
