@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runner.campaign.table import Table, TableProblemError, check_header, fold_name
+from runner.campaign.table import MAX_CELL, Table, TableProblemError, check_header, fold_name
 from runner.source.diagnostic import Diagnostic
 from runner.source.storage import open_binary
 
@@ -133,9 +132,9 @@ def _measure_cells(file: Path, column: pa.Array, row: int) -> int:
     if not pa.types.is_dictionary(column.type) or not any(fits(column.type.value_type) for fits in _TEXTS):
         return 0
     lengths = pc.utf8_length(column.dictionary)
-    index = pc.index(pc.greater(lengths, csv.field_size_limit()).take(column.indices), value=True).as_py()
+    index = pc.index(pc.greater(lengths, MAX_CELL).take(column.indices), value=True).as_py()
     if index >= 0:
-        message = f"a cell of this row is longer than {csv.field_size_limit():,} characters"
+        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
         raise _problem(file, row + index, "parquet-cell", message, "shorten it, or leave the column out")
     return pc.max(lengths).as_py() or 0
 
