@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` looks in the working folder first, which is a checkout of anybody's.
+    del sys.path[0]
+
 from runner.cli.signals import end_on_signals, raise_on_signals, show_interrupt
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.campaign.recipients import FileRecipients
-from runner.source.confine import is_readable_below
+from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below
 from runner.source.diagnostic import Diagnostic
 from runner.source.storage import is_below, is_file, list_matching
 
@@ -64,7 +64,10 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
     written = _show(source, source.path)
     paths = _list_paths(source.path) if is_readable_below(_fixed_part(source.path), roots) else [source.path]
     outside = next((path for path in paths if not is_readable_below(path, roots)), None)
-    if outside is not None:
+    if outside is not None and is_hidden_below(outside, roots):
+        hint = "move it where no name begins with a dot; --allow-path DIR allows to read below a folder"
+        yield _problem(source, "path-hidden", f"{_show(source, outside)} {HIDDEN}", hint)
+    elif outside is not None:
         hint = "campaigns read below the repository's root alone; --allow-path DIR widens it"
         yield _problem(source, "path-outside", f"{_show(source, outside)} is outside the repository", hint)
     elif not paths:

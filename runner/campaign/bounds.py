@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import MappingView
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Undefined
+from jinja2 import Undefined, pass_environment
 from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from jinja2 import Environment
+
 MAX_LENGTH = 10_000
 """Characters that a text, or any value on the way to it, may have."""
+_MAX_BITS = 64
+"""Of a whole number: beyond it, numbers can be chosen that share a hash, and a set of them takes forever."""
+COLLECTIONS = (list, tuple, dict, range, MappingView)
+"""Kinds of values that hold others, and know how many."""
 _WIDE_SPEC = re.compile(r"%[^a-zA-Z%]*(?:\*|\d{3})")
 _MAX_EXPONENT = 64
 
@@ -29,15 +38,24 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, (str, int, float)) or value is None
 
 
-def _measure(value: Any) -> int:
-    """Return the characters that printing a value would take, roughly."""
+def measure(value: Any) -> int:
+    """Return the characters that printing a value would take, roughly; what a filter's work on it grows with.
+
+    Raises:
+        BoundError: there is a number of more than 64 bits in it.
+    """
     if isinstance(value, str):
         return len(value)
     if isinstance(value, int):
+        if value.bit_length() > _MAX_BITS:
+            raise BoundError("a number of more than 19 digits is not available in campaign texts")
         return value.bit_length() // 3 + 1
-    if isinstance(value, (list, tuple)):
-        return sum(_measure(item) + 1 for item in value)
-    return 1
+    if value is None or isinstance(value, (float, Undefined)):
+        return 1
+    if isinstance(value, range):
+        return len(value) * max(map(measure, (*value[:1], *value[-1:])), default=0)
+    items = chain.from_iterable(value.items()) if isinstance(value, dict) else value
+    return sum(measure(item) + 1 for item in items) if isinstance(value, COLLECTIONS) else 1
 
 
 def _require_size(size: int) -> None:
@@ -51,7 +69,7 @@ def require_flat(value: Any) -> Any:
         raise BoundError("a list in a list is not available in campaign texts")
     if isinstance(value, dict) and not all(_is_scalar(item) for item in value.values()):
         raise BoundError("a list or mapping in a mapping is not available in campaign texts")
-    _require_size(_measure(value))
+    _require_size(measure(value))
     return value
 
 
@@ -97,6 +115,7 @@ def format_text(pattern: str, *values: Any) -> str:
     """Format texts and numbers as printf does, in fields of at most two digits; the filter `format`."""
     if _WIDE_SPEC.search(pattern):
         raise BoundError("a format as wide as this is not available in campaign texts")
+    _require_size(measure(pattern) + measure(values))
     return pattern % tuple(require_printable(value) for value in values)
 
 
@@ -106,30 +125,40 @@ def write_text(value: Any) -> str:
 
 
 def require_short(value: Any) -> Any:
-    """Return what a filter has made, unless it is too long."""
+    """Return what a filter has made, unless it is too long a text."""
     if isinstance(value, str):
         _require_size(len(value))
     return value
 
 
+@pass_environment
+def add_numbers(
+    environment: Environment, values: Any, attribute: str | int | None = None, start: float = 0
+) -> Any:
+    """Add numbers; the filter `sum`."""
+    if not isinstance(start, (int, float)):
+        raise MisuseError("`sum` adds numbers alone")
+    return FILTERS["sum"](environment, values, attribute, start)
+
+
 def _check_product(left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        _require_size(_measure(left) + _measure(right))
+        _require_size(measure(left) + measure(right))
     elif isinstance(right, int):
-        _require_size(_measure(left) * max(right, 0))
+        _require_size(measure(left) * max(right, 0))
     elif isinstance(left, int):
-        _require_size(_measure(right) * max(left, 0))
+        _require_size(measure(right) * max(left, 0))
 
 
 def _check_power(left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        _require_size(_measure(left) * max(right, 1))
+        _require_size(measure(left) * max(right, 1))
     if abs(right) > _MAX_EXPONENT:
         raise BoundError(f"a power beyond {_MAX_EXPONENT} is not available in campaign texts")
 
 
 def _check_sum(left: Any, right: Any) -> None:
-    _require_size(_measure(left) + _measure(right))
+    _require_size(measure(left) + measure(right))
 
 
 def _check_remainder(left: Any, _right: Any) -> None:

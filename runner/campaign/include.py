@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from runner.source.confine import is_readable_below
+from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
+
+
+MAX_SOURCE = 50_000
+"""Characters that a text may have together with all that it includes."""
 
 
 def include_folder(campaign: Campaign) -> Path:
@@ -24,6 +28,8 @@ def include_folder(campaign: Campaign) -> Path:
 def read_included(folder: Path, name: object) -> str | None:
     """Return an included file's text; None if there is no such file, or if it is outside.
 
+    Of a longer file than a text may include, only the beginning is read.
+
     Args:
         folder: what included files stand below.
         name: as the text writes it.
@@ -34,7 +40,8 @@ def read_included(folder: Path, name: object) -> str | None:
     try:
         if not is_readable_below(file, (folder,)) or not file.is_file():
             return None
-        return file.read_text(encoding="utf-8", errors="replace")
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(MAX_SOURCE + 1)
     except OSError:
         return None
 
@@ -45,6 +52,8 @@ def explain_missing(folder: Path, name: object) -> tuple[str, str]:
     if not isinstance(name, str) or not name.isprintable():
         return "an included file's name is a text", relative
     file = folder / name
+    if is_hidden_below(file, (folder,)):
+        return f"the included file {name} {HIDDEN}", "move it where no name begins with a dot"
     if not is_readable_below(file, (folder,)):
         return f"the included file {name} is outside {folder.name}/", (
             f"texts include files below {folder.name}/ alone"

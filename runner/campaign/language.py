@@ -1,14 +1,15 @@
 """The language that campaign texts are written in: Jinja2, sandboxed, strict, and bounded.
 
 Campaigns come from pull requests, so a text must not reach the machine, and must end in bounded
-time and size: loops, calls and filters share a budget of steps, and every value that could grow
-is measured before it does (design: campaign format, reading rules). There is no clock, no
-randomness and no network in it: a campaign is a function of its files.
+time and size: all that takes time costs steps, by the length of what it works on, and every value that
+could grow is measured before it does. There is no clock, no randomness and no network in it: a
+campaign is a function of its files.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
 
 from jinja2 import StrictUndefined, Undefined, nodes
@@ -16,12 +17,16 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.filters import FILTERS
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.tests import TESTS
 
 from runner.campaign.bounds import (
+    COLLECTIONS,
     OPERATOR_CHECKS,
     BoundError,
+    add_numbers,
     format_text,
     join_values,
+    measure,
     replace_text,
     require_flat,
     require_printable,
@@ -31,10 +36,16 @@ from runner.campaign.bounds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 MAX_STEPS = 10_000
-"""Turns of loops, calls and filters in one rendering."""
+"""Steps that one rendering may take.
+
+A filter, test, call or operator takes one, and one more for each 100 characters that it works on or makes. A
+turn of a loop, or an included file, takes one, and one more for each ten nodes in it.
+"""
+_CHARACTERS_A_STEP = 100
+_NODES_A_STEP = 10
 
 _SAFE_METHODS: dict[type, frozenset[str]] = {
     str: frozenset(
@@ -86,7 +97,6 @@ _KEPT_FILTERS = (
     "select",
     "selectattr",
     "sort",
-    "sum",
     "title",
     "trim",
     "truncate",
@@ -104,7 +114,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         load: returns the text of an included template by its name.
     """
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def __init__(self, undefined: type[Undefined] = StrictUndefined, *, loader: Any = None) -> None:
         super().__init__(
@@ -113,9 +123,11 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             autoescape=False,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=require_printable,
+            finalize=self._print,
+            cache_size=-1,
         )
-        self.steps = 0
+        self.steps = 0.0
+        self._weights: dict[str | None, float] = {}
         self.globals = {"range": self._range}
         ours: dict[str, Callable[..., Any]] = {
             "join": join_values,
@@ -123,19 +135,23 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "round": round_number,
             "format": format_text,
             "string": write_text,
+            "sum": add_numbers,
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
         self.filters = {name: self._counted(f) for name, f in {**kept, **ours}.items()}
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
+        self.filters["#weighed"] = self._weigh
+        tests = cast("dict[str, Callable[..., Any]]", TESTS)
+        self.tests = {name: self._counted(test) for name, test in tests.items()}
 
-    def spend(self) -> None:
-        """Take one step from the budget.
+    def spend(self, cost: float = 1) -> None:
+        """Take steps from the budget.
 
         Raises:
             BoundError: the budget is used up.
         """
-        self.steps += 1
+        self.steps += cost
         if self.steps > MAX_STEPS:
             raise BoundError(f"the text takes more than {MAX_STEPS:,} steps")
 
@@ -145,16 +161,49 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             raise BoundError(f"a range of more than {MAX_STEPS:,} numbers")
         return steps
 
-    def _turns(self, values: Iterable[Any]) -> Iterator[Any]:
+    def _turns(self, values: Iterable[Any], weight: float) -> Iterator[Any]:
+        cost = 1 + max(0, weight) / _NODES_A_STEP
         for value in values:
-            self.spend()
+            self.spend(cost)
+            yield value
+
+    def _print(self, value: Any) -> Any:
+        printed = require_printable(value)
+        if isinstance(printed, str) and len(printed) > _CHARACTERS_A_STEP:
+            self.spend(len(printed) / _CHARACTERS_A_STEP)
+        return printed
+
+    def _weigh(self, value: Any, more: int = 0) -> Any:
+        """Take steps for work on a value: at once, or as its items come.
+
+        Args:
+            value: any.
+            more: characters that the work on each item grows with, beside its own.
+        """
+        if isinstance(value, Iterator) and not isinstance(value, LoopContext):
+            return self._weigh_items(value, more)
+        items = len(value) if isinstance(value, COLLECTIONS) else 1
+        size = measure(value) + items * max(0, more)
+        if size > _CHARACTERS_A_STEP:
+            self.spend(size / _CHARACTERS_A_STEP)
+        return value
+
+    def _weigh_items(self, values: Iterator[Any], more: int) -> Iterator[Any]:
+        for value in values:
+            self.spend((measure(value) + 1 + max(0, more)) / _CHARACTERS_A_STEP)
             yield value
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        first = (
+            1 if hasattr(function, "jinja_pass_arg") else 0
+        )  # before the value: the environment, or the like
+
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             self.spend()
-            return require_short(function(*args, **kwargs))
+            value = self._weigh(args[first], measure(args[first + 1 :]) + measure(kwargs))
+            made = require_short(function(*args[:first], value, *args[first + 1 :], **kwargs))
+            return self._weigh(made)
 
         return run
 
@@ -162,22 +211,29 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         _refuse_statements(tree)
         _bound_tree(tree)
+        self._weights[name] = sum(map(_weigh_node, tree.body))
         return tree
 
     def get_template(self, name: Any, parent: Any = None, globals: Any = None) -> Any:  # noqa: A002  Jinja2's name
-        """Return an included template; costs a step."""
+        """Return an included template; costs steps by its length."""
         self.spend()
-        return super().get_template(name, parent, globals)
+        template = super().get_template(name, parent, globals)
+        self.spend(self._weights[name] / _NODES_A_STEP)
+        return template
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a method; costs a step."""
+        """Call a method; costs steps by the length of what it works on."""
         self.spend()
-        return super().call(context, obj, *args, **kwargs)
+        self._weigh(getattr(obj, "__self__", None), measure(args) + measure(kwargs))
+        return self._weigh(super().call(context, obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator, unless what comes out would be too large."""
-        OPERATOR_CHECKS[operator](left, right)
-        return super().call_binop(context, operator, left, right)
+        self.spend()
+        self._weigh(left, measure(right))
+        if operator in OPERATOR_CHECKS:
+            OPERATOR_CHECKS[operator](left, right)
+        return self._weigh(super().call_binop(context, operator, left, right))
 
     def wrap_str_format(self, value: Any) -> None:
         """Leave `str.format` to `is_safe_attribute`, which refuses it."""
@@ -215,13 +271,29 @@ def _bound_tree(node: nodes.Node) -> nodes.Node:
 
 def _bound_node(node: nodes.Node) -> nodes.Node:
     if isinstance(node, nodes.For):
-        node.iter = _filter(cast("nodes.Expr", node.iter), "#turns")
+        turn = [*node.body, *((node.test,) if node.test else ())]
+        weight = nodes.Const(sum(map(_weigh_node, turn)), lineno=node.lineno)
+        node.iter = _filter(cast("nodes.Expr", node.iter), "#turns", weight)
+    elif isinstance(node, nodes.AssignBlock):
+        node.filter = _filter(node.filter, "#bounded", lineno=node.lineno)
     elif isinstance(node, nodes.Concat):
         node.nodes = [_filter(part, "string") for part in node.nodes]
         return _filter(node, "#bounded")
+    elif isinstance(node, nodes.Compare):
+        node.expr = _filter(node.expr, "#weighed")
+        for operand in node.ops:
+            operand.expr = _filter(operand.expr, "#weighed")
     elif _is_literal(node):
         return _filter(node, "#bounded")
     return node
+
+
+def _weigh_node(node: nodes.Node) -> float:
+    """Return how many nodes there are in a node; the turns of loops count by themselves."""
+    if isinstance(node, nodes.TemplateData):
+        return 1 + len(node.data) * _NODES_A_STEP / _CHARACTERS_A_STEP
+    inner = (node.iter, *node.else_) if isinstance(node, nodes.For) else node.iter_child_nodes()
+    return 1 + sum(map(_weigh_node, inner))
 
 
 def _is_literal(node: nodes.Node) -> TypeGuard[nodes.Expr]:
@@ -229,5 +301,6 @@ def _is_literal(node: nodes.Node) -> TypeGuard[nodes.Expr]:
     return is_value or (isinstance(node, nodes.Tuple) and node.ctx == "load")
 
 
-def _filter(node: nodes.Expr, name: str) -> nodes.Filter:
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+def _filter(node: nodes.Expr | None, name: str, *args: nodes.Expr, lineno: int | None = None) -> nodes.Filter:
+    line = node.lineno if node is not None else lineno
+    return nodes.Filter(node, name, list(args), [], None, None, lineno=line)

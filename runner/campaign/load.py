@@ -11,7 +11,7 @@ from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
 from runner.campaign.remainder import keep_sound
 from runner.source.collector import pause_collector
-from runner.source.confine import is_readable_below, reading_root
+from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below, is_written_hidden, reading_root
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument, YamlProblemError
 from runner.source.schema import find_problems, load_validator
@@ -63,7 +63,11 @@ def load_campaign(
 
 
 def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
-    if not is_readable_below(file, roots):
+    is_hidden = is_hidden_below(file, roots)
+    if is_hidden and not is_written_hidden(file, roots[0]):  # one that is named is read
+        message = f"this campaign is a link to a file that {HIDDEN}"
+        return None, Diagnostic("error", "path-hidden", message, file, 1, 1, "write the campaign here")
+    if not is_hidden and not is_readable_below(file, roots):
         message = "this campaign is a link to a file outside the repository"
         return None, Diagnostic(
             "error", "path-outside", message, file, 1, 1, "use --allow-path to widen what may be read"

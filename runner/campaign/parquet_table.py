@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runner.campaign.table import Table, TableProblemError, check_header, fold_name
+from runner.campaign.table import MAX_CELL, Table, TableProblemError, check_header, fold_name
 from runner.source.diagnostic import Diagnostic
 from runner.source.storage import open_binary
 
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BATCH_ROWS = 1 << 14
+_BATCH_CHARACTERS = 1 << 24
+_MAX_CHUNK = 1 << 28
+"""Bytes of one column in one row group, as they are before compression: Arrow holds them at once."""
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _EXACT_FLOAT = 2.0**53
 _CAST = (
     pa.types.is_integer,
     pa.types.is_boolean,
     pa.types.is_decimal,
     pa.types.is_date,
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
+    *_TEXTS,
     pa.types.is_null,
 )
 """Types whose values Arrow writes as CSV files have them."""
@@ -51,7 +53,8 @@ def open_parquet(
     """Open a Parquet file as a table.
 
     Whole numbers have no decimal point, whatever type they have; dates and times are ISO 8601; null is blank.
-    Columns of other types are no cells of a table; they are refused if they are wanted.
+    Columns of other types are no cells of a table; they are refused if they are wanted. So are cells that are
+    longer than those of a CSV file may be.
 
     Args:
         file: for messages.
@@ -74,6 +77,10 @@ def open_parquet(
             for name in names:
                 _require_text(file, name, schema.field(name).type)
             numbers = range(*(groups or (0, source.num_row_groups)))
+            _refuse_large(file, source.metadata, numbers, frozenset(names), row)
+            # A short file can stand for gigabytes by repeating one long cell: what repeats is kept once.
+            texts = [name for name in names if any(fits(schema.field(name).type) for fits in _TEXTS)]
+            source = pq.ParquetFile(stream, metadata=source.metadata, read_dictionary=texts)
             batches = source.iter_batches(_BATCH_ROWS, list(numbers), names, use_threads=False)
             yield Table(file, header, 1, None, _iterate_rows(file, batches, schema.names, row))
     except (pa.ArrowException, ValueError):
@@ -92,16 +99,44 @@ def _require_text(file: Path, name: str, kind: pa.DataType) -> None:
         raise _problem(file, 1, "parquet-type", message, "write it as text, number, date or boolean")
 
 
+def _refuse_large(
+    file: Path, metadata: pq.FileMetaData, groups: range, names: frozenset[str], row: int
+) -> None:
+    for group in map(metadata.row_group, groups):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema in names and column.total_uncompressed_size > _MAX_CHUNK:
+                words = f"the column `{column.path_in_schema}` of this row group"
+                message = f"{words} is larger than {_MAX_CHUNK >> 20} MiB"
+                raise _problem(file, row, "parquet-large", message, "write the file with smaller row groups")
+        row += group.num_rows
+
+
 def _iterate_rows(
     file: Path, batches: Iterator[pa.RecordBatch], names: list[str], row: int
 ) -> Iterator[tuple[int, list[str]]]:
     for batch in batches:
-        blank = [""] * batch.num_rows
-        read = {name: _write_cells(file, batch.column(name), row) for name in batch.schema.names}
-        columns = [read.get(name, blank) for name in names]
-        for cells in zip(*columns, strict=True):
-            yield row, list(cells)
-            row += 1
+        longest = sum(_measure_cells(file, column, row) for column in batch.columns)
+        size = max(1, _BATCH_CHARACTERS // max(1, longest))
+        for start in range(0, batch.num_rows, size):
+            part = batch.slice(start, size)
+            blank = [""] * part.num_rows
+            read = {name: _write_cells(file, part.column(name), row) for name in part.schema.names}
+            columns = [read.get(name, blank) for name in names]
+            for cells in zip(*columns, strict=True):
+                yield row, list(cells)
+                row += 1
+
+
+def _measure_cells(file: Path, column: pa.Array, row: int) -> int:
+    """Return the length of the longest text in a column that is read as a dictionary; 0 for others."""
+    if not pa.types.is_dictionary(column.type) or not any(fits(column.type.value_type) for fits in _TEXTS):
+        return 0
+    lengths = pc.utf8_length(column.dictionary)
+    index = pc.index(pc.greater(lengths, MAX_CELL).take(column.indices), value=True).as_py()
+    if index >= 0:
+        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
+        raise _problem(file, row + index, "parquet-cell", message, "shorten it, or leave the column out")
+    return pc.max(lengths).as_py() or 0
 
 
 def _write_cells(file: Path, column: pa.Array, row: int) -> list[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+MAX_CELL = csv.field_size_limit()
+"""Characters that a cell may have."""
 _ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
 _MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
 _QUOTE_HINT = 'write a cell with a quote, separator or line break in "quotes", its own quotes doubled'
@@ -219,7 +221,7 @@ def _explain_syntax(error: str) -> tuple[str, str]:
     if "unexpected end" in error:
         return "a quote opens in this row and never closes", _QUOTE_HINT
     if "field larger" in error:
-        message = f"a cell of this row is longer than {csv.field_size_limit():,} characters"
+        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
         return message, "look for a quote that opens in this row and never closes"
     return f"this row is not CSV: {error}", _QUOTE_HINT
 

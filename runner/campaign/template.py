@@ -15,12 +15,12 @@ from jinja2 import Template, meta, nodes
 from runner.campaign.absent import Noting, Placeholder
 from runner.campaign.bounds import MAX_LENGTH, BoundError
 from runner.campaign.failure import describe_failure, find_literals, write_sentence
-from runner.campaign.include import explain_missing, read_included
+from runner.campaign.include import MAX_SOURCE, explain_missing, read_included
 from runner.campaign.language import CampaignEnvironment
 from runner.campaign.text_place import included_diagnostic, template_diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -36,6 +36,8 @@ _FAILURES = (
     *(AttributeError, AssertionError),
 )
 """What a text's own fault looks like while it renders; anything else is a bug of this program."""
+_TOO_DEEP = (RecursionError, SyntaxError, BoundError)
+_DEEP = "this template is nested too deep"
 _UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
 
 
@@ -173,15 +175,14 @@ class TextCompiler:
         """
         try:
             self._environment.steps = 0
-            names = frozenset(self._find_names(text, text.source, None, set()))
+            names = frozenset(self._find_names(text))
             strict = self._environment.from_string(text.source)
             noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
             message = f"this template is wrong: {write_sentence(error)}{self._suggest(error)}"
             raise self._problem("template-syntax", message, text, error.name, error.lineno) from None
-        except (RecursionError, SyntaxError, BoundError):
-            message = "this template is nested too deep"
-            raise self._problem("template-syntax", message, text, None, None) from None
+        except _TOO_DEEP:
+            raise self._problem("template-syntax", _DEEP, text, None, None) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {write_sentence(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
@@ -201,25 +202,46 @@ class TextCompiler:
         except (BoundError, *_FAILURES):
             return text.source
 
-    def _find_names(self, text: TemplateText, source: str, name: str | None, visited: set[str]) -> set[str]:
+    def _find_names(self, text: TemplateText) -> Iterator[str]:
+        size = len(text.source)
+        if size > MAX_SOURCE:
+            message = f"this text is longer than {MAX_SOURCE:,} characters"
+            raise self._problem("template-syntax", message, text, None, None)
+        waiting: list[tuple[str | None, str]] = [(None, text.source)]
+        visited = set[str]()
+        while waiting:
+            name, source = waiting.pop()
+            tree, names = self._parse(text, source, name)
+            yield from names
+            for include in tree.find_all(nodes.Include):
+                wanted = cast("nodes.Const", include.template).value
+                if wanted in visited:
+                    continue
+                visited.add(wanted)
+                included = self._load(wanted)
+                if included is not None:
+                    size += len(included)
+                    waiting.append((wanted, included))
+                elif not include.ignore_missing:
+                    message, hint = explain_missing(self._folder, wanted)
+                    raise self._problem("template-include", message, text, name, include.lineno, hint)
+                if size > MAX_SOURCE:
+                    message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
+                    raise self._problem("template-include", message, text, name, include.lineno)
+
+    def _parse(self, text: TemplateText, source: str, name: str | None) -> tuple[nodes.Template, set[str]]:
         try:
+            if name is not None:  # compiled here, as it would only fail for the first recipient otherwise
+                self._environment.get_template(name)
             tree = self._environment.parse(source, name)
-            names = meta.find_undeclared_variables(tree) - {"range"}
+            return tree, meta.find_undeclared_variables(tree) - {"range"}
         except jinja2.TemplateSyntaxError as error:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
-        for include in tree.find_all(nodes.Include):
-            wanted = include.template.as_const()
-            if wanted in visited:
-                continue
-            visited.add(wanted)
-            included = self._load(wanted)
-            if included is not None:
-                names |= self._find_names(text, included, wanted, visited)
-            elif not include.ignore_missing:
-                message, hint = explain_missing(self._folder, wanted)
-                raise self._problem("template-include", message, text, name, include.lineno, hint)
-        return names
+        except _TOO_DEEP:
+            raise self._problem(
+                "template-syntax", "this template is nested too deep", text, name, 1
+            ) from None
 
     def _find_literals(self, source: str) -> frozenset[str]:
         """Return what a template and those that it includes hold; only looked for when one fails."""

@@ -18,7 +18,7 @@ from runner.ledger.unsettled import list_tags
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from runner.campaign.model import Campaign
     from runner.cli.planning import PlannedHead
@@ -138,8 +138,10 @@ class Inquiry:
 
     def _look(self, item: PlannedHead, subject: Subject, finder: PayloadFinder) -> PreflightSummary:
         campaign = item.campaign
+        with self._ledger.reading() as connection:
+            recorded = list_tags(connection, subject.campaign_id)
         found = Preflight(subject, self._window_s, lambda: self._list_told(campaign)).check(
-            finder, self._list_tags(campaign, subject), is_first=item.record.is_empty()
+            finder, _list_tags(campaign, recorded), is_first=not recorded
         )
         if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
@@ -155,20 +157,6 @@ class Inquiry:
         target, state = self._workspace.target.name, self._workspace.state
         shared = state.tell_others([campaign.name]) if state is not None else {}
         return list_told_guids(find_lockfiles([campaign], target), shared)
-
-    def _list_tags(self, campaign: Campaign, subject: Subject) -> dict[str, set[str]]:
-        """Return by message id the tags that it has, and those that it may have had."""
-        with self._ledger.reading() as connection:
-            recorded = list_tags(connection, subject.campaign_id)
-        # All messages: what is adopted of one may make a follow-up due that was sent, too.
-        return {
-            message.id: {
-                *campaign.list_tags(message.id),
-                *campaign.renamed_from,
-                *recorded.get(message.id, ()),
-            }
-            for message in campaign.messages
-        }
 
     @staticmethod
     def refuse_if_blind(campaign: Campaign, found: PreflightSummary) -> None:
@@ -217,6 +205,15 @@ class Inquiry:
         if seconds and not self._quiet:
             note(f"{campaign.name}: waiting {max(seconds, 0.1):.3g} s for {what} to be listed.")
         return self._stop.wait(seconds)
+
+
+def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return by message id the tags that it has, and those that it may have had."""
+    # All messages: what is adopted of one may make a follow-up due that was sent, too.
+    return {
+        message.id: {*campaign.list_tags(message.id), *campaign.renamed_from, *recorded.get(message.id, ())}
+        for message in campaign.messages
+    }
 
 
 def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[str]:

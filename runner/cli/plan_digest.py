@@ -10,8 +10,10 @@ machine, when nothing was ever sent, must have the same digest.
 from __future__ import annotations
 
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import PlanChangedError
@@ -55,7 +57,7 @@ class _Seal:
         return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)
 
 
-@lru_cache(maxsize=1 << 10)
+@cache
 def _digest_dearly(brief: bytes, salt: str) -> str:
     # A run asks for the same one again: for what it prints, what it saves and what it records.
     return hashlib.scrypt(brief, salt=salt.encode(), **_COST).hex()
@@ -102,6 +104,12 @@ def describe_campaign(item: PlannedHead) -> dict[str, Any]:
     }
 
 
+def describe_campaigns(planned: Sequence[PlannedHead]) -> list[dict[str, Any]]:
+    """Return `describe_campaign` of several plans; what is dear of it is done on all cores at once."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(describe_campaign, planned))
+
+
 def digest_plans(planned: Sequence[PlannedHead]) -> str:
     """Return the digest of plans."""
-    return plan_digest(map(describe_campaign, planned))
+    return plan_digest(describe_campaigns(planned))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import find_substitute
 from runner.cli.campaigns import show_path
-from runner.cli.plan_digest import describe_campaign, name_key
+from runner.cli.plan_digest import describe_campaigns, name_key
 from runner.ledger.moment import format_moment
 from runner.plan.digest import plan_digest
 from runner.plan.model import MessagePlan
 from runner.timing.histogram import count_due
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.cli.planning import Planned, PlannedHead
 
@@ -24,12 +24,13 @@ _COUNTS = [field.name for field in fields(MessagePlan) if field.type == "int"]
 
 def plan_json(planned: Iterable[PlannedHead], *, now: str) -> dict[str, Any]:
     """Return plans as the contract's JSON, with the digests that `apply --plan` holds them to."""
-    campaigns = [_campaign_json(item) for item in planned]
+    items = list(planned)
+    described = describe_campaigns(items)
+    campaigns = [_campaign_json(item, one) for item, one in zip(items, described, strict=True)]
     return {"now": now, "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
 
 
-def _campaign_json(item: PlannedHead) -> dict[str, Any]:
-    described = describe_campaign(item)
+def _campaign_json(item: PlannedHead, described: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": item.plan.campaign.name,
         "file": show_path(item.plan.campaign.file),

@@ -12,7 +12,7 @@ import click
 
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
-from runner.cli.plan_digest import describe_campaign, name_key
+from runner.cli.plan_digest import describe_campaigns, name_key
 from runner.errors import PlanChangedError, RunnerError
 from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
@@ -100,7 +100,7 @@ class SavedPlan:
             PlanChangedError: says what, for each campaign.
         """
         saved = {campaign["file"]: campaign for campaign in self.campaigns}
-        found = [describe_campaign(item) for item in planned]
+        found = describe_campaigns(planned)
         changes = []
         for item, now in zip(planned, found, strict=True):
             entry = saved.get(show_path(item.campaign.file))

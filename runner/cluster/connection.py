@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runner.cluster.address import Address
 
 _CONNECT_S = 10.0
+_SAFE_PATH = "PYTHONSAFEPATH"
 _SILENT = logging.CRITICAL + 1
 _LOGGERS = (
     "distributed",
@@ -65,7 +66,7 @@ def open_cluster(
     Raises:
         RunnerError: there is no scheduler there, or the processes cannot be started.
     """
-    with _silence(), dask.config.set(_SETTINGS), _restore_environment():
+    with _silence(), dask.config.set(_SETTINGS), _start_safely():
         if address.workers is None:
             with _connect(address.text, patience_s) as client:
                 yield Cluster(client, address.text, patience_s)
@@ -75,10 +76,12 @@ def open_cluster(
 
 
 @contextmanager
-def _restore_environment() -> Iterator[None]:
-    """Take back what Dask leaves in the environment of a process that starts workers."""
-    names = ("PYTHONHASHSEED", *dask.config.get("distributed.nanny.pre-spawn-environ"))
+def _start_safely() -> Iterator[None]:
+    """Keep the working folder off the workers' path, and take back what Dask leaves in the environment."""
+    names = ("PYTHONHASHSEED", _SAFE_PATH, *dask.config.get("distributed.nanny.pre-spawn-environ"))
     before = {name: os.environ[name] for name in names if name in os.environ}
+    # A worker, and what restarts one, begins with `python -c`, which would import from a checkout first.
+    os.environ[_SAFE_PATH] = "1"
     try:
         yield
     finally:

@@ -53,7 +53,8 @@ def group_unexplained(
     with ledger.reading() as connection:
         found = list_unexplained(connection, campaign_id, message_ids)
     groups: dict[tuple[str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
-    for launch in found:
+    # One whose people another one holds comes into its own when that one is settled.
+    for launch in (one for one in found if one.held):
         groups.setdefault((launch.tag, tuple(sorted(launch.held))), []).append(launch)
     return [UnexplainedGroup(tag, messages, tuple(some)) for (tag, messages), some in sorted(groups.items())]
 

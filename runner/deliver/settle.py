@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.deliver.evidence import Listing, ListReader
-from runner.deliver.match import Verdict, judge_launches, make_candidates, parse_moment
+from runner.deliver.match import Verdict, is_same, judge_launches, make_candidates, parse_moment
 from runner.errors import ServiceError
 from runner.ledger.moment import format_moment
 from runner.ledger.unexplained import drop_unexplained, read_dismissed
-from runner.ledger.unsettled import adopt_launch, list_claimed, list_unsettled, release_launch
+from runner.ledger.unsettled import (
+    adopt_launch,
+    dispute_launches,
+    list_claimed,
+    list_unsettled,
+    read_recipients,
+    release_launch,
+)
 from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from runner.deliver.subject import Subject
     from runner.ledger.model import Unsettled
@@ -78,7 +85,7 @@ class Settler:
         # Those that the latest list that proves something has lacked.
         lacked: set[int] = set()
         failure = None
-        verdicts, listing = self._look()
+        verdicts, listing = self._look(disputes=True)
         for look in range(_LOOKS):
             adopted |= self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
@@ -93,7 +100,7 @@ class Settler:
             if not absent or is_last or self._wait(self._window_s):
                 break
             try:
-                verdicts, listing = self._look()
+                verdicts, listing = self._look(disputes=True)
             except ServiceError as error:
                 # What was found so far is on record: the caller has to hear of it, too.
                 failure = error
@@ -105,7 +112,12 @@ class Settler:
         """Return what one full list says of each unsettled launch, and change nothing."""
         return self._look()[0]
 
-    def _look(self) -> tuple[list[Verdict], Listing]:
+    def _look(self, *, disputes: bool = False) -> tuple[list[Verdict], Listing]:
+        """Read the lists, and hold the unsettled launches against them.
+
+        Args:
+            disputes: take back guids that the service has named for a launch, and lists for another one.
+        """
         subject = self._subject
         with subject.ledger.reading() as connection:
             launches = list_unsettled(connection, subject.campaign_id)
@@ -115,8 +127,31 @@ class Settler:
             return [], Listing(())
         tags = {launch.tag for launch in launches}
         listing = self._lists.read(tags, min(launch.intent_at for launch in launches))
+        if disputes and (wrong := self._find_wrong_claims(launches, listing, claimed)):
+            with subject.ledger.writing() as connection:
+                dispute_launches(connection, subject.campaign_id, wrong)
+            return self._look()
         candidates = make_candidates(listing.launches, claimed, subject.fingerprint)
         return judge_launches(launches, candidates), listing
+
+    def _find_wrong_claims(
+        self, launches: Sequence[Unsettled], listing: Listing, claimed: Collection[str]
+    ) -> list[str]:
+        """Return guids on record that the service lists for an unsettled launch.
+
+        It named a launch by the guid of another one, whose own answer never came.
+        """
+        subject = self._subject
+        others = [stat for stat in listing.launches if fold_guid(stat.project_launch_guid) in claimed]
+        candidates = make_candidates(others, set(), subject.fingerprint)
+        same = {
+            one.stat.project_launch_guid: one.recipients
+            for one in candidates
+            if any(is_same(launch, one) for launch in launches)
+        }
+        with subject.ledger.reading() as connection:
+            recorded = read_recipients(connection, subject.campaign_id, same)
+        return [guid for guid, people in recorded.items() if people != same[guid]]
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]

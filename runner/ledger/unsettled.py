@@ -181,6 +181,31 @@ def dispute_launches(connection: Connection, campaign_id: int, guids: Collection
         )
 
 
+def read_recipients(
+    connection: Connection, campaign_id: int, guids: Collection[str]
+) -> dict[str, frozenset[str]]:
+    """Return the fingerprints of those whom some of a campaign's launches hold, by `project_launch_guid`.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        guids: the launches; those that are not on record are left out.
+    """
+    query = (
+        select(launches.c.project_launch_guid, deliveries.c.fingerprint)
+        .join(deliveries, deliveries.c.launch_id == launches.c.id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.project_launch_guid.in_(list(guids)),
+            deliveries.c.released.is_(False),
+        )
+    )
+    found: dict[str, set[str]] = {}
+    for guid, fingerprint in connection.execute(query):
+        found.setdefault(guid, set()).add(fingerprint)
+    return {guid: frozenset(people) for guid, people in found.items()}
+
+
 def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:
     """Record that an unsettled launch was sent.
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from runner.sandbox.errors import SandboxError
 
@@ -25,8 +26,26 @@ BACKLOG = 2048
 _LAST_WAIT_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits of what clients can hold open.
+
+    Attributes:
+        request_s: how long a request's head and body may take to arrive, in seconds.
+        connections: how many there may be at once, more than a run's most senders; a further one is closed.
+    """
+
+    request_s: float = 20.0
+    connections: int = 1_200
+
+
 @contextmanager
-def serving(app: ASGIApp, listener: socket.socket, background: Sequence[Background] = ()) -> Iterator[None]:
+def serving(
+    app: ASGIApp,
+    listener: socket.socket,
+    background: Sequence[Background] = (),
+    limits: ConnectionLimits = ConnectionLimits(),
+) -> Iterator[None]:
     """Serve while the block lasts; the application answers when the block begins.
 
     In its requests, `scope["state"]["transport"]` is the connection's transport: asked-for faults close it.
@@ -36,11 +55,12 @@ def serving(app: ASGIApp, listener: socket.socket, background: Sequence[Backgrou
         listener: a listening socket.
         background: run on the application's event loop from its start until the event that they are given is
             set; what goes on for two more seconds is cancelled.
+        limits: of its connections.
 
     Raises:
         SandboxError: the server did not start.
     """
-    server = _Server(_configure(app), background)
+    server = _Server(_configure(app, limits), background)
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listener]}, name="sandbox-service", daemon=True
     )
@@ -55,9 +75,15 @@ def serving(app: ASGIApp, listener: socket.socket, background: Sequence[Backgrou
         thread.join()
 
 
-def _configure(app: ASGIApp) -> uvicorn.Config:
+class _Config(uvicorn.Config):
+    """Uvicorn's settings, and the limits of connections, which protocols read here."""
+
+    limits = ConnectionLimits()
+
+
+def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     # No access log: query strings carry the credentials. No other log: exceptions may carry phones.
-    return uvicorn.Config(
+    config = _Config(
         app,
         interface="asgi3",
         http=_Protocol,
@@ -73,14 +99,46 @@ def _configure(app: ASGIApp) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_graceful_shutdown=1,
     )
+    config.limits = limits
+    return config
 
 
 class _Protocol(HttpToolsProtocol):
-    """Uvicorn's protocol, which tells applications the transport: once a connection, not once a request."""
+    """Uvicorn's protocol with limits, which tells applications the transport: once a connection."""
+
+    config: _Config
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
+        if len(self.connections) > self.config.limits.connections:
+            transport.abort()
+        else:
+            self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # Any bytes end uvicorn's wait between requests, also those that begin none.
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._deadline is None and (cycle is None or cycle.response_complete):
+            self._await_request()
+        super().data_received(data)
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def _await_request(self) -> None:
+        self._deadline = self.loop.call_later(self.config.limits.request_s, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class _Server(uvicorn.Server):

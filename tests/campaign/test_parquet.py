@@ -232,3 +232,68 @@ def test_a_misspelt_path_names_its_neighbour(tmp_path: Path) -> None:
     assert {one.message for one in problems} == {
         "there is no file peple.parquet: did you mean people.parquet?"
     }
+
+
+REPEATED = """
+import resource, sys
+import pyarrow as pa, pyarrow.parquet as pq
+from pathlib import Path
+from runner.campaign.parquet_table import open_parquet
+
+cells = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["x" * 100_000]))
+file = Path("people.parquet")
+pq.write_table(pa.table({"name": cells}), file)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with open_parquet(file, str(file), ["name"]) as table:
+    rows = sum(len(cells[0]) == 100_000 for _, cells in table.rows)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(rows, after - before < 200 << 10)
+"""
+
+
+def test_one_long_cell_in_all_rows_takes_little_memory(tmp_path: Path) -> None:
+    """A file of some kilobytes that stands for four gigabytes of text is read in a small part of them."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPEATED], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert (tmp_path / "people.parquet").stat().st_size < 100_000
+    assert done.stdout == "40000 True\n"
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_cell_longer_than_a_csv_files_is_refused(
+    people: Campaign, tmp_path: Path, *, use_dictionary: bool
+) -> None:
+    """A cell is no longer than one of a CSV file may be; the error names its row."""
+    table = pa.table({**PEOPLE, "First Name": ["Ada", "Bo", "Cy", "x" * 131_073, None, None]})
+    pq.write_table(table, tmp_path / "people.parquet", row_group_size=2, use_dictionary=use_dictionary)
+    problems = Problems()
+    list(iterate_audience(people, NAMES, problems, AudienceTally()))
+    (found,) = (one for one in problems if one.code == "parquet-cell")
+    assert (found.line, found.message, found.hint) == (
+        4,
+        "a cell of this row is longer than 131,072 characters",
+        "shorten it, or leave the column out",
+    )
+
+
+def test_a_row_group_of_gigabytes_is_refused_before_it_is_read(people: Campaign, tmp_path: Path) -> None:
+    """A column that is too large to hold in one row group is told from the file's own index."""
+    names = pa.array(["x" * 1_000_000] * 300)
+    columns = {name: pa.array([str(row) for row in range(300)]) for name in ("Mobile", "tz", "source", "day")}
+    pq.write_table(
+        pa.table({**columns, "First Name": names}),
+        tmp_path / "people.parquet",
+        use_dictionary=False,
+        compression="zstd",
+    )
+    problems = Problems()
+    list(iterate_audience(people, NAMES, problems, AudienceTally()))
+    assert [(one.code, one.line, one.message, one.hint) for one in problems] == [
+        (
+            "parquet-large",
+            1,
+            "the column `First Name` of this row group is larger than 256 MiB",
+            "write the file with smaller row groups",
+        )
+    ]

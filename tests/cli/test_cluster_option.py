@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -60,13 +61,36 @@ def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Pa
     assert by_option.stderr.startswith("Error: 'two' is no address")
 
 
-def test_a_wrong_address_in_the_file_is_shown_there(run: Run, folder: Path) -> None:
-    """`cluster` of a target is held to the schema, with its place."""
-    (folder / "campaigns/targets.yaml").write_text(TARGETS.format("everything"), encoding="utf-8")
+@pytest.mark.parametrize("address", ["everything", "tcp://10.0.0.5:8786", "tls://10.0.0.5:8786", "local:0"])
+def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path, address: str) -> None:
+    """`targets.yaml` sends nobody's secrets to a scheduler: another `cluster` than `local:N` is an error there."""
+    (folder / "campaigns/targets.yaml").write_text(TARGETS.format(f"'{address}'"), encoding="utf-8")
     done = run("plan", "--target", "live", cwd=folder, env=OWN)
     assert done.returncode == 1
     assert "campaigns/targets.yaml:3:" in done.stderr
-    assert "a cluster's address is as in tcp://10.0.0.5:8786 or local:4" in done.stderr
+    assert (
+        "targets.yaml chooses local:N alone for a cluster, as in local:4; a scheduler's address goes into "
+        "--cluster or RUNNER_CLUSTER"
+    ) in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--cluster", "local:1"], []])
+@pytest.mark.parametrize("module", ["multiprocessing/__init__.py", "json.py"])
+def test_no_process_imports_from_the_working_folder(folder: Path, module: str, arguments: list[str]) -> None:
+    """Modules of a checkout run neither in `python -m runner` nor in the processes that it starts."""
+    (folder / module).parent.mkdir(exist_ok=True)
+    (folder / module).write_text("open('ran', 'w').close()\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "validate", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("library", ["distributed", "fsspec", "pyarrow"])
