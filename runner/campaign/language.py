@@ -180,6 +180,8 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             value: any.
             more: characters that the work on each item grows with, beside its own.
         """
+        if type(value) is str and len(value) + more <= _CHARACTERS_A_STEP:  # nearly all values of all texts
+            return value
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
             return self._weigh_items(value, more)
         items = len(value) if isinstance(value, COLLECTIONS) else 1
@@ -201,9 +203,12 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             self.spend()
-            value = self._weigh(args[first], measure(args[first + 1 :]) + measure(kwargs))
-            made = require_short(function(*args[:first], value, *args[first + 1 :], **kwargs))
-            return self._weigh(made)
+            value, others = args[first], args[first + 1 :]
+            more = measure(others) + measure(kwargs) if others or kwargs else 0
+            weighed = self._weigh(value, more)
+            if weighed is not value:
+                args = (*args[:first], weighed, *others)
+            return self._weigh(require_short(function(*args, **kwargs)))
 
         return run
 
