@@ -62,6 +62,27 @@ def load_campaign(
     return replace(campaign, recipients=recipients, exclude=exclude), problems
 
 
+def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
+    """Return the names whose record a campaign file claims; of one that cannot be read, the file's own.
+
+    Args:
+        file: the campaign file.
+        current: as for `load_campaign`.
+        allowed: as for `load_campaign`.
+    """
+    roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
+    text, _ = _read_text(file, roots)
+    try:
+        data = None if text is None else read_yaml(text, file).data
+    except YamlProblemError:
+        data = None
+    if not isinstance(data, dict):
+        return (file.stem,)
+    former = data.get("renamed_from")
+    names = (data.get("name", file.stem), *(former if isinstance(former, list) else [former]))
+    return tuple(name for name in names if isinstance(name, str))
+
+
 def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
     is_hidden = is_hidden_below(file, roots)
     if is_hidden and not is_written_hidden(file, roots[0]):  # one that is named is read

@@ -16,7 +16,7 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import PlannedHead, count_to_send, summary_line
+from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, summary_line
 from runner.cli.provenance import trace_run
 from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
 from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
@@ -27,13 +27,14 @@ from runner.cli.unread import describe_unread
 from runner.cli.workspace import Workspace
 from runner.deliver.run import ENDED
 from runner.deliver.summary import TOO_LATE
-from runner.errors import LimitError, UsageError
+from runner.errors import UsageError
 from runner.ledger.partition_lease import LEASE_S
 from runner.plan.model import PlanOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.cli.failures import Failures
     from runner.deliver.summary import DeliverySummary
     from runner.ledger.model import Run
 
@@ -60,8 +61,8 @@ _SHOWN_DETAILS = 5
     "plan_file",
     callback=check_plan_path,
     metavar="FILE",
-    help="Send exactly this saved plan, or refuse if anything has changed since; with --cluster, the folder "
-    "of a plan set.",
+    help="Send exactly this saved plan, or nothing of it if any of its campaigns has changed since; with "
+    "--cluster, the folder of a plan set.",
 )
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
@@ -110,6 +111,9 @@ def command(
 
     Asks before it sends. Whoever is on record as texted is not texted again, whatever happened to
     the run before. Ctrl-C stops new sends, waits for those in flight and records them.
+
+    Each campaign stands for itself: one that is invalid, that another run holds, or that breaks a limit is
+    left out, and the others are sent. The exit code is then 5 for a limit, else 3; 4 if somebody is held.
     """
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
@@ -134,21 +138,21 @@ def command(
             runs = run.conclude(planned)
         else:
             if saved:
-                saved.require_unchanged(planned)
+                saved.require_unchanged(planned, run.failures.errors)
                 planned = run.bring_forward(planned, options)
+            for line in describe_unread(planned):
+                warn(line)
+            planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
     if settle_only:
-        _report_settled(runs, format_)
-        return int(run.is_behind)
-    return _report(runs, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
+        _report_settled(runs, run.failures, format_)
+        return run.failures.find_exit_code(0 if runs else None) or int(run.is_behind)
+    return _report(runs, run.failures, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
 
 
 def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:
-    for line in describe_unread(planned):
-        warn(line)
-    _refuse_beyond_limits(planned)
     if count_to_send(planned):
         approve_sending(f"{summary_line(planned)} Send?", is_approved=is_approved)
 
@@ -176,19 +180,10 @@ def _open(scope: Scope, saved: SavedPlan | None) -> Workspace:
     return workspace
 
 
-def _refuse_beyond_limits(planned: Sequence[PlannedHead]) -> None:
-    refusals = [f"{item.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
-    if refusals:
-        raise LimitError(
-            f"{'; '.join(refusals)}. Nothing was sent",
-            hint="check the audience; raise the limit if it is right",
-        )
-
-
-def _report(runs: Sequence[CampaignRun], format_: str, *, is_interrupted: bool) -> int:
+def _report(runs: Sequence[CampaignRun], failures: Failures, format_: str, *, is_interrupted: bool) -> int:
     """Write what was done, and return the exit code."""
     if format_ == "json":
-        print_json({"campaigns": [_campaign_json(run) for run in runs]})
+        print_json({"campaigns": [_campaign_json(run) for run in runs], **failures.as_json()})
     else:
         for run in runs:
             click.echo(describe_run(run))
@@ -196,13 +191,13 @@ def _report(runs: Sequence[CampaignRun], format_: str, *, is_interrupted: bool) 
         _warn_of_failures(run)
     if is_interrupted:
         raise interrupt_run()
-    return _exit_code(runs)
+    return failures.find_exit_code(_exit_code(runs) if runs else None)
 
 
-def _report_settled(runs: Sequence[CampaignRun], format_: str) -> None:
+def _report_settled(runs: Sequence[CampaignRun], failures: Failures, format_: str) -> None:
     """Write what was found out; that some outcomes stay unknown is for the run that sends to say."""
     if format_ == "json":
-        print_json({"campaigns": [_campaign_json(run) for run in runs]})
+        print_json({"campaigns": [_campaign_json(run) for run in runs], **failures.as_json()})
     else:
         for run in runs:
             click.echo(describe_settled(run))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.campaign.load import load_campaign
-from runner.errors import RunnerError
+from runner.campaign.load import load_campaign, read_names
+from runner.cli.console import count_words
+from runner.errors import CampaignError, RunnerError
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class Loaded:
     Attributes:
         files: all of them.
         campaigns: those without errors.
+        faults: by file, why a campaign must not be gone on with, while others may.
     """
 
     files: tuple[Path, ...]
     campaigns: tuple[Campaign, ...]
+    faults: Mapping[Path, CampaignError]
 
 
 def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
@@ -89,18 +92,46 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
     files = find_campaign_files(paths)
     names: dict[str, Path] = {}
     campaigns = []
+    faults: dict[Path, CampaignError] = {}
+    claims: dict[Path, tuple[str, ...]] = {}
     for file in files:
         campaign, found = load_campaign(file, current=Path.cwd(), allowed=tuple(allowed))
         problems.extend(found)
         if campaign is None:
+            claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
+            errors = sum(problem.severity == "error" for problem in found)
+            faults[file] = describe_errors(file, errors)
             continue
+        claims[file] = (campaign.name, *campaign.renamed_from)
         if campaign.name in names:
             problems.add(_repeated_name(campaign, names[campaign.name]))
             continue
         names[campaign.name] = file
         campaigns.append(campaign)
     problems.extend(_find_claims(campaigns, names))
-    return Loaded(tuple(files), tuple(campaigns))
+    return Loaded(tuple(files), tuple(campaigns), {**_find_rivals(claims), **faults})
+
+
+def describe_errors(file: Path, count: int) -> CampaignError:
+    """Return why a campaign is left out that has errors, which are shown on their own."""
+    return CampaignError(f"{show_path(file)}: {count_words(count, 'error')}")
+
+
+def _find_rivals(claims: Mapping[Path, Sequence[str]]) -> dict[Path, CampaignError]:
+    """Return the campaigns that share a record with others: whose it is, only a person can say."""
+    claimants: dict[str, list[Path]] = {}
+    for file, names in claims.items():
+        for name in dict.fromkeys(names):
+            claimants.setdefault(name, []).append(file)
+    return {
+        file: CampaignError(
+            f"{show_path(file)}: the name or record {name!r} is claimed by {show_path(other)}, too",
+            hint="deliveries are known by the campaign's name: only one campaign can go on with them",
+        )
+        for name, files in claimants.items()
+        for file in files
+        for other in [one for one in files if one != file][:1]
+    }
 
 
 def _find_claims(campaigns: Sequence[Campaign], names: Mapping[str, Path]) -> Iterator[Diagnostic]:

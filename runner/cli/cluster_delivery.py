@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.cli.cluster_planning import ClusterPlanning
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from runner.cli.campaign_run import CampaignRun, RunOptions
     from runner.cli.circumstances import CircumstanceReader
     from runner.cli.clustering import ClusterSettings
+    from runner.cli.failures import Failures
     from runner.cli.planning import PlannedHead
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
@@ -62,6 +64,7 @@ class ClusterDelivery(DeliveryRun):
         workspace: where to send and record.
         ledger: open for writing; on PostgreSQL.
         options: how to go about it.
+        failures: takes campaigns that are left out.
         cluster_options: how to use the cluster.
     """
 
@@ -70,9 +73,10 @@ class ClusterDelivery(DeliveryRun):
         workspace: Workspace,
         ledger: Ledger,
         options: RunOptions,
+        failures: Failures,
         cluster_options: ClusterOptions,
     ) -> None:
-        super().__init__(workspace, ledger, options)
+        super().__init__(workspace, ledger, options, failures)
         self._cluster_options = cluster_options
         self._plan_set: PlanSet | None = None
         self._opened: tuple[Cluster, SharedFolder] | None = None
@@ -106,9 +110,13 @@ class ClusterDelivery(DeliveryRun):
             RunnerError: they are wrong, another run holds the lock, or the service or the cluster fails.
         """
         planned = self._plan(scope, options, reader, self._enter_new)
-        while any(self._find_lost(item) for item in planned):
+        while any(self._is_overtaken(item) for item in planned):
             planned = self._plan(scope, options, reader, self._custody.enter_summed)
         return planned
+
+    def _is_overtaken(self, item: PlannedHead) -> bool:
+        """Return whether to plan anew: launches were adopted, or the campaign is left out from now on."""
+        return self.failures.attempt(item.campaign, partial(self._find_lost, item)) is not False
 
     def _require_parts(self, saved: PlanSet) -> None:
         """Refuse a plan set of which a file is not as it was: before anything of it is sent."""
@@ -138,7 +146,7 @@ class ClusterDelivery(DeliveryRun):
         cluster, folder = self.open_cluster()
         moment = reader.now
         planning = ClusterPlanning(
-            self._workspace, self._ledger, reader, moment, cluster, folder, find_record
+            self._workspace, self._ledger, reader, moment, cluster, folder, self.failures, find_record
         )
         is_saved = self._cluster_options.saved is not None
         url = f"{folder.url}/plan-{secrets.token_hex(4)}"

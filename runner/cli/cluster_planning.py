@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.cli.campaigns import load_campaigns
 from runner.cli.console import show_progress
-from runner.cli.diagnostics import refuse_errors
-from runner.cli.planning import PlannedHead, check_audiences, require_message, warn_of_lost_ids
+from runner.cli.planning import PlannedHead, find_records, require_message, warn_of_lost_ids
 from runner.cluster.address import LEDGER
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cli.circumstances import CircumstanceReader
     from runner.cli.console import Progress
+    from runner.cli.failures import Failures
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
     from runner.cluster.engine import Cluster
@@ -46,10 +46,17 @@ class ClusterPlans:
     Attributes:
         planned: the campaigns with their plans.
         parts: by the campaign's name, the files of its launches, if they were written.
+        invalid: campaigns with errors, each with all that was found in it.
     """
 
-    planned: list[PlannedHead]
-    parts: dict[str, tuple[PartFile, ...]]
+    planned: list[PlannedHead] = field(default_factory=list)
+    parts: dict[str, tuple[PartFile, ...]] = field(default_factory=dict)
+    invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
+
+    def list_counted(self) -> list[tuple[PartFile, ...]]:
+        """Return the files of what will be sent: what breaks a limit is not, and takes nobody's turn."""
+        names = [item.campaign.name for item in self.planned if not item.plan.refusals]
+        return [self.parts[name] for name in names if name in self.parts]
 
 
 class Stages:
@@ -91,6 +98,7 @@ class ClusterPlanning:
         moment: for which is planned.
         cluster: does the work.
         folder: which all workers reach.
+        failures: takes campaigns that cannot be planned.
         find_record: returns what is on record of a campaign; None to read it, and write nothing.
     """
 
@@ -102,6 +110,7 @@ class ClusterPlanning:
         moment: datetime,
         cluster: Cluster,
         folder: SharedFolder,
+        failures: Failures,
         find_record: Callable[[Campaign], SummedRecord] | None = None,
     ) -> None:
         self._workspace = workspace
@@ -110,6 +119,7 @@ class ClusterPlanning:
         self._moment = moment
         self._cluster = cluster
         self._folder = folder
+        self._failures = failures
         self._find_record = find_record or (lambda each: workspace.read_summed_record(ledger, each))
 
     def plan(self, scope: Scope, options: PlanOptions, out: str | None) -> ClusterPlans:
@@ -121,21 +131,18 @@ class ClusterPlanning:
             out: the URL of the folder to write the launches to; None to keep none.
 
         Raises:
-            InvalidCampaignError: there are errors, which have been shown.
+            InvalidCampaignError: there are errors that end the command, which have been shown.
             UsageError: no campaign has the message that was asked for.
         """
         problems = Problems()
-        loaded = load_campaigns(scope.paths, scope.allowed, problems)
-        if problems.error_count:
-            check_audiences(loaded.campaigns, problems)
-            refuse_errors(problems, quiet=scope.quiet)
-        require_message(loaded.campaigns, options.only)
+        campaigns = self._failures.load(scope, problems)
+        require_message(campaigns, options.only)
         stages = Stages(quiet=scope.quiet)
         try:
-            plans = self._plan_in_turn(loaded.campaigns, options, out, problems, stages)
+            plans = self._plan_in_turn(campaigns, options, out, problems, stages)
         finally:
             stages.close()
-        refuse_errors(problems, quiet=scope.quiet)
+        self._failures.conclude_check(problems, plans.invalid, quiet=scope.quiet)
         for item in plans.planned:
             warn_of_lost_ids(item)
         return plans
@@ -150,17 +157,20 @@ class ClusterPlanning:
     ) -> ClusterPlans:
         """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
         # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
-        records = [self._find_record(campaign) for campaign in campaigns]
-        self._reader.note_records(list(zip(campaigns, records, strict=True)))
-        audiences = [cut_audience(self._cluster, campaign, stages.observe) for campaign in campaigns]
+        recorded = find_records(campaigns, self._find_record, self._failures)
+        self._reader.note_records(recorded)
+        audiences = [cut_audience(self._cluster, campaign, stages.observe) for campaign, _ in recorded]
         partitions = choose_partitions(audiences, self._cluster.slots)
         planner = CampaignPlanner(self._cluster, self._folder, stages.observe)
-        plans = ClusterPlans([], {})
+        plans = ClusterPlans()
         own = f"{self._folder.url}/plans"
-        for index, (campaign, record, audience) in enumerate(zip(campaigns, records, audiences, strict=True)):
-            is_counted = any(later.policy.frequency_cap for later in campaigns[index + 1 :])
+        for index, ((campaign, record), audience) in enumerate(zip(recorded, audiences, strict=True)):
+            is_counted = any(later.policy.frequency_cap for later, _ in recorded[index + 1 :])
             has_cap = campaign.policy.frequency_cap is not None
-            before = tuple((out or own, parts) for parts in plans.parts.values()) if has_cap else ()
+            before = tuple((out or own, parts) for parts in plans.list_counted()) if has_cap else ()
+            place = self._failures.attempt(campaign, partial(self._place, campaign, record))
+            if place is None:
+                continue
             request = PlanRequest(
                 campaign,
                 self._workspace.target.name,
@@ -168,12 +178,15 @@ class ClusterPlanning:
                 self._moment,
                 audience,
                 partitions,
-                self._place(campaign, record),
+                place,
                 before,
                 out or (own if is_counted else None),
             )
-            made = planner.make_plan(request, problems)
+            found = Problems()
+            made = planner.make_plan(request, found)
+            problems.merge(found)
             if made is None:
+                plans.invalid.append((campaign, found))
                 continue
             target = self._workspace.target
             plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, target=target))

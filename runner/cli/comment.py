@@ -17,9 +17,10 @@ from runner.cli.comment_text import write_failure_text, write_plan_text, write_p
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
+from runner.cli.failures import Failures
 from runner.cli.inert import printable
 from runner.cli.job_summary import append_summary, has_summary, summary_room
-from runner.cli.planning import plan_campaigns
+from runner.cli.planning import leave_out_refused, plan_campaigns
 from runner.cli.scope import Scope, target_scope
 from runner.cli.service_access import ca_bundle
 from runner.cli.workspace import Workspace
@@ -60,11 +61,13 @@ class _Finding:
         text: the comment.
         target: the target's name.
         error: is raised once the comment is written.
+        code: the exit code, if nothing is raised.
     """
 
     text: CommentText
     target: str
     error: RunnerError | None = field(default=None)
+    code: int = 0
 
 
 @click.command(
@@ -86,7 +89,8 @@ def command(scope: Scope, name: str | None) -> int:
     job's summary. Without rights, as for a fork, the summary has everything. Outside of a job the comment is
     printed.
 
-    Exits with 1 if there are errors, and with 5 if the plan breaks a limit; never for the comment's sake.
+    Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
+    limit; never for the comment's sake.
     """
     if name is not None and not _NAME.fullmatch(name):
         raise UsageError(
@@ -96,35 +100,41 @@ def command(scope: Scope, name: str | None) -> int:
     _publish(finding, name, quiet=scope.quiet)
     if finding.error is not None:
         raise finding.error
-    return 0
+    return finding.code
 
 
 def _find(scope: Scope) -> _Finding:
-    problems = Problems()
+    failures = Failures()
     target = scope.target or os.environ.get("RUNNER_TARGET") or ""
     try:
         workspace = Workspace.open(scope, needs_credentials=False)
         target = workspace.target.name
-        return _plan(workspace, scope, problems)
+        return _plan(workspace, scope, failures)
     except InvalidCampaignError as error:
         return _Finding(write_problem_text(error.problems, target), target, error)
     except RunnerError as error:
         return _explain(error, scope, target)
 
 
-def _plan(workspace: Workspace, scope: Scope, problems: Problems) -> _Finding:
+def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> _Finding:
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as ledger:
         reader = CircumstanceReader(workspace, ledger, workspace.now())
         planned = plan_campaigns(
-            workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, problems
+            workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
         )
         differences = find_differences(workspace, ledger, planned, None)
-    refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
-    error = None
-    if refusals:
-        error = LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
-    return _Finding(write_plan_text(planned, differences, problems), workspace.target.name, error)
+    target = workspace.target.name
+    left_out = failures.markdown()
+    if planned:
+        text = write_plan_text(planned, differences, failures.problems, left_out)
+    else:
+        text = write_problem_text(failures.problems, target, left_out)
+    try:
+        kept = leave_out_refused(planned, failures)
+    except LimitError as error:
+        return _Finding(text, target, error)
+    return _Finding(text, target, code=failures.find_exit_code(0 if kept else None))
 
 
 def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:

@@ -98,20 +98,26 @@ def _left_out(pieces: Sequence[Piece], where: str) -> str:
     return f"\n> **Too long for here, {where}:** {'; '.join(names)}\n"
 
 
-def write_plan_text(planned: Sequence[Planned], differences: Differences, problems: Problems) -> CommentText:
-    """Return the comment of campaigns without errors.
+def write_plan_text(
+    planned: Sequence[Planned], differences: Differences, problems: Problems, left_out: str = ""
+) -> CommentText:
+    """Return the comment of campaigns of which at least one is planned.
 
     Args:
-        planned: their plans.
+        planned: the plans.
         differences: how they differ from what was sent of them, where something was.
-        problems: warnings and notes.
+        problems: everything that was found.
+        left_out: a table of the campaigns that could not be planned; Markdown, empty if all could.
     """
     target = planned[0].plan.target
     refused = any(item.plan.refusals for item in planned)
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
+    if left_out:
+        title += ", and not of all campaigns" if refused else " without some campaigns"
     head = f"### {title} → {inert(target)}\n\n{destination_line(planned[0].target)}\n\n"
     head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
-    pieces = [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
+    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
+    pieces += [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
     columns = choose_columns(planned)
     for item in planned:
         pieces.append(_plan_piece(item, columns))
@@ -119,11 +125,19 @@ def write_plan_text(planned: Sequence[Planned], differences: Differences, proble
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
-def write_problem_text(problems: Problems, target: str) -> CommentText:
-    """Return the comment of campaigns with errors: nothing is planned."""
+def write_problem_text(problems: Problems, target: str, left_out: str = "") -> CommentText:
+    """Return the comment of campaigns of which none is planned.
+
+    Args:
+        problems: everything that was found.
+        target: the target's name.
+        left_out: a table of the campaigns and why they could not be planned; Markdown.
+    """
     counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
-    head = f"### Invalid campaigns → {inert(target)}\n\n**{' · '.join(counts)}**: nothing is planned.\n"
-    return CommentText(head, tuple(_problem_pieces(problems)))
+    title = "Invalid campaigns" if problems.error_count else "Campaigns not planned"
+    head = f"### {title} → {inert(target)}\n\n**{' · '.join(counts)}**: nothing is planned.\n"
+    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
+    return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
 def write_failure_text(error: RunnerError, target: str, problems: Problems | None = None) -> CommentText:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.cli.failures import Failures
     from runner.cli.planning import PlannedHead
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
@@ -49,9 +51,11 @@ class DeliveryRun:
         workspace: where to send and record.
         ledger: open for writing.
         options: how to go about it.
+        failures: takes campaigns that are left out.
     """
 
-    def __init__(self, workspace: Workspace, ledger: Ledger, options: RunOptions) -> None:
+    def __init__(self, workspace: Workspace, ledger: Ledger, options: RunOptions, failures: Failures) -> None:
+        self.failures = failures
         self._workspace = workspace
         self._ledger = ledger
         self._options = options
@@ -85,26 +89,33 @@ class DeliveryRun:
             reader: returns what else there is to know.
 
         Raises:
-            RunnerError: they are wrong, another run holds the lock, or the service cannot be asked.
+            RunnerError: they are wrong, another run holds the lock, or the service cannot be asked; of
+                several campaigns, one that this is true of is left out.
         """
-        return self.check(plan_campaigns(self._workspace, scope, options, self._enter, reader), options)
+        return plan_campaigns(
+            self._workspace,
+            scope,
+            options,
+            self._enter,
+            reader,
+            self.failures,
+            lambda item: self._check(item, options),
+        )
 
     def _enter(self, campaign: Campaign) -> Record:
         return self._custody.enter_settled(campaign, self._custody.enter)
 
-    def check(self, planned: Sequence[Planned], options: PlanOptions) -> list[Planned]:
+    def _check(self, item: Planned, options: PlanOptions) -> Planned:
         """Look, before the first send, for launches that the service knows and the record doesn't.
 
         Returns:
-            The plans; made anew where launches were adopted.
+            The plan; made anew where launches were adopted.
 
         Raises:
-            ServiceError: the service cannot be asked.
+            ServiceError: the service cannot be asked, or its list proves nothing.
             InterruptedRunError: it was told to stop meanwhile.
         """
-        return [self._check(item, options) for item in planned]
-
-    def _check(self, item: Planned, options: PlanOptions) -> Planned:
+        # Before the next plan is made: a campaign that is left out takes nobody's turn.
         while self._custody.find_lost(item, item.planner):
             item = self._plan_again(item, options)
         return item
@@ -158,18 +169,21 @@ class DeliveryRun:
     def _deliver_all(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
         runs = [CampaignRun(item, adopted=self._custody.adopted[item.campaign.name]) for item in planned]
         for run in runs:
-            try:
-                if run.planned.plan.recipients_to_send and not self._has_ended(runs):
-                    self._deliver(run)
-            except BaseException:
-                # What ended the run is what the user has to hear, not that the lockfile suffers from it too.
-                with contextlib.suppress(RunnerError):
-                    self._custody.rewrite_lockfile(run.planned.campaign)
-                raise
-            self._custody.rewrite_lockfile(run.planned.campaign)
+            self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, runs))
             run.ended_at = self._workspace.now()
             run.unresolved = self._custody.count_unsettled(run.planned.record)
         return runs
+
+    def _deliver_one(self, run: CampaignRun, runs: Sequence[CampaignRun]) -> None:
+        try:
+            if run.planned.plan.recipients_to_send and not self._has_ended(runs):
+                self._deliver(run)
+        except BaseException:
+            # What ended the run is what the user has to hear, not that the lockfile suffers from it too.
+            with contextlib.suppress(RunnerError):
+                self._custody.rewrite_lockfile(run.planned.campaign)
+            raise
+        self._custody.rewrite_lockfile(run.planned.campaign)
 
     def conclude(self, planned: Sequence[PlannedHead]) -> list[CampaignRun]:
         """Write the lockfiles without having sent anything.
@@ -179,7 +193,8 @@ class DeliveryRun:
         """
         runs = [CampaignRun(item, adopted=self._custody.adopted[item.campaign.name]) for item in planned]
         for run in runs:
-            self._custody.rewrite_lockfile(run.planned.campaign)
+            campaign = run.planned.campaign
+            self.failures.attempt(campaign, partial(self._custody.rewrite_lockfile, campaign))
             run.unresolved = self._custody.count_unsettled(run.planned.record)
         return runs
 

@@ -12,7 +12,7 @@ from runner.cli.command_guard import write_command
 from runner.cli.console import Markdown, count_words, markdown_table, print_json
 from runner.cli.inert import inert, printable
 from runner.cli.job_summary import append_summary
-from runner.errors import RunnerError
+from runner.errors import CampaignError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-class InvalidCampaignError(RunnerError):
+class InvalidCampaignError(CampaignError):
     """Campaigns have errors, which have been shown.
 
     Attributes:

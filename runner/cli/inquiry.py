@@ -11,7 +11,7 @@ from runner.cli.signals import interrupt_run, stop_on_signals
 from runner.deliver.preflight import Preflight, PreflightSummary
 from runner.deliver.settle import Settler, SettleSummary
 from runner.deliver.subject import Subject
-from runner.errors import ServiceError
+from runner.errors import UnusableListError
 from runner.ledger.sendings import was_planned
 from runner.ledger.siblings import list_told_guids
 from runner.ledger.unsettled import list_tags
@@ -163,10 +163,10 @@ class Inquiry:
         """Refuse to send where the lists don't show what a lost run may have sent.
 
         Raises:
-            ServiceError: they prove nothing.
+            UnusableListError: they prove nothing.
         """
         if found.gap is not None and not found.has_changed_record:
-            raise ServiceError(
+            raise UnusableListError(
                 f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",

@@ -13,14 +13,15 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, warn
 from runner.cli.difference import add_differences, find_differences, write_differences
+from runner.cli.failures import Failures
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
-from runner.cli.planning import PlannedHead, count_to_send, plan_campaigns
+from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, plan_campaigns
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.service_access import may_know_launches
 from runner.cli.workspace import Workspace
-from runner.errors import LimitError, ServiceError, UsageError
+from runner.errors import ServiceError, UsageError
 from runner.ledger.moment import format_moment
 from runner.ledger.unsettled import count_known
 from runner.plan.model import PlanOptions
@@ -69,23 +70,24 @@ def command(
 ) -> int:
     """Show what apply would send, to whom, and why not to the others. Reads only.
 
-    Exits with 5 if the plan breaks one of the campaign's limits.
+    Exits with 5 if a plan breaks one of its campaign's limits. Each campaign stands for itself: one that
+    cannot be planned is left out of the plan, with exit code 3, and of what --out saves.
     """
     at = parse_moment(now) if now else None
     workspace = Workspace.open(scope)
     settings = choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
+    failures = Failures()
     if settings is not None:
         _refuse_on_cluster({"--diff": with_diff, "--launches": with_launches})
-        planned = _plan_on_cluster(settings, workspace, scope, options, moment, format_, out)
+        planned = _plan_on_cluster(settings, workspace, scope, options, moment, format_, out, failures)
     else:
         wanted = _Wanted(format_, _check_file(out), with_diff, with_launches)
-        planned = _plan_here(workspace, scope, options, moment, wanted)
-    refusals = [f"{item.plan.campaign.name}: {text}" for item in planned for text in item.plan.refusals]
-    if refusals:
-        raise LimitError("; ".join(refusals), hint="check the audience; raise the limit if it is right")
-    return SOMETHING_TO_SEND if detailed_exitcode and count_to_send(planned) else 0
+        planned = _plan_here(workspace, scope, options, moment, wanted, failures)
+    kept = leave_out_refused(planned, failures)
+    code = failures.find_exit_code(0 if kept else None)
+    return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,17 @@ class _Wanted:
 
 
 def _plan_here(
-    workspace: Workspace, scope: Scope, options: PlanOptions, moment: datetime, wanted: _Wanted
+    workspace: Workspace,
+    scope: Scope,
+    options: PlanOptions,
+    moment: datetime,
+    wanted: _Wanted,
+    failures: Failures,
 ) -> Sequence[PlannedHead]:
     with workspace.open_ledger_if_present() as opened:
         reader = CircumstanceReader(workspace, opened, moment)
         planned = plan_campaigns(
-            workspace, scope, options, lambda c: workspace.read_record(opened, c), reader
+            workspace, scope, options, lambda c: workspace.read_record(opened, c), reader, failures
         )
         only = options.only
         differences = find_differences(workspace, opened, planned, only) if wanted.with_diff else {}
@@ -112,14 +119,15 @@ def _plan_here(
     # On a screen alone nobody needs the digests, which take their time.
     is_kept = wanted.out is not None or wanted.format != "human"
     document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
-    if wanted.out is not None:
+    if wanted.out is not None and planned:
         save_plan(document, wanted.out, options, quiet=scope.quiet)
     if wanted.format == "json":
         launches = planned if wanted.with_launches else ()
-        print_json(add_differences(add_launches(document, launches), differences))
-    else:
+        print_json(add_differences(add_launches(document, launches), differences) | failures.as_json())
+    elif planned:
         WRITERS[wanted.format](planned, document.get("plan_digest", ""))
         write_differences(differences, wanted.format)
+    failures.write(wanted.format)
     return planned
 
 
@@ -131,6 +139,7 @@ def _plan_on_cluster(
     moment: datetime,
     format_: str,
     out: str | None,
+    failures: Failures,
 ) -> Sequence[PlannedHead]:
     # Imported here: only those who have a cluster pay for it, and have it installed.
     from runner.cli.cluster_planning import ClusterPlanning
@@ -142,20 +151,20 @@ def _plan_on_cluster(
         open_chosen_cluster(settings, workspace) as (cluster, folder),
     ):
         reader = CircumstanceReader(workspace, opened, moment)
-        plans = ClusterPlanning(workspace, opened, reader, moment, cluster, folder).plan(
-            scope, options, folder_url
-        )
+        planning = ClusterPlanning(workspace, opened, reader, moment, cluster, folder, failures)
+        plans = planning.plan(scope, options, folder_url)
         warn_of_known_tags(workspace, opened, plans.planned)
     document = plan_json(plans.planned, now=format_moment(moment))
-    if folder_url is not None:
+    if folder_url is not None and plans.planned:
         write_manifest(folder_url, document, options, plans.parts)
         if not scope.quiet:
             note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
             note(f"Plan digest: {document['plan_digest']}")
     if format_ == "json":
-        print_json(document)
-    else:
+        print_json(document | failures.as_json())
+    elif plans.planned:
         WRITERS[format_](plans.planned, document["plan_digest"])
+    failures.write(format_)
     return plans.planned
 
 

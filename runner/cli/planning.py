@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from runner.cli.campaigns import load_campaigns
 from runner.cli.console import count_words, warn
-from runner.cli.diagnostics import refuse_errors
-from runner.errors import UsageError
+from runner.cli.diagnostics import show_problems
+from runner.cli.failures import Failures
+from runner.errors import LimitError, RunnerError, UsageError
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import CampaignPlan, PlanOptions
     from runner.service.target import Target
+
+_Found = TypeVar("_Found", "Record", "SummedRecord")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,8 @@ def plan_campaigns(
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
     reader: CircumstanceReader,
-    problems: Problems | None = None,
+    failures: Failures | None = None,
+    check: Callable[[Planned], Planned] = lambda item: item,
 ) -> list[Planned]:
     """Load and plan campaigns; show what is wrong with them.
 
@@ -73,48 +77,96 @@ def plan_campaigns(
         options: what the user asks of the plan.
         find_record: returns what is on record of a campaign.
         reader: returns what else there is to know.
-        problems: receives what is wrong, for who has more to do with it.
+        failures: takes campaigns that cannot be planned, and the others are; None to plan all or none.
+        check: looks at each plan before the next one is made, and returns it, or one that was made anew.
 
     Raises:
-        InvalidCampaignError: there are errors, which have been shown.
+        InvalidCampaignError: there are errors that end the command, which have been shown.
         UsageError: no campaign has the message that was asked for.
     """
-    problems = Problems() if problems is None else problems
-    loaded = load_campaigns(scope.paths, scope.allowed, problems)
-    if problems.error_count:
-        check_audiences(loaded.campaigns, problems)
-        refuse_errors(problems, quiet=scope.quiet)
-    require_message(loaded.campaigns, options.only)
-    found = _plan_in_turn(workspace, loaded.campaigns, options, find_record, reader, problems)
-    refuse_errors(problems, quiet=scope.quiet)
+    failures = Failures(is_apart=False) if failures is None else failures
+    problems = Problems()
+    campaigns = failures.load(scope, problems)
+    require_message(campaigns, options.only)
+    turn = _Turn(workspace, options, reader, failures, check, problems)
+    try:
+        found = turn.plan(campaigns, find_record)
+    except RunnerError:
+        show_problems(problems, quiet=scope.quiet)
+        raise
+    failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
     for item in found:
         warn_of_lost_ids(item)
     return found
 
 
-def _plan_in_turn(
-    workspace: Workspace,
-    campaigns: Sequence[Campaign],
-    options: PlanOptions,
-    find_record: Callable[[Campaign], Record],
-    reader: CircumstanceReader,
-    problems: Problems,
-) -> list[Planned]:
-    """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
-    found: list[Planned] = []
-    texted: dict[int, int] = {}
-    # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
-    records = [find_record(campaign) for campaign in campaigns]
-    reader.note_records(list(zip(campaigns, records, strict=True)))
-    for index, (campaign, record) in enumerate(zip(campaigns, records, strict=True)):
-        counts_people = any(later.policy.frequency_cap for later in campaigns[index + 1 :])
-        circumstances = reader.read(campaign, texted)
-        own = replace(options, counts_people=counts_people)
-        item = plan_campaign(workspace, campaign, record, own, circumstances, problems)
+@dataclass(slots=True)
+class _Turn:
+    """Campaigns that are planned one after the other.
+
+    Attributes:
+        workspace: names the target.
+        options: what the user asks of the plan.
+        reader: returns what else there is to know.
+        failures: takes campaigns that cannot be planned.
+        check: looks at each plan before the next one is made.
+        problems: receives everything that is wrong.
+        invalid: campaigns with errors, each with all that was found in it.
+    """
+
+    workspace: Workspace
+    options: PlanOptions
+    reader: CircumstanceReader
+    failures: Failures
+    check: Callable[[Planned], Planned]
+    problems: Problems
+    invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
+
+    def plan(self, campaigns: Sequence[Campaign], find_record: Callable[[Campaign], Record]) -> list[Planned]:
+        """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
+        found: list[Planned] = []
+        texted: dict[int, int] = {}
+        # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
+        recorded = find_records(campaigns, find_record, self.failures)
+        self.reader.note_records(recorded)
+        for index, (campaign, record) in enumerate(recorded):
+            counts_people = any(later.policy.frequency_cap for later, _ in recorded[index + 1 :])
+            own = replace(self.options, counts_people=counts_people)
+            item = self.failures.attempt(campaign, partial(self._plan_one, campaign, record, own, texted))
+            if item is None:
+                continue
+            found.append(item)
+            texted = add_planned(texted, item)
+        return found
+
+    def _plan_one(
+        self, campaign: Campaign, record: Record, options: PlanOptions, texted: dict[int, int]
+    ) -> Planned | None:
+        circumstances = self.reader.read(campaign, texted)
+        problems = Problems()
+        item = plan_campaign(self.workspace, campaign, record, options, circumstances, problems)
+        self.problems.merge(problems)
         if item is None:
-            continue
-        found.append(item)
-        texted = add_planned(texted, item)
+            self.invalid.append((campaign, problems))
+            return None
+        return self.check(item)
+
+
+def find_records(
+    campaigns: Iterable[Campaign], find_record: Callable[[Campaign], _Found], failures: Failures
+) -> list[tuple[Campaign, _Found]]:
+    """Return campaigns with what is on record of them, but for those whose record cannot be had.
+
+    Args:
+        campaigns: the campaigns.
+        find_record: returns what is on record of one.
+        failures: takes those without.
+    """
+    found = []
+    for campaign in campaigns:
+        record = failures.attempt(campaign, partial(find_record, campaign))
+        if record is not None:
+            found.append((campaign, record))
     return found
 
 
@@ -126,7 +178,8 @@ def add_planned(texted: dict[int, int], item: Planned) -> dict[int, int]:
             their plans go by what was known when they were made.
         item: planned with `counts_people`.
     """
-    if not item.planner.planned:
+    # What breaks a limit is not sent: it takes nobody's turn.
+    if not item.planner.planned or item.plan.refusals:
         return texted
     added = dict(texted)
     for number, count in item.planner.planned.items():
@@ -180,15 +233,6 @@ def plan_campaign(
     )
 
 
-def check_audiences(campaigns: Iterable[Campaign], problems: Problems) -> None:
-    """Find what is wrong with the audiences of the campaigns that can be loaded, where others cannot."""
-    # Some campaigns cannot be loaded: the others are checked all the same, so that all is said at once.
-    from runner.cli.audience_check import find_audience_problems
-
-    for campaign in campaigns:
-        find_audience_problems(campaign, problems)
-
-
 def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
     """Refuse to plan a message alone that no campaign has.
 
@@ -196,8 +240,33 @@ def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
         UsageError: says which there are.
     """
     known = sorted({message.id for campaign in campaigns for message in campaign.messages})
-    if only is not None and only not in known:
+    if only is not None and known and only not in known:
         raise UsageError(f"no campaign has a message {only!r}", hint=f"known: {', '.join(known)}")
+
+
+def leave_out_refused(
+    planned: Sequence[PlannedHead], failures: Failures, otherwise: str = ""
+) -> Sequence[PlannedHead]:
+    """Return the plans that keep the limits of their campaigns.
+
+    Args:
+        planned: the plans.
+        failures: takes the others.
+        otherwise: what follows if one that breaks a limit is all there is to send; ends the message.
+
+    Raises:
+        LimitError: that is so.
+    """
+    kept = []
+    for item in planned:
+        if item.plan.refusals:
+            words = "; ".join(f"{item.campaign.name}: {text}" for text in item.plan.refusals)
+            words += otherwise if failures.total == 1 else ""
+            hint = "check the audience; raise the limit if it is right"
+            failures.add(item.campaign.file, item.campaign.name, LimitError(words, hint=hint))
+        else:
+            kept.append(item)
+    return kept
 
 
 def count_to_send(planned: Iterable[PlannedHead]) -> int:
@@ -206,7 +275,8 @@ def count_to_send(planned: Iterable[PlannedHead]) -> int:
 
 
 def summary_line(planned: Sequence[PlannedHead]) -> str:
-    """Return in one sentence what plans would do."""
+    """Return in one sentence what plans would do; those that break a limit don't hold up others."""
+    planned = [item for item in planned if not item.plan.refusals] or planned
     messages = [message for item in planned for message in item.plan.messages]
     people = sum(item.plan.recipients_to_send for item in planned)
     if not people:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, show_progress, warn
+from runner.cli.failures import Failures
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
@@ -58,7 +60,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
     """Bring stats and results of every launch into the ledger.
 
     Only what is new is read. What was stored is checked against the service's own counts. The exit code is 3
-    if some launches could not be read, and 1 if none could.
+    if some launches could not be read, and 1 if none could. Each campaign stands for itself: one that is
+    invalid, or whose lists cannot be read, is left out, with exit code 3.
 
     Where the service counts more results than it lists, somebody may have answered who is not known to:
     follow-ups that go by answers wait. A difference that stays can be accepted as it is; another one that
@@ -72,17 +75,26 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
     """
     workspace = Workspace.open(scope)
     settings = choose_cluster(scope, workspace)
-    campaigns = scope.load_valid_campaigns()
+    failures = Failures()
+    campaigns = failures.load(scope)
     with workspace.open_ledger() as opened:
         summaries = reconcile_campaigns(
-            workspace, opened, campaigns, quiet=scope.quiet, full=full, accept=accept, settings=settings
+            workspace,
+            opened,
+            campaigns,
+            failures,
+            quiet=scope.quiet,
+            full=full,
+            accept=accept,
+            settings=settings,
         )
     if format_ == "json":
-        print_json({"campaigns": [_describe(name, summary) for name, summary in summaries.items()]})
+        found = [_describe(name, summary) for name, summary in summaries.items()]
+        print_json({"campaigns": found, **failures.as_json()})
     else:
         for name, summary in summaries.items():
             click.echo(_sentence(name, summary))
-    return find_exit_code(summaries.values())
+    return failures.find_exit_code(find_exit_code(summaries.values()) if summaries else None)
 
 
 def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
@@ -101,6 +113,7 @@ def reconcile_campaigns(
     workspace: Workspace,
     ledger: Ledger,
     campaigns: Sequence[Campaign],
+    failures: Failures,
     *,
     quiet: bool,
     full: bool = False,
@@ -113,6 +126,7 @@ def reconcile_campaigns(
         workspace: names the service.
         ledger: open for writing.
         campaigns: those to bring up to date.
+        failures: takes those that cannot be.
         quiet: show no progress.
         full: read every result again.
         accept: take what the service lists for all there is, whatever it counts.
@@ -126,7 +140,8 @@ def reconcile_campaigns(
     with workspace.open_service() as (client, reached), ExitStack() as stack:
         cluster = stack.enter_context(_open_cluster(settings, workspace, reached)) if settings else None
         _store_plan(workspace, ledger, client)
-        for campaign in campaigns:
+
+        def reconcile(campaign: Campaign) -> ReconcileSummary:
             record = workspace.enter_head(ledger, campaign)
             with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
                 order = _Reconciling(
@@ -134,8 +149,13 @@ def reconcile_campaigns(
                 )
                 summary = order.reconcile() if cluster is None else order.reconcile_on(cluster, reached)
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
-            summaries[campaign.name] = summary
-            _warn_of_differences(campaign.name, summary)
+            return summary
+
+        for campaign in campaigns:
+            summary = failures.attempt(campaign, partial(reconcile, campaign))
+            if summary is not None:
+                summaries[campaign.name] = summary
+                _warn_of_differences(campaign.name, summary)
     _warn_of_doubtful(summaries, target.name)
     return summaries
 

@@ -13,6 +13,7 @@ from runner.cli.annotations import job_warning
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
+from runner.cli.failures import Failures
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
 from runner.errors import RunnerError, UsageError
@@ -55,7 +56,8 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
-    which is to be merged. The log of the repository then says what was sent, when and by which run.
+    which is to be merged. The log of the repository then says what was sent, when and by which run. Each
+    lockfile stands for itself: one that cannot be read is left out, with exit code 3.
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
@@ -65,7 +67,8 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
         taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
         click.echo(_say_taken(taken))
         return 0
-    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,))
+    failures = Failures()
+    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,), failures)
     if recorder is None:
         click.echo("Nothing to record: there is no lockfile.")
         return 0
@@ -74,8 +77,9 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
         recorded = recorder.push(remote, branch)
     else:
         recorded = recorder.commit()
-    _report(recorded, f"{branch} of {hide_credentials(remote)}")
-    return 0
+    if not failures.is_total:
+        _report(recorded, f"{branch} of {hide_credentials(remote)}")
+    return failures.find_exit_code(None if failures.is_total else 0)
 
 
 def _find_clone() -> Clone:
@@ -88,17 +92,27 @@ def _find_clone() -> Clone:
     return Clone(Git(root), root)
 
 
-def _make_recorder(clone: Clone, paths: Sequence[Path]) -> Recorder | None:
+def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> Recorder | None:
     """Return what records the lockfiles of campaigns; None if there are none."""
     git, root = clone.git, clone.root
     files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
     if not files:
         return None
+    failures.expect(len(files))
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
     describe = partial(_describe, clone, head)
-    return Recorder(clone, files, partial(_unite, root), partial(_is_older, root), describe, _ENDING, author)
+    return Recorder(
+        clone,
+        files,
+        partial(_unite, root),
+        partial(_is_older, root),
+        describe,
+        _ENDING,
+        lambda file, find: failures.attempt_file(file, None, find),
+        author,
+    )
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 from urllib.parse import quote
@@ -13,6 +14,7 @@ import click
 
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
+from runner.cli.failures import Failures
 from runner.cli.reporting import AnswerFile, ReportOptions, make_report
 from runner.cli.scope import Scope, clustered_target_scope
 from runner.cli.workspace import Workspace
@@ -113,6 +115,7 @@ def command(
     A report is a function of the ledger: run twice, it is byte for byte the same. It has no phone
     numbers and no free texts in it. Groups in which single people could be made out are left out. What was
     not read of every launch is "not known", never 0; with --reconcile the exit code is that of `reconcile`.
+    Each campaign stands for itself: one that has no report is left out, with exit code 3.
 
     With --cluster, workers count parts of the results, and the figures are the same. Files of answers and
     results are written by this one process, which then counts, too.
@@ -122,8 +125,9 @@ def command(
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
     workspace = Workspace.open(scope)
     settings = choose_cluster(scope, workspace)
-    campaigns = scope.load_valid_campaigns()
-    if out is None and len(documents) * len(campaigns) > 1 and list(documents) != ["md"]:
+    failures = Failures()
+    campaigns = failures.load(scope)
+    if out is None and len(documents) * failures.total > 1 and list(documents) != ["md"]:
         raise UsageError(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
@@ -133,20 +137,24 @@ def command(
         from runner.cli.reconcile import find_exit_code, reconcile_campaigns
 
         with workspace.open_ledger() as opened:
-            found = reconcile_campaigns(workspace, opened, campaigns, quiet=scope.quiet, settings=settings)
+            found = reconcile_campaigns(
+                workspace, opened, campaigns, failures, quiet=scope.quiet, settings=settings
+            )
         code = find_exit_code(found.values())
+        campaigns = tuple(campaign for campaign in campaigns if campaign.name in found)
     files = {campaign.name: list(_list_files(campaign, answers, out)) for campaign in campaigns}
     with _choosing_place(settings if not answers else None, workspace) as place:
-        reports = _make_reports(workspace, campaigns, options, files, place)
+        reports = _make_reports(workspace, campaigns, options, files, place, failures)
     if out is None:
         (document,) = documents.values()
-        click.echo("\n\n".join(document.write(report).rstrip("\n") for report in reports))
+        if reports:
+            click.echo("\n\n".join(document.write(report).rstrip("\n") for report in reports))
     else:
         _save(reports, documents, out, quiet=scope.quiet)
         if not scope.quiet:
-            for one in (one for campaign in campaigns for one in files[campaign.name]):
+            for one in (one for report in reports for one in files[report.campaign]):
                 note(f"Wrote {one.file}")
-    return code
+    return failures.find_exit_code(code if reports else None)
 
 
 @contextmanager
@@ -168,14 +176,19 @@ def _make_reports(
     options: ReportOptions,
     files: Mapping[str, Sequence[AnswerFile]],
     place: CountingPlace | None,
+    failures: Failures,
 ) -> list[CampaignReport]:
     with workspace.open_ledger_if_present() as present:
         if present is not None and present.is_older():
             present.prepare()
-        return [
-            make_report(workspace, present, campaign, options, files[campaign.name], place)
+        reports = (
+            failures.attempt(
+                campaign,
+                partial(make_report, workspace, present, campaign, options, files[campaign.name], place),
+            )
             for campaign in campaigns
-        ]
+        )
+        return [report for report in reports if report is not None]
 
 
 def _choose_formats(

@@ -12,7 +12,7 @@ from runner.campaign.table import fold_name
 from runner.cli.folders import make_state_folder
 from runner.cli.outlines import outline_messages
 from runner.cli.result_copies import find_copy
-from runner.errors import RunnerError, UsageError
+from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
 from runner.ledger.reconciled import read_totals
@@ -253,7 +253,7 @@ def _list_members(subject: _Subject, record: RecordHead, *, include_pii: bool) -
         phone = recipient.phone if include_pii else ""
         yield record.key.fingerprint(campaign.name, recipient.phone), phone, *values
     if problems.error_count:
-        raise RunnerError(
+        raise CampaignError(
             f"the audience of {campaign.name} cannot be read as a whole",
             hint="`runner validate` says what is wrong with it",
         )

@@ -11,7 +11,7 @@ from runner.cli.holder import describe_this_run
 from runner.cli.workspace import utc_now
 from runner.deliver.journal import make_intent
 from runner.deliver.match import digest_definition
-from runner.errors import RunnerError
+from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.reserved import is_own, list_open, note_own
 from runner.ledger.rewriting import compose_lockfile
@@ -80,7 +80,7 @@ class Reserving:
             quiet: say nothing of waiting.
 
         Raises:
-            RunLockedError: another run holds it.
+            StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
         if self._state is None or self._is_held:
@@ -88,7 +88,11 @@ class Reserving:
         holder, run, ref = describe_this_run(utc_now()), secrets.token_hex(8), self._state.ref.name
         # While it is held here, a run of this ledger that hasn't let the ref go must have died.
         target = self._workspace.target
-        stack.enter_context(hold_campaign_lock(self._ledger, target.name, [ref], holder, timeout_s=timeout_s))
+        lock = hold_campaign_lock(self._ledger, target.name, [ref], holder, timeout_s=timeout_s)
+        try:
+            stack.enter_context(lock)
+        except RunLockedError as error:
+            raise StateLockedError(error.message, hint=error.hint) from None
         with self._ledger.writing() as connection:
             note_own(connection, run)
         held = self._state.hold(

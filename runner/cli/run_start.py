@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.cli.clustering import choose_cluster
 from runner.cli.delivery import DeliveryRun
+from runner.cli.failures import Failures
 from runner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def start_run(
         saved: the plan to send, if one was named.
     """
     if cluster is None:
-        return DeliveryRun(workspace, ledger, options)
+        return DeliveryRun(workspace, ledger, options, Failures())
     # Imported here: only those who use a cluster have, and pay for, what it takes.
     from runner.cli.cluster_delivery import ClusterDelivery, ClusterOptions
 
     own = ClusterOptions(cluster, lease_s, saved.plan_set if saved else None)
-    return ClusterDelivery(workspace, ledger, options, own)
+    return ClusterDelivery(workspace, ledger, options, Failures(), own)

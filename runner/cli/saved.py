@@ -13,7 +13,7 @@ import click
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaigns, name_key
-from runner.errors import PlanChangedError, RunnerError
+from runner.errors import PlanChangedError, RunLockedError, RunnerError, UnusableListError
 from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
 from runner.service.destination import describe_destination, list_moves
@@ -93,8 +93,15 @@ class SavedPlan:
                 hint=_MOVED,
             )
 
-    def require_unchanged(self, planned: Sequence[PlannedHead]) -> None:
-        """Refuse the plan if anything that it describes has changed.
+    def require_unchanged(self, planned: Sequence[PlannedHead], errors: Mapping[Path, RunnerError]) -> None:
+        """Refuse the plan if anything that it describes has changed: what was approved is the whole.
+
+        A campaign that another run holds, or of which the service's list proves nothing, has not changed:
+        it is not sent now, and the rest of the plan is.
+
+        Args:
+            planned: the campaigns as they are now.
+            errors: why others of the plan are left out, by file.
 
         Raises:
             PlanChangedError: says what, for each campaign.
@@ -102,7 +109,13 @@ class SavedPlan:
         saved = {campaign["file"]: campaign for campaign in self.campaigns}
         found = describe_campaigns(planned)
         changes = []
-        for item, now in zip(planned, found, strict=True):
+        for file, error in errors.items():
+            entry = saved.get(show_path(file))
+            if entry is not None and isinstance(error, (RunLockedError, UnusableListError)):
+                found.append(entry)
+            else:
+                changes.append(error.message)
+        for item, now in zip(planned, found[: len(planned)], strict=True):
             entry = saved.get(show_path(item.campaign.file))
             cause = "the plan has nothing of it" if entry is None else _find_change(entry, item, now)
             if cause:

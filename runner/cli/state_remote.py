@@ -131,7 +131,7 @@ class StateRemote:
             quiet: say nothing of waiting.
 
         Raises:
-            RunLockedError: another run holds it.
+            StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
         observe = (lambda _: None) if quiet else self._note_absence

@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.errors import LockfileError
 from runner.repository.git import Git, GitError, hide_credentials
 
 
@@ -77,7 +78,7 @@ def read_text(file: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        GitError: it cannot be read, or is no text.
+        LockfileError: it cannot be read, or is no text.
     """
     try:
         return file.read_text(encoding="utf-8")
@@ -85,7 +86,7 @@ def read_text(file: Path) -> str:
         reason = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
         reason = "is not UTF-8"
-    raise GitError(f"{file} {reason}", hint="restore it with git; nothing was recorded")
+    raise LockfileError(f"{file} {reason}", hint="restore it with git; nothing was recorded")
 
 
 def replace_text(file: Path, text: str) -> None:

@@ -29,7 +29,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from runner.errors import RunLockedError, RunnerError
+from runner.errors import RunnerError, StateLockedError
 from runner.repository.holder import STATE_FILE, Holder, State, dump_state
 from runner.repository.state_ref import RefMovedError, Snapshot, StateRefError
 
@@ -134,7 +134,7 @@ class Lease:
         """Put other files on the ref, all at once, which renews the lease.
 
         Raises:
-            RunLockedError: another run has taken over.
+            StateLockedError: another run has taken over.
             GitError: the ref cannot be moved, or was deleted.
         """
         with self._turn:
@@ -154,7 +154,7 @@ class Lease:
         """Make sure that no other run can have begun, nor will within the margin; from any thread.
 
         Raises:
-            RunLockedError: another run has taken over.
+            StateLockedError: another run has taken over.
             GitError: the lease could not be renewed in time, or the ref was deleted.
         """
         if self._lost is None and self._left_s() > self._terms.margin_s:
@@ -222,7 +222,7 @@ class Lease:
         self._snapshot, self._began_at = Snapshot(commit, written), began_at
 
     def _taken_over(self) -> RunnerError:
-        return RunLockedError(
+        return StateLockedError(
             f"this run has lost {self.ref} to another run; nothing more is sent",
             hint="let the other run end, then run the same command again",
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.repository.clone import Clone, read_text, replace_text
@@ -70,6 +71,7 @@ class Recorder:
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
         ending: what the names of all such files end in.
+        attempt: returns what is found for a file, or None if only that file is concerned by what is wrong.
         author: the variables that tell git who commits, for clones that name nobody.
     """
 
@@ -79,6 +81,7 @@ class Recorder:
     is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
     ending: str
+    attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
     author: Mapping[str, str] = field(default_factory=dict)
 
     def commit(self) -> Recorded:
@@ -162,18 +165,20 @@ class Recorder:
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
         head = self.clone.read_head()
-        changes = []
-        for file in self.files:
-            path = file.relative_to(self.clone.root).as_posix()
-            base, after = self.clone.read(head, path), read_text(file)
-            before = None
-            for tip in tips:
-                before = self.clone.read(tip, path)
-                after = self._merge(path, base, after, before)
-            # One that git has merged, with markers or not, is made whole.
-            if after != before and (whole := self.unite(path, after, after)) != before:
-                changes.append(Change(path, before, whole))
-        return changes
+        found = (self.attempt(file, partial(self._find_change, file, head, tips)) for file in self.files)
+        return [change for change in found if change is not None]
+
+    def _find_change(self, file: Path, head: str, tips: Sequence[str]) -> Change | None:
+        path = file.relative_to(self.clone.root).as_posix()
+        base, after = self.clone.read(head, path), read_text(file)
+        before = None
+        for tip in tips:
+            before = self.clone.read(tip, path)
+            after = self._merge(path, base, after, before)
+        # One that git has merged, with markers or not, is made whole.
+        if after != before and (whole := self.unite(path, after, after)) != before:
+            return Change(path, before, whole)
+        return None
 
     def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:
         if theirs is None or theirs == ours:
@@ -224,14 +229,17 @@ class Recorder:
         They are after a run that was killed behind its push, and where another machine has recorded them.
         """
         head = self.clone.read_head()
-        changes = []
-        for file in self.files:
-            path = file.relative_to(self.clone.root).as_posix()
-            after = self.clone.read(tip, path)
-            if after is not None and self.clone.read(head, path) != read_text(file):
-                changes.append(Change(path, None, after))
+        found = (self.attempt(file, partial(self._find_told, file, head, tip)) for file in self.files)
+        changes = [change for change in found if change is not None]
         if changes:
             self._follow(tip, branch, changes)
+
+    def _find_told(self, file: Path, head: str, tip: str) -> Change | None:
+        """Return what a tip says of a file that has changed here."""
+        path = file.relative_to(self.clone.root).as_posix()
+        after = self.clone.read(tip, path)
+        is_changed = after is not None and self.clone.read(head, path) != read_text(file)
+        return Change(path, None, after) if after is not None and is_changed else None
 
     def _stage(self, changes: Iterable[Change]) -> None:
         """Put what was committed into work tree and index."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.errors import RunLockedError, RunnerError
+from runner.errors import RunnerError, StateLockedError
 from runner.repository.holder import read_state
 from runner.repository.lease import Lease, LeaseTerms
 from runner.repository.state_ref import RefMovedError
@@ -66,7 +66,7 @@ def hold_lease(
         patience: for how long to wait.
 
     Raises:
-        RunLockedError: another run still holds it.
+        StateLockedError: another run still holds it.
         GitError: the ref cannot be read or moved.
     """
     lease = Lease(ref, who, run, terms, clocks)
@@ -157,9 +157,9 @@ class _Watch:
         return patience_s
 
 
-def _held(ref: StateRef, holder: Holder) -> RunLockedError:
+def _held(ref: StateRef, holder: Holder) -> StateLockedError:
     terms = LeaseTerms.lasting(holder.lease_s)
-    return RunLockedError(
+    return StateLockedError(
         f"{ref} is held by another run: {holder.who}",
         hint="wait until that run has ended, or have this one wait with --lock-timeout. If that run has "
         f"died, `runner apply --settle-only --lock-timeout {advise_timeout(terms)}` takes over, once it has "

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from runner.errors import ServiceError
+from runner.errors import ServiceError, UnusableListError
 from runner.service.connection import Connection, NetworkError
 from runner.service.model import PlanUsage, ResultRecord, SendReply, StatRecord
 from runner.service.paging import PAGE, Page, Unreadable
@@ -229,7 +229,7 @@ class ServiceClient:
             raise ServiceError(message)
         data = _read_object(answer.body)
         if data is None:
-            raise ServiceError(f"the service's answer to GET {path} is not a JSON object")
+            raise UnusableListError(f"the service's answer to GET {path} is not a JSON object")
         return data
 
     def _describe_redirect(self, answer: Answer) -> str:
@@ -327,5 +327,5 @@ def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int | None]:
         raise _lack(path, "meta.total_count") from None
 
 
-def _lack(path: str, field: str) -> ServiceError:
-    return ServiceError(f"the service's answer to GET {path} has no usable {field}")
+def _lack(path: str, field: str) -> UnusableListError:
+    return UnusableListError(f"the service's answer to GET {path} has no usable {field}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from runner.errors import ServiceError
+from runner.errors import UnusableListError
 from runner.service.paging import ListWalk, RecordedGuids, Unreadable
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Search:
             if fruitless == _FRUITLESS_TRIES:
                 break
         counts = "there are always new ones" if counted is None else f"it counts {counted:,} of them"
-        raise ServiceError(
+        raise UnusableListError(
             f"the service's launches {self._where} cannot all be read: {counts}, and lists {self._count:,}",
             hint="try again when nothing is sent under this tag",
         )
@@ -181,7 +181,7 @@ class _Search:
             self.observe_unreadable(record)
             self._unreadable.add(record.project_launch_guid or record.position)
         if self._count > MOST_LAUNCHES:
-            raise ServiceError(
+            raise UnusableListError(
                 f"the service lists more than {MOST_LAUNCHES:,} launches {self._where}: no more are read",
                 hint="give new messages a tag of their own (`tag`)",
             )
@@ -196,4 +196,4 @@ class _Search:
 
 def _refuse(record: Unreadable) -> None:
     # A launch that is passed over would be taken for one that was not sent.
-    raise ServiceError(record.problem)
+    raise UnusableListError(record.problem)

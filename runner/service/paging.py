@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from runner.errors import ServiceError
+from runner.errors import UnusableListError
 from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class ListWalk(Generic[Record]):
         total = end + (page.size > 0) if page.total_count is None else page.total_count
         if total > self._most:
             verb = "has" if page.total_count is None else "claims to have"
-            raise ServiceError(
+            raise UnusableListError(
                 f"a list of the service {verb} {total:,} records: no more than {self._most:,} are read"
             )
         if page.total_count is None:

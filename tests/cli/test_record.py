@@ -239,6 +239,28 @@ def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Pa
     assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\xff", "{file} is not UTF-8"), (b"{", "the lockfile {file} is not JSON (line 1, column 2)")],
+)
+def test_a_lockfile_that_cannot_be_read_keeps_no_other_back(
+    run: Run, remote: Path, tmp_path: Path, content: bytes, words: str
+) -> None:
+    """The lockfiles beside a broken one are recorded; it is named, stays as it is, and the exit code is 3."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    broken = write(here, 2, name="tea")
+    broken.write_bytes(content)
+    for expected in ("Pushed to main of origin: Record 2 texts of coffee on live", "Nothing to record: "):
+        done = run("record", cwd=here)
+        assert done.returncode == 3
+        assert done.stdout.startswith(expected)
+        assert done.stderr.startswith(f"Left out: {words.format(file=broken)}\n")
+        assert broken.read_bytes() == content
+    git(here, "fetch")
+    assert list_launches(here, "origin/main") == {1}
+
+
 def test_what_git_has_merged_is_recorded_whole(run: Run, remote: Path, tmp_path: Path) -> None:
     """Markers of a conflict stay in the clone that has it, and are gone there, too."""
     here = clone(remote, tmp_path / "here")
