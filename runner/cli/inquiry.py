@@ -107,7 +107,7 @@ class Inquiry:
             InterruptedRunError: the run was told to stop meanwhile.
         """
         campaign = item.campaign
-        subject = self._describe(campaign, item.record)
+        subject = self.describe(campaign, item.record)
         is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
         found = self._look(item, subject, finder)
         if found.is_surprising:
@@ -182,12 +182,13 @@ class Inquiry:
 
     def _make_settler(self, campaign: Campaign, record: RecordHead) -> Settler:
         return Settler(
-            self._describe(campaign, record),
+            self.describe(campaign, record),
             window_s=self._window_s,
             wait=lambda seconds: self._wait(campaign, seconds, "launches of unknown outcome"),
         )
 
-    def _describe(self, campaign: Campaign, record: RecordHead) -> Subject:
+    def describe(self, campaign: Campaign, record: RecordHead) -> Subject:
+        """Return a campaign with the two that know of its launches: the ledger and the service."""
         campaign_id, key = record.require_entered()
         return Subject(
             ledger=self._ledger,

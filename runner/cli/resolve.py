@@ -259,8 +259,8 @@ class _Resolving:
 
     def _adopt_group(self, case: Case, group: UnexplainedGroup) -> None:
         message = choose_message(group, self._word.message)
-        campaign_id, key = self._custody.record_of(case.campaign).require_entered()
-        adopt_unexplained(self._ledger, campaign_id, case.campaign.name, key, message, group.launches)
+        record = self._custody.record_of(case.campaign)
+        adopt_unexplained(self._custody.inquiry.describe(case.campaign, record), message, group.launches)
         self._say(
             case, f"{describe_group(group)} were the message {message!r}", is_one=len(group.launches) == 1
         )

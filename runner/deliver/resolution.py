@@ -11,12 +11,13 @@ from runner.ledger.entry import enter_adopted
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import LaunchRecord
 from runner.ledger.unexplained import dismiss_launches, list_unexplained
+from runner.service.model import StatRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from runner.deliver.subject import Subject
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.unexplained import UnexplainedLaunch
 
 
@@ -80,27 +81,24 @@ def choose_message(group: UnexplainedGroup, message: str | None) -> str:
     )
 
 
-def adopt_unexplained(
-    ledger: Ledger,
-    campaign_id: int,
-    name: str,
-    key: FingerprintKey,
-    message: str,
-    launches: Sequence[UnexplainedLaunch],
-) -> None:
-    """Record launches as sent: the people whom they hold have got a message.
+def adopt_unexplained(subject: Subject, message: str, launches: Sequence[UnexplainedLaunch]) -> None:
+    """Record launches as sent: the people whom they have reached have got a message.
+
+    The service is asked for these people: where two launches have reached somebody, only one holds them.
 
     Args:
-        ledger: open for writing.
-        campaign_id: the ledger's number of the campaign.
-        name: the campaign's name.
-        key: the key of its fingerprints.
+        subject: the campaign.
         message: the id of the message.
         launches: the launches.
+
+    Raises:
+        ServiceError: the service cannot be asked; nothing was recorded.
     """
-    with ledger.writing() as connection:
-        for launch in launches:
-            people = tuple(sorted(launch.held.get(message, launch.people)))
+    reached = [_find_reached(subject, message, launch) for launch in launches]
+    name, key = subject.campaign, subject.key
+    with subject.ledger.writing() as connection:
+        for launch, found in zip(launches, reached, strict=True):
+            people = tuple(sorted(found))
             digest = digest_definition(launch.definition)
             record = LaunchRecord(
                 message=message,
@@ -111,7 +109,17 @@ def adopt_unexplained(
                 sent_at=launch.started_at,
                 recipients=people,
             )
-            enter_adopted(connection, campaign_id, record, launch.definition)
+            enter_adopted(connection, subject.campaign_id, record, launch.definition)
+
+
+def _find_reached(subject: Subject, message: str, launch: UnexplainedLaunch) -> set[str]:
+    """Return the fingerprints of those whom a launch has reached; or may have, if the service doesn't say."""
+    held = set(launch.held.get(message, launch.people))
+    stat = subject.client.read_stat(launch.project_launch_guid)
+    if not isinstance(stat, StatRecord):
+        return held
+    listed = set(map(subject.fingerprint, stat.recipients))
+    return listed if stat.is_whole else held | listed
 
 
 def dismiss_unexplained(ledger: Ledger, campaign_id: int, launches: Collection[UnexplainedLaunch]) -> None:

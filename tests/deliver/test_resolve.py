@@ -223,3 +223,36 @@ def test_a_lockfile_that_is_restored_explains_its_launches(
     phones = repository.write_campaign(2)
     assert repository.apply().code == 0
     assert faulty.accepted == dict.fromkeys(phones, 1)
+
+
+def test_an_adopted_launch_counts_for_all_whom_it_has_reached(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """Of a person whom two launches of one tag have reached only one of them holds, and both count."""
+    first, second, third = phones = repository.write_campaign(3)
+    head = "version: 1\nname: pulse\nrecipients:\n"
+    messages = "messages:\n  - {id: ask, tag: w, text: Hello?}\n  - {id: nudge, tag: w, text: Hello again?}\n"
+
+    def apply(some: tuple[str, ...], *words: str, greeting: str = "Hello") -> int:
+        people = "".join(f'  - phone: "{phone}"\n' for phone in some)
+        repository.campaign.write_text(head + people + messages.replace("Hello", greeting), encoding="utf-8")
+        return repository.apply(*words).code
+
+    assert apply(phones[:1], "--only", "ask") == 0
+    assert apply(phones[:2], "--only", "nudge") == 0
+    assert apply(phones, "--only", "ask") == 0
+    one, two, three = faulty.guids[:3]
+    lose_records(repository)
+    assert apply(phones, greeting="Hi") == 4
+    for guid, message in ((three, "ask"), (two, "nudge"), (one, "ask")):
+        if repository.run("resolve", "--adopt", guid, "--message", message).code == 1:
+            # Held by another one until then: the next look has it.
+            assert repository.apply().code == 4
+            assert repository.run("resolve", "--adopt", guid, "--message", message).code == 0
+    assert repository.apply().code == 0
+    texts = [
+        (phone, "again" in sent.data["text"]) for sent in faulty.requests for phone in sent.data["phone"]
+    ]
+    assert sorted(texts) == [
+        (phone, is_nudge) for phone in (first, second, third) for is_nudge in (False, True)
+    ]
