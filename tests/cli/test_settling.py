@@ -76,7 +76,7 @@ def test_plan_warns_of_a_record_that_looks_lost(folder: Path, run: Run) -> None:
     planned = run("plan", cwd=folder)
     assert planned.stderr == (
         "Warning: pulse has an empty record, but the service knows 4 launches under its tag 'pulse-2026': "
-        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match\n"
+        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match, and holds the people of the others\n"
     )
 
 
