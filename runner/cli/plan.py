@@ -222,8 +222,8 @@ def _known_tag_words(name: str, tag: str, count: int) -> str:
     launches = count_words(count, "launch", "launches")
     return (
         f"{name} has an empty record, but the service knows {launches} under its tag {tag!r}: "
-        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match, and holds "
-        "the people of the others"
+        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match, and "
+        "holds the people of the others"
     )
 
 
