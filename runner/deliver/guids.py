@@ -42,7 +42,7 @@ def read_claims(ledger: Ledger, target: str) -> FindClaims:
     """
     with ledger.reading() as connection:
         claimed = list_claimed(connection, target, explained_only=False)
-    return lambda guids: Claims({guid for guid in guids if fold_guid(guid) in claimed})
+    return lambda guids: Claims(claimed.intersection(map(fold_guid, guids)))
 
 
 def doubt_guid(reply: SendReply) -> SendReply:
@@ -59,7 +59,8 @@ class Guids:
         find_claims: says which of some guids are on record.
 
     Attributes:
-        disputed: those that the run was given twice: which of the two launches each names, nobody can tell.
+        disputed: those that the run was given twice, as `fold_guid` writes them: which of the two launches
+            each names, nobody can tell.
     """
 
     def __init__(self, find_claims: FindClaims = lambda _guids: Claims()) -> None:
@@ -81,9 +82,9 @@ class Guids:
         return [self._judge(launch_id, reply, claims) for launch_id, reply in replies]
 
     def _judge(self, launch_id: int, reply: SendReply, claims: Claims) -> SendReply:
-        guid = reply.project_launch_guid
-        if guid is None:
+        if reply.project_launch_guid is None:
             return reply
+        guid = fold_guid(reply.project_launch_guid)
         # Of who comes late the launch may have been settled meanwhile: its own guid is on record then.
         if guid in self._named or claims.own.get(guid, launch_id) != launch_id:
             self.disputed.add(guid)

@@ -145,7 +145,7 @@ class Settler:
         others = [stat for stat in listing.launches if fold_guid(stat.project_launch_guid) in claimed]
         candidates = make_candidates(others, set(), subject.fingerprint)
         same = {
-            one.stat.project_launch_guid: one.recipients
+            fold_guid(one.stat.project_launch_guid): one.recipients
             for one in candidates
             if any(is_same(launch, one) for launch in launches)
         }

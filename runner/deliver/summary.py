@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.source.folding import fold_guid
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -61,9 +63,13 @@ class DeliverySummary:
                 self.launches[index] = replace(launch, outcome="not_sent")
 
     def dispute(self, guids: Collection[str]) -> None:
-        """Take note that the service has given a guid twice: what became of the first launch is not known."""
+        """Take note that the service has given a guid twice: what became of the first launch is not known.
+
+        Args:
+            guids: as `fold_guid` writes them.
+        """
         for index, launch in enumerate(self.launches if guids else ()):
-            if launch.project_launch_guid in guids:
+            if launch.project_launch_guid is not None and fold_guid(launch.project_launch_guid) in guids:
                 self.launches[index] = replace(launch, outcome="unknown", project_launch_guid=None)
 
     def forget(self, keys: Collection[str]) -> None:

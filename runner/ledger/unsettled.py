@@ -146,13 +146,19 @@ def find_claimed(
     """Return which of some `project_launch_guid`s any campaign on a target has on record.
 
     Returns:
-        By the guid, the ledger's number of the launch, and the run that sent it, as far as that is known.
+        By the guid, as `fold_guid` writes it, the ledger's number of the launch, and the run that sent it,
+        as far as that is known.
     """
     on_target = select(campaigns.c.id).where(campaigns.c.target == target)
     query = select(launches.c.project_launch_guid, launches.c.id, launches.c.run).where(
-        launches.c.campaign_id.in_(on_target), launches.c.project_launch_guid.in_(list(guids))
+        launches.c.campaign_id.in_(on_target), launches.c.project_launch_guid.in_(_list_forms(guids))
     )
-    return {row.project_launch_guid: (row.id, row.run) for row in connection.execute(query)}
+    return {fold_guid(row.project_launch_guid): (row.id, row.run) for row in connection.execute(query)}
+
+
+def _list_forms(guids: Collection[str]) -> list[str]:
+    """Return guids in the forms in which they may be on record: as they are, and in either case."""
+    return list({form for guid in guids for form in (guid, guid.lower(), guid.upper())})
 
 
 def count_known(connection: Connection, target: str, tag: str) -> int:
@@ -168,13 +174,15 @@ def count_known(connection: Connection, target: str, tag: str) -> int:
 def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
     """Record that the service has given a guid twice: what became of the launch that has it is not known."""
     for guid in guids:
-        query = select(launches.c.id).where(
-            launches.c.campaign_id == campaign_id, launches.c.project_launch_guid == guid
+        # In whatever case it was recorded.
+        is_it = (launches.c.campaign_id == campaign_id) & (
+            func.lower(launches.c.project_launch_guid) == fold_guid(guid)
         )
+        query = select(launches.c.id).where(is_it)
         take_out(connection, campaign_id, connection.execute(query).scalars().all())
         connection.execute(
             update(launches)
-            .where(launches.c.campaign_id == campaign_id, launches.c.project_launch_guid == guid)
+            .where(is_it)
             .values(
                 state="unknown", project_launch_guid=None, detail="the service named a later launch so, too"
             )
@@ -184,7 +192,9 @@ def dispute_launches(connection: Connection, campaign_id: int, guids: Collection
 def read_recipients(
     connection: Connection, campaign_id: int, guids: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """Return the fingerprints of those whom some of a campaign's launches hold, by `project_launch_guid`.
+    """Return the fingerprints of those whom some of a campaign's launches hold.
+
+    By `project_launch_guid`, as `fold_guid` writes it.
 
     Args:
         connection: reads the ledger.
@@ -196,13 +206,13 @@ def read_recipients(
         .join(deliveries, deliveries.c.launch_id == launches.c.id)
         .where(
             launches.c.campaign_id == campaign_id,
-            launches.c.project_launch_guid.in_(list(guids)),
+            launches.c.project_launch_guid.in_(_list_forms(guids)),
             deliveries.c.released.is_(False),
         )
     )
     found: dict[str, set[str]] = {}
     for guid, fingerprint in connection.execute(query):
-        found.setdefault(guid, set()).add(fingerprint)
+        found.setdefault(fold_guid(guid), set()).add(fingerprint)
     return {guid: frozenset(people) for guid, people in found.items()}
 
 
