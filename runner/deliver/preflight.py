@@ -131,17 +131,17 @@ class Preflight:
         planned = finder.find_payloads(None if hides_people else phones) if phones or hides_people else {}
         with subject.ledger.writing() as connection:
             drop_unexplained(connection, subject.campaign_id, explained)
-            before = _list_held(list_unexplained(connection, subject.campaign_id))
+            earlier = list_unexplained(connection, subject.campaign_id)
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
             found = [(stat, _find_people(stat, planned, tags, reached)) for stat in unexplained]
             found += _find_same_texts(elsewhere, planned) if elsewhere else ()
             # Found anew: a launch may have been listed without its people before, and have held everybody.
             drop_unexplained(connection, subject.campaign_id, [one.project_launch_guid for one, _ in found])
+            known = {one.project_launch_guid: one for one in earlier}
             for stat, people in found:
-                if people:
-                    self._hold(connection, stat, people)
+                self._hold(connection, stat, people, known.get(stat.project_launch_guid))
             kept = list_unexplained(connection, subject.campaign_id)
-        after = _list_held(kept)
+        before, after = _list_held(earlier), _list_held(kept)
         return PreflightSummary(
             adopted=len(unclaimed) - len(unexplained),
             held=len(after - before),
@@ -207,14 +207,28 @@ class Preflight:
             arm=found.arm,
         )
 
-    def _hold(self, connection: LedgerConnection, stat: StatRecord, people: Mapping[str, set[str]]) -> None:
+    def _hold(
+        self,
+        connection: LedgerConnection,
+        stat: StatRecord,
+        people: Mapping[str, set[str]],
+        earlier: UnexplainedLaunch | None,
+    ) -> None:
         subject = self._subject
+        held = {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()}
+        if earlier is not None and earlier.is_whole:
+            # That a list lacks somebody whom it once showed sets nobody free.
+            for message, fingerprints in earlier.held.items():
+                held.setdefault(message, set()).update(fingerprints)
+        if not held:
+            return
         launch = UnexplainedLaunch(
             stat.project_launch_guid,
             stat.project_tag,
             write_moment(stat.project_launch_start, subject.now()),
             stat.project_definition,
-            {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()},
+            held,
+            stat.is_whole,
         )
         hold_people(connection, subject.campaign_id, launch)
 

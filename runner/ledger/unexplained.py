@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+_IN_PART = "it was listed without all of its recipients"
 _DISMISS = BulkStatement(
     lambda connection: insert_into(connection, dismissed_launches).on_conflict_do_nothing(
         index_elements=[column.name for column in dismissed_launches.primary_key]
@@ -44,6 +45,7 @@ class UnexplainedLaunch:
         started_at: when the service started it; UTC, ISO 8601.
         definition: as listed.
         held: the fingerprints of those who are held because of it, by the messages that it may have been.
+        is_whole: whether it was listed with all whom it has reached; else it holds all whom it may have.
     """
 
     project_launch_guid: str
@@ -51,6 +53,7 @@ class UnexplainedLaunch:
     started_at: str
     definition: dict[str, Any] = field(repr=False)
     held: Mapping[str, Collection[str]] = field(repr=False)
+    is_whole: bool = True
 
     @property
     def people(self) -> set[str]:
@@ -96,6 +99,7 @@ def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) 
         "state": UNEXPLAINED,
         "project_launch_guid": launch.project_launch_guid,
         "intent_at": launch.started_at,
+        "detail": None if launch.is_whole else _IN_PART,
     }
     entered = insert_into(connection, launches).values(row).returning(launches.c.id)
     return int(connection.execute(entered).scalar_one())
@@ -126,7 +130,14 @@ def list_unexplained(
         if row.fingerprint is not None:
             shelf.setdefault(current.get(row.held_message, row.held_message), set()).add(row.fingerprint)
     return [
-        UnexplainedLaunch(guid, row.tag, row.intent_at, json.loads(row.definition or "{}"), held[guid])
+        UnexplainedLaunch(
+            guid,
+            row.tag,
+            row.intent_at,
+            json.loads(row.definition or "{}"),
+            held[guid],
+            row.detail != _IN_PART,
+        )
         for guid, row in rows.items()
     ]
 
