@@ -25,7 +25,10 @@ def test_a_guid_of_another_launch_of_the_run_is_in_doubt() -> None:
 def test_a_guid_in_another_case_is_the_same_guid() -> None:
     """Hexadecimal comes in either case: a launch that is named so, too, is named twice."""
     guids = Guids()
-    first, second = SendReply("sent", project_launch_guid="c1f5"), SendReply("sent", project_launch_guid="C1F5")
+    first, second = (
+        SendReply("sent", project_launch_guid="c1f5"),
+        SendReply("sent", project_launch_guid="C1F5"),
+    )
     assert guids.judge([(1, first)]) == [first]
     (reply,) = guids.judge([(2, second)])
     assert (reply.outcome, guids.disputed) == ("unknown", {"c1f5"})
