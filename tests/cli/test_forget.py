@@ -197,7 +197,7 @@ def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_
         serve(folder, "--db", str(folder / "one.sqlite")) as one,
         serve(folder, "--db", str(folder / "two.sqlite")) as two,
     ):
-        env = write_targets(folder, one=one, two=two)
+        env = {**write_targets(folder, one=one, two=two), "RUNNER_SETTLE_WINDOW": "100ms"}
         for target in ("one", "two"):
             assert run("apply", "--auto-approve", "--target", target, cwd=folder, env=env).returncode == 0
         forget = ("forget", ADA, "--auto-approve", "--target", "one", "--format", "json")

@@ -107,10 +107,10 @@ def test_foreign_launches_are_said(folder: Path, run: Run, serve: Serve) -> None
         ).json()  # fmt: skip
         done = run("apply", "--auto-approve", *SHORT, cwd=folder, env=environment)
     assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
-    assert done.stderr.endswith(
+    assert (
         "Warning: pulse: no record explains 1 launch known to the service under its tags, first: "
         f"{sent['project_launch_guid']}. They reached nobody who is to be texted\n"
-    )
+    ) in done.stderr
 
 
 def test_an_intent_of_a_dead_run_is_adopted(folder: Path, run: Run) -> None:
@@ -161,7 +161,10 @@ def make_partial(folder: Path, run: Run) -> dict[str, Any]:
 def test_a_partial_launch_is_held_and_resolved_by_a_person(
     folder: Path, run: Run, check_json: CheckJson
 ) -> None:
-    """What only partly fits exits with 4, is listed with its candidates, and --adopt frees those not reached."""
+    """What only partly fits exits with 4, is listed with its candidates, and --adopt settles it.
+
+    The service counts three sessions and lists two: all three may have been reached.
+    """
     launch = make_partial(folder, run)
     held = run("apply", "--auto-approve", *SHORT, cwd=folder)
     assert held.returncode == 4
@@ -179,9 +182,9 @@ def test_a_partial_launch_is_held_and_resolved_by_a_person(
     assert launch["project_launch_guid"] in shown.stdout
     adopted = run("resolve", "--adopt", launch["project_launch_guid"], cwd=folder)
     assert (adopted.returncode, adopted.stdout) == (0, "Nothing is unresolved.\n")
-    assert adopted.stderr == f"Recorded: {launch['key']} (2 recipients) was sent.\n"
+    assert adopted.stderr == f"Recorded: {launch['key']} (3 recipients) was sent.\n"
     plan = json.loads(run("plan", "--format", "json", cwd=folder).stdout)["campaigns"][0]["messages"][0]
-    assert (plan["already_sent"], plan["to_send"], plan["unresolved"]) == (3, 1, 0)
+    assert (plan["already_sent"], plan["to_send"], plan["unresolved"]) == (4, 0, 0)
 
 
 def test_a_person_can_say_that_it_was_not_sent(folder: Path, run: Run) -> None:

@@ -197,7 +197,7 @@ def test_a_server_that_restarts_during_a_run_loses_nothing(
     postgres.end_sessions(database)
     code, _, stderr = finish(process)
     assert code == 1
-    assert stderr.startswith("Error: ")
+    assert "\nError: " in f"\n{stderr}"
     assert "Traceback" not in stderr
     code, _, stderr = machine.run("apply", "--auto-approve")
     assert code == 0, stderr
