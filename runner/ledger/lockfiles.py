@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.identity import Identity
-    from runner.ledger.model import LaunchRecord, Run, SummaryLine
+    from runner.ledger.model import LaunchRecord, Run
     from runner.ledger.shared import SharedRecord
 
 Stamps = dict["Path", tuple[int, int, int]]
@@ -101,11 +101,6 @@ def all_forgotten(lockfiles: dict[Path, Lockfile]) -> set[str]:
 def all_dismissed(lockfiles: dict[Path, Lockfile]) -> set[str]:
     """Return the `project_launch_guid`s of launches that any lockfile names as not the campaign's."""
     return {one for lockfile in lockfiles.values() for one in lockfile.dismissed}
-
-
-def all_lines(lockfiles: dict[Path, Lockfile]) -> Iterator[SummaryLine]:
-    """Yield what lockfiles that sum up say of messages."""
-    return chain.from_iterable(lockfile.lines for lockfile in lockfiles.values())
 
 
 def list_merged(lockfiles: dict[Path, Lockfile]) -> tuple[Path, ...]:
