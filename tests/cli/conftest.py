@@ -101,6 +101,8 @@ def serve() -> Callable[..., Any]:
                 "RUNNER_BASE_URL": service.url,
                 "RUNNER_USERNAME": service.username,
                 "RUNNER_API_KEY": service.api_key,
+                # The service lists at once what it accepted: a new ledger need not wait for long.
+                "RUNNER_SETTLE_WINDOW": "100ms",
             }
 
     return start
@@ -121,6 +123,7 @@ def serve_process() -> Callable[..., Any]:
                 "RUNNER_BASE_URL": said["url"],
                 "RUNNER_USERNAME": said["username"],
                 "RUNNER_API_KEY": said["api_key"],
+                "RUNNER_SETTLE_WINDOW": "100ms",
             }
         finally:
             process.terminate()
