@@ -1,4 +1,4 @@
-"""Whether a reply opts out: surely, perhaps, or not."""
+"""Whether a reply opts out, surely or perhaps, asks to be texted again, or is an answer."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from runner.optout.doubtful import RULES
-from runner.source.folding import fold, fold_to_word
+from runner.optout.rules import read_rules
+from runner.optout.spelling import is_slip, spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Kind = Literal["exact", "doubtful", "none"]
+    from runner.optout.rules import Rule, Rules
 
-# 47 CFR 64.1200(a)(10) names stop, quit, end, revoke, opt out, cancel and unsubscribe; stopall is the
-# carriers' (CTIA Messaging Principles and Best Practices, 2023, section 5.1.3, and Twilio's default words).
-_ALWAYS = frozenset({"stop", "stopall", "unsubscribe", "optout"})
-WORDS = _ALWAYS | {"cancel", "end", "quit", "revoke"}
-"""The words that opt out, as `fold_to_word` writes them."""
+Kind = Literal["sure", "doubtful", "opt_in", "answer"]
 
 _LONGEST = 1600
 """Characters that are read: no SMS has more, ten segments of 160 (Twilio's limit, and most gateways')."""
+_SHORTEST_SLIP = 4
+_FEW_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +27,110 @@ class Reading:
     """What a reply says.
 
     Attributes:
-        kind: `exact`: an opt-out word and nothing else, to be obeyed; `doubtful`: a person must decide.
-        rule: which rule found a doubtful one.
+        kind: `sure`: an opt-out, to be obeyed; `doubtful`: a person must decide whether it is one; `opt_in`: a
+            person must decide whether it lets its author in again; `answer`: anything else.
+        rule: which rule found a doubtful one, or one that asks to be let in.
     """
 
     kind: Kind
     rule: str | None = None
 
 
-_NONE = Reading("none")
-_EXACT = Reading("exact")
+_ANSWER = Reading("answer")
+_SURE = Reading("sure")
 
 
-def classify(text: str, *, offered: Iterable[str] = ()) -> Reading:
+def classify(text: str, *, offered: Iterable[str] = (), words: tuple[str, ...] = ()) -> Reading:
     """Return whether a reply opts out.
 
-    Case, accents, blanks and punctuation do not matter. `stop`, `stopall`, `unsubscribe` and `opt out` always
-    opt out. The other words, and doubtful texts, are an answer where the question itself offers them.
+    A word that carriers take for an opt-out does so at once when it is the whole reply, and STOP and its kin
+    also at the start of a sentence. What the question offers as a response is an answer, whatever its word.
 
     Args:
         text: what the participant wrote.
         offered: the responses of the question that it answers.
+        words: those that opt out besides, as the campaign has it: as a whole reply, or at its start.
     """
-    surely = _read(text[:_LONGEST])
-    if surely.kind == "none":
-        return surely
-    word = fold_to_word(text[:_LONGEST])
-    if word not in _ALWAYS and any(fold_to_word(response) == word for response in offered):
-        return _NONE
-    return surely
+    read = _read(text[:_LONGEST], words)
+    if read.kind == "answer":
+        return read
+    said = _join(spell(text[:_LONGEST]))
+    return _ANSWER if any(_join(spell(response)) == said for response in offered) else read
 
 
-@lru_cache(maxsize=1024)
-def _read(text: str) -> Reading:
+@lru_cache(maxsize=4096)
+def _read(text: str, own_words: tuple[str, ...]) -> Reading:
     """Read a text on its own. Most replies repeat one of a few responses, so what they say is remembered."""
-    folded = fold(text)
-    if folded.replace(" ", "") in WORDS:
-        return _EXACT
-    rule = next((rule for rule in RULES if rule.pattern.search(folded)), None)
-    return Reading("doubtful", rule.name) if rule else _NONE
+    rules = read_rules()
+    spelt = spell(text)
+    if not spelt:
+        return _ANSWER
+    own = tuple(filter(None, map(spell, own_words)))
+    if _leads(spelt, own) or _join(spelt) in map(_join, own):
+        return _SURE
+    if _is_said(spelt, rules.opt_ins, rules):
+        return Reading("opt_in", "opt-in word")
+    if _is_said(spelt, rules.words | rules.leading, rules):
+        return _SURE
+    return _read_sentence(spelt, rules)
+
+
+def _read_sentence(spelt: str, rules: Rules) -> Reading:
+    left = rules.harmless.sub(", ", f"{spelt} ")
+    clauses = [clause.strip() for clause in left.split(",") if clause.strip()]
+    returning = _find(rules.returning, left)
+    if returning is not None:
+        return Reading("opt_in", returning.name)
+    if any(_leads(clause, rules.leading) for clause in clauses[:1] if left.startswith(clause)):
+        return _SURE
+    if any(_is_said(clause, rules.leading, rules) for clause in clauses):
+        return _SURE
+    if any(_is_said(clause, rules.words, rules) for clause in clauses):
+        return Reading("doubtful", "opt-out word in a sentence")
+    found = _find(rules.doubtful, left)
+    if found is None and any(_is_slip_of_word(clause, rules) for clause in clauses):
+        return Reading("doubtful", "opt-out word with a typing error")
+    corrected = _correct(left, rules)
+    if found is None and corrected != left:
+        found = _find(rules.doubtful, rules.harmless.sub(", ", corrected))
+    return Reading("doubtful", found.name) if found else _ANSWER
+
+
+def _leads(spelt: str, words: Iterable[str]) -> bool:
+    return any(spelt == word or spelt.startswith((f"{word} ", f"{word},")) for word in words)
+
+
+def _is_said(clause: str, words: frozenset[str], rules: Rules) -> bool:
+    """Return whether a text is one of some words, or several of them, beside words that change nothing."""
+    said = [word for word in clause.replace(",", " ").split() if not word.isdigit()]
+    if "".join(said) in words:
+        return True
+    telling = [word for word in said if word not in rules.fillers]
+    return "".join(telling) in words or (bool(telling) and all(word in words for word in telling))
+
+
+def _is_slip_of_word(clause: str, rules: Rules) -> bool:
+    telling = [word for word in clause.split() if word not in rules.fillers]
+    said = "".join(telling)
+    if len(telling) > _FEW_WORDS or len(said) < _SHORTEST_SLIP or said in rules.proper:
+        return False
+    return any(is_slip(said, word) for word in rules.leading | rules.words if len(word) >= _SHORTEST_SLIP)
+
+
+def _correct(spelt: str, rules: Rules) -> str:
+    """Return a text with its long words as the rules have them, where a single edit makes them so."""
+    return " ".join([_correct_word(word, rules) for word in spelt.split(" ")])
+
+
+def _correct_word(word: str, rules: Rules) -> str:
+    if len(word) < _SHORTEST_SLIP + 1 or word in rules.proper:
+        return word
+    return next((meant for meant in sorted(rules.vocabulary) if is_slip(word, meant)), word)
+
+
+def _find(rules: Iterable[Rule], spelt: str) -> Rule | None:
+    return next((rule for rule in rules if rule.pattern.search(spelt)), None)
+
+
+def _join(spelt: str) -> str:
+    return spelt.replace(" ", "").replace(",", "")
