@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from runner.optout.rules import read_rules
-from runner.optout.spelling import is_slip, spell
+from runner.optout.spelling import hide_names, spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +18,8 @@ Kind = Literal["sure", "doubtful", "opt_in", "answer"]
 
 _LONGEST = 1600
 """Characters that are read: no SMS has more, ten segments of 160 (Twilio's limit, and most gateways')."""
-_SHORTEST_SLIP = 4
 _FEW_WORDS = 3
+_WORD_AND_NAME = ("BAJA", "ACME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,17 @@ def _read(text: str, own_words: tuple[str, ...]) -> Reading:
         return Reading("opt_in", "opt-in word")
     if _is_said(spelt, rules.words | rules.leading, rules):
         return _SURE
-    return _read_sentence(spelt, rules)
+    reading = _read_sentence(spelt, rules)
+    if reading is not _ANSWER:
+        return reading
+    first = spelt.split()[0]
+    if text.isupper() and first in rules.words and len(spelt.split()) == len(_WORD_AND_NAME):
+        return Reading("doubtful", "opt-out word and a name, in capitals")
+    nameless = hide_names(text)
+    if nameless == text:
+        return _ANSWER
+    stranger = _find(rules.doubtful, rules.harmless.sub(", ", f"{spell(nameless)} "))
+    return Reading("doubtful", stranger.name) if stranger else _ANSWER
 
 
 def _read_sentence(spelt: str, rules: Rules) -> Reading:
@@ -102,30 +112,29 @@ def _leads(spelt: str, words: Iterable[str]) -> bool:
 
 def _is_said(clause: str, words: frozenset[str], rules: Rules) -> bool:
     """Return whether a text is one of some words, or several of them, beside words that change nothing."""
-    said = [word for word in clause.replace(",", " ").split() if not word.isdigit()]
+    said = clause.replace(",", " ").split()
     if "".join(said) in words:
         return True
     telling = [word for word in said if word not in rules.fillers]
+    if all(word.isdigit() or word in rules.leading for word in telling):
+        telling = [word for word in telling if not word.isdigit()]
     return "".join(telling) in words or (bool(telling) and all(word in words for word in telling))
 
 
 def _is_slip_of_word(clause: str, rules: Rules) -> bool:
     telling = [word for word in clause.split() if word not in rules.fillers]
     said = "".join(telling)
-    if len(telling) > _FEW_WORDS or len(said) < _SHORTEST_SLIP or said in rules.proper:
-        return False
-    return any(is_slip(said, word) for word in rules.leading | rules.words if len(word) >= _SHORTEST_SLIP)
+    return len(telling) <= _FEW_WORDS and said not in rules.proper and rules.word_slips.find(said) is not None
 
 
 def _correct(spelt: str, rules: Rules) -> str:
     """Return a text with its long words as the rules have them, where a single edit makes them so."""
-    return " ".join([_correct_word(word, rules) for word in spelt.split(" ")])
-
-
-def _correct_word(word: str, rules: Rules) -> str:
-    if len(word) < _SHORTEST_SLIP + 1 or word in rules.proper:
-        return word
-    return next((meant for meant in sorted(rules.vocabulary) if is_slip(word, meant)), word)
+    return " ".join(
+        [
+            word if word in rules.proper else rules.vocabulary_slips.find(word) or word
+            for word in spelt.split(" ")
+        ]
+    )
 
 
 def _find(rules: Iterable[Rule], spelt: str) -> Rule | None:

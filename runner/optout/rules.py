@@ -7,7 +7,7 @@ A pattern is words as `spell` leaves them, apart by blanks:
 - `text*`: a word that begins so
 - `..3`: up to three words of the same clause, whichever
 - `~`: words that change nothing (`fillers`), up to six
-- `{us}`: one of a set
+- `{us}`: one of a set; `{digits}`: a number
 - `^`, `$`: a clause begins, or ends; `^^`, `$$`: the text does
 - `,`: the end of one clause, before the next
 """
@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.optout.spelling import spell
+from runner.optout.spelling import SlipIndex, spell
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ _WORD = re.compile(r"[a-z0-9]+")
 _EDGES = {"^^": r"\A", "$$": r"\Z", "^": r"(?:\A|(?<=, ))", "$": r"(?=,|\Z)", ",": ", "}
 _ANY = re.compile(r"\.\.(\d)")
 _TIMES = {"": "", "?": "?", "*": "{0,4}"}
-_LONG = 6
+_SHORTEST, _LONG = 4, 6
+"""Letters of a word of which slips are known: of a reply alone, and of one in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ class Rules:
         harmless: other meanings of the words.
         returning: ways to ask to be texted again.
         doubtful: ways that sound like an opt-out.
-        vocabulary: the words of these, of six letters and more.
-        proper: words that are near to one of these and are no slip of it.
+        word_slips: finds slips of `leading` and `words`.
+        vocabulary_slips: finds slips of words in patterns, of six letters and more.
+        proper: words that are no slip of any.
     """
 
     fillers: frozenset[str]
@@ -74,7 +76,8 @@ class Rules:
     harmless: re.Pattern[str]
     returning: tuple[Rule, ...]
     doubtful: tuple[Rule, ...]
-    vocabulary: frozenset[str]
+    word_slips: SlipIndex
+    vocabulary_slips: SlipIndex
     proper: frozenset[str]
 
 
@@ -90,10 +93,17 @@ def read_rules() -> Rules:
     harmless = compiler.compile(data["harmless"])
     returning = tuple(compiler.compile_rules(data["returning"]))
     doubtful = tuple(compiler.compile_rules(data["doubtful"]))
-    vocabulary = frozenset(word for word in compiler.words if len(word) >= _LONG)
-    proper = frozenset(_fold(data["proper"]).split())
     return Rules(
-        fillers, leading, words, opt_ins, harmless, returning, doubtful, vocabulary, compiler.words | proper
+        fillers,
+        leading,
+        words,
+        opt_ins,
+        harmless,
+        returning,
+        doubtful,
+        SlipIndex(word for word in words | leading if len(word) >= _SHORTEST),
+        SlipIndex(word for word in compiler.words if len(word) >= _LONG),
+        compiler.words | frozenset(_fold(data["proper"]).split()),
     )
 
 
@@ -126,7 +136,7 @@ class _Compiler:
 
     def compile(self, patterns: Iterable[str]) -> re.Pattern[str]:
         """Return what finds any of some patterns."""
-        return re.compile("|".join(rf"(?<![^ ]){self._compile(pattern)}" for pattern in patterns))
+        return re.compile(rf"(?<![^ ])(?:{'|'.join(map(self._compile, patterns))})")
 
     def _compile(self, pattern: str) -> str:
         parts, end, depth = [], 0, 0
@@ -159,6 +169,8 @@ class _Compiler:
             return rf"(?:(?:{self._fillers}) ){{0,6}}"
         if count := _ANY.fullmatch(plain):
             return rf"(?:[^ ,]+ ){{0,{count[1]}}}"
+        if plain == "{digits}":
+            return "[0-9]+ "
         if plain.startswith("{"):
             return self._sets[plain[1:-1]]
         word = spell(plain.removesuffix("*"))

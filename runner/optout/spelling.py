@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LATIN = {
     "a": "аαᴀ",
@@ -38,13 +42,21 @@ _ENCLOSED = {start + n: chr(ord("a") + n) for start in (0x1F150, 0x1F170) for n 
 
 _SIGN = "🛑"
 # What a phone or a mail program quotes: three words or more in quotation marks, or behind a `>`.
+_WORDS = r"{0}\s*[^\s{1}]+(?:\s+[^\s{1}]+){{2,}}\s*{2}"
 _QUOTED = re.compile(
-    r'["“”„«‟]\s*[^"“”„«»‟\s]+(?:\s+[^"“”„«»‟\s]+){2,}\s*["“”»‟]|(?<!\S)>\s+\S+(?:[^\S\n]+\S+){2,}'
+    "|".join(
+        (
+            _WORDS.format('["“”„«‟]', '"“”„«»‟', '["“”»‟]'),
+            _WORDS.format(r"(?<!\S)['‘‚]", "‘‚", r"['’](?![^\W_])"),
+            r"(?<!\S)>\s+\S+(?:[^\S\n]+\S+){2,}",
+        )
+    )
 )
 _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[\W_]{1,2}[^\W\d_]){2,}(?![^\W_])")
 # French and Italian: the short word before an apostrophe is one of its own.
 _ELISION = re.compile(r"(?<![^\W_])([cdjlmnst]|qu|dell|nell|sull|all|un)['’‘ʼ´`](?=[^\W_])")
 _APOSTROPHE = re.compile(r"['’‘ʼ´`]")
+_NAME = re.compile(r"(?<=[^\W_] )(?=[^\W\d_a-z])[^\W\d_]{3,}")
 _CLAUSE_END = re.compile(r"[.!?…;:,()\n–—]+|\s-+\s")
 _BETWEEN = re.compile(r"[^\w,]+|_+")
 _MARKS = re.compile(r"(?: ,)+ ")
@@ -75,6 +87,11 @@ def spell(text: str) -> str:
     plain = _DRAWN_OUT.sub(r"\1", plain)
     plain = _WITH_DIGITS.sub(lambda found: found[0].translate(_DIGITS), plain)
     return _MARKS.sub(" , ", f" {plain} ").strip(" ,")
+
+
+def hide_names(text: str) -> str:
+    """Return a text with `Somename` for each word that stands in a sentence and begins with a capital alone."""
+    return _NAME.sub(lambda found: "Somename" if found[0][1:].islower() else found[0], text)
 
 
 def is_slip(word: str, meant: str) -> bool:
@@ -117,3 +134,22 @@ def _find_neighbours() -> dict[str, str]:
 
 
 _NEIGHBOURS = _find_neighbours()
+
+
+class SlipIndex:
+    """Words that slips of the finger are compared with: by what is left of each without one of its letters."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._near: dict[str, list[str]] = {}
+        for word in sorted(words):
+            for part in _leave_out_one(word):
+                self._near.setdefault(part, []).append(word)
+
+    def find(self, word: str) -> str | None:
+        """Return a word that this one is a slip of; None if there is none."""
+        near = (meant for part in _leave_out_one(word) for meant in self._near.get(part, ()))
+        return next((meant for meant in near if is_slip(word, meant)), None)
+
+
+def _leave_out_one(word: str) -> list[str]:
+    return [word, *(word[:place] + word[place + 1 :] for place in range(len(word)))]
