@@ -55,9 +55,11 @@ class Policy:
         timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
         frequency_cap: None if there is none.
+        opt_out_words: words that opt out beside those that are known.
     """
 
     consent: ConsentRule = "not_required"
     timezone_unknown: TimezoneUnknown = "refuse"
     quiet_hours: QuietHours = "none"
     frequency_cap: FrequencyCap | None = None
+    opt_out_words: tuple[str, ...] = ()

@@ -179,9 +179,8 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
 
 
 def _read_policy(written: dict[str, Any]) -> Policy:
-    if "frequency_cap" not in written:
-        return Policy(**written)
-    cap = written["frequency_cap"]
-    return Policy(
-        **{**written, "frequency_cap": FrequencyCap(cap["messages"], parse_duration(cap["within"]))}
-    )
+    policy = {**written, "opt_out_words": tuple(written.get("opt_out_words", ()))}
+    if "frequency_cap" in written:
+        cap = written["frequency_cap"]
+        policy["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    return Policy(**policy)

@@ -11,6 +11,7 @@ from runner.campaign.phone import mask_phone
 from runner.cli.console import count_words, print_json, print_table
 from runner.cli.inert import printable
 from runner.ledger.forgotten import find_as_forgotten
+from runner.ledger.opt_ins import list_opt_ins
 from runner.ledger.opt_outs import count_opt_outs
 from runner.ledger.screening import (
     ReplyText,
@@ -38,6 +39,7 @@ class OptOutView:
         people: those who opted out.
         dismissed: things that said so of somebody, and count no more.
         waiting: replies of which a person must decide.
+        returning: replies that ask for texts again, of which a person must decide as well.
         texts: what these say, by `result_guid`, as far as it was asked for and the ledger knows.
     """
 
@@ -45,15 +47,16 @@ class OptOutView:
     people: int = 0
     dismissed: int = 0
     waiting: tuple[WaitingReply, ...] = ()
+    returning: tuple[WaitingReply, ...] = ()
     texts: Mapping[str, ReplyText] | None = None
 
     def describe_replies(self) -> list[dict[str, str]]:
         """Return the waiting replies as JSON has them."""
         texts = self.texts or {}
         return [
-            {"reply": one.result_guid, "found_at": one.at}
+            {"reply": one.result_guid, "found_at": one.at, "asks": one.asks}
             | (asdict(texts[one.result_guid]) if one.result_guid in texts else {})
-            for one in self.waiting
+            for one in (*self.waiting, *self.returning)
         ]
 
 
@@ -66,12 +69,14 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
         with_texts: whether to look for what the waiting replies say, through all results.
     """
     waiting = tuple(list_waiting(connection, target))
+    returning = tuple(list_opt_ins(connection, target))
     return OptOutView(
         target,
         count_people(connection, target),
         count_opt_outs(connection, target).get("dismissed", 0),
         waiting,
-        read_reply_texts(connection, target) if with_texts and waiting else None,
+        returning,
+        read_reply_texts(connection, target) if with_texts and (waiting or returning) else None,
     )
 
 
@@ -124,23 +129,33 @@ def write_list(view: OptOutView, format_: str, *, with_texts: bool) -> None:
         print_json(_describe(view, "list", 0) | {"replies": view.describe_replies()})
         return
     click.echo(_sentence(view))
-    if not view.waiting:
+    if view.waiting:
+        _print_replies(view, view.waiting, with_texts=with_texts)
+        click.echo("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
+    if view.returning:
+        click.echo(f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again:")
+        _print_replies(view, view.returning, with_texts=with_texts)
+        click.echo(
+            "Let its author in with `runner optouts confirm REPLY`, or not with "
+            "`runner optouts dismiss REPLY`."
+        )
+
+
+def _print_replies(view: OptOutView, replies: Iterable[WaitingReply], *, with_texts: bool) -> None:
+    if not with_texts:
+        print_table(("reply", "found"), [(one.result_guid, one.at) for one in replies])
         return
-    if with_texts:
-        texts = view.texts or {}
-        shown = [(one, texts.get(one.result_guid, _UNKNOWN)) for one in view.waiting]
-        rows = [
-            (
-                one.result_guid,
-                f"{text.campaign}/{text.message}".strip("/"),
-                *map(printable, (text.question, text.text)),
-            )
-            for one, text in shown
-        ]
-        print_table(("reply", "campaign", "question", "what it says"), rows)
-    else:
-        print_table(("reply", "found"), [(one.result_guid, one.at) for one in view.waiting])
-    click.echo("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
+    texts = view.texts or {}
+    shown = [(one, texts.get(one.result_guid, _UNKNOWN)) for one in replies]
+    rows = [
+        (
+            one.result_guid,
+            f"{text.campaign}/{text.message}".strip("/"),
+            *map(printable, (text.question, text.text)),
+        )
+        for one, text in shown
+    ]
+    print_table(("reply", "campaign", "question", "what it says"), rows)
 
 
 def write_change(view: OptOutView, command: str, changed: int, format_: str) -> None:
@@ -164,6 +179,7 @@ _DONE = {
     "remove": "dismissed",
     "confirm": "confirmed",
     "dismiss": "dismissed",
+    "review": "decided",
 }
 
 
@@ -180,5 +196,6 @@ def _describe(view: OptOutView, command: str, changed: int) -> dict[str, Any]:
         "changed": changed,
         "opted_out": view.people,
         "doubtful": len(view.waiting),
+        "opt_ins": len(view.returning),
         "dismissed": view.dismissed,
     }

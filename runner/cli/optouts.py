@@ -12,6 +12,7 @@ import click
 from runner.cli.approval import APPROVAL, require_approval
 from runner.cli.console import count_words, note, warn
 from runner.cli.opt_out_import import PhoneFile, enter_export, enter_phones, is_export
+from runner.cli.opt_out_review import require_terminal, review_replies
 from runner.cli.opt_out_view import (
     OptOutView,
     ask_to_let_in,
@@ -26,6 +27,7 @@ from runner.cli.workspace import Workspace
 from runner.errors import RunnerError
 from runner.ledger.draft import write_private
 from runner.ledger.forgotten import let_in
+from runner.ledger.opt_ins import decide_opt_in
 from runner.ledger.opt_out_file import Imported, export_opt_outs
 from runner.ledger.opt_outs import add_opt_outs, decide_reply
 from runner.ledger.target_key import KeySource
@@ -46,9 +48,10 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 def command() -> None:
     """Who has opted out, and is not texted by any campaign on the target.
 
-    `runner reconcile` finds replies that opt out. Exact words such as STOP count at once. A text that only
-    sounds like it, as "please stop texting me", is listed here for a person to decide; until then its
-    author is not texted either.
+    `runner reconcile` finds replies that opt out, in ten languages. Words such as STOP count at once, and so
+    does a sentence that begins with STOP. A text that only sounds like it, as "please stop texting me", is
+    listed here for a person to decide; until then its author is not texted either. A reply that asks for
+    texts again, as START, is listed as well, and lets nobody in by itself.
 
     Services may obey STOP themselves and report no result for it. Where they say of a session that its
     participant opted out, as the sandbox does, that counts. What a service keeps to itself is not seen:
@@ -61,12 +64,12 @@ def command() -> None:
 
 @command.command(
     "list",
-    short_help="Count who opted out; list doubtful replies.",
+    short_help="Count who opted out; list replies to decide.",
     epilog="\b\nExamples:\n  runner optouts list\n  runner optouts list --show-replies --target live",
 )
 @ledger_scope
 @format_option("human", "json")
-@click.option("--show-replies", is_flag=True, help="Show what the doubtful replies say, and to what.")
+@click.option("--show-replies", is_flag=True, help="Show what the replies say, and to what.")
 def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """Count who has opted out, and list the replies that wait for a decision."""
     workspace = Workspace.open(scope)
@@ -121,7 +124,7 @@ def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bo
 
 
 @command.command(
-    short_help="Decide that replies opt out.",
+    short_help="Decide that replies mean it.",
     epilog="\b\nExample:\n  runner optouts list --show-replies\n"
     "  runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
 )
@@ -129,7 +132,11 @@ def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bo
 @ledger_scope
 @format_option("human", "json")
 def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
-    """Decide that replies opt out: their authors are not texted any more."""
+    """Decide that replies mean what they are listed for.
+
+    The author of one that opts out is not texted any more. The author of one that asks for texts again is let
+    in: whatever said that they opted out counts no more.
+    """
     return _decide(scope, "confirm", replies, "confirmed", format_)
 
 
@@ -142,8 +149,40 @@ def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
 @ledger_scope
 @format_option("human", "json")
 def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
-    """Decide that replies don't opt out: nothing else speaking against it, their authors are texted again."""
+    """Decide that replies don't mean what they are listed for.
+
+    The author of a doubtful reply is texted again, if nothing else speaks against it. The author of one that
+    asks for texts again stays out.
+    """
     return _decide(scope, "dismiss", replies, "dismissed", format_)
+
+
+@command.command(
+    short_help="Decide waiting replies, one key each.",
+    epilog="\b\nExample:\n  runner optouts review --target live",
+)
+@ledger_scope
+def review(scope: Scope) -> int:
+    """Show the replies that wait for a decision one after the other, and decide each with one key.
+
+    Each decision is kept at once. Without a terminal, use `list --show-replies`, `confirm` and `dismiss`.
+    """
+    require_terminal()
+    workspace = Workspace.open(scope)
+    target = workspace.target.name
+    with workspace.open_ledger() as ledger:
+
+        def decide(guid: str, state: State) -> None:
+            with ledger.writing() as connection:
+                _decide_one(connection, target, guid, state, workspace.now_text())
+
+        with ledger.reading() as connection:
+            view = read_view(connection, target, with_texts=True)
+        decided = review_replies(view, decide)
+        with ledger.reading() as connection:
+            after = read_view(connection, target)
+    write_change(after, "review", decided, "human")
+    return 0
 
 
 @command.command(
@@ -242,7 +281,7 @@ def _decide(scope: Scope, name: str, replies: Sequence[str], state: State, forma
 
     def decide(connection: LedgerConnection, people: KeySource) -> int:
         at = workspace.now_text()
-        known = [decide_reply(connection, people.target, guid, state, at) for guid in replies]
+        known = [_decide_one(connection, people.target, guid, state, at) for guid in replies]
         unknown = [guid for guid, is_known in zip(replies, known, strict=True) if not is_known]
         if unknown:
             raise RunnerError(
@@ -252,6 +291,11 @@ def _decide(scope: Scope, name: str, replies: Sequence[str], state: State, forma
         return len(set(replies))
 
     return _change(workspace, name, decide, format_)
+
+
+def _decide_one(connection: LedgerConnection, target: str, guid: str, state: State, at: str) -> bool:
+    is_proposal = decide_opt_in(connection, target, guid, at, let_in=state == "confirmed")
+    return is_proposal or decide_reply(connection, target, guid, state, at)
 
 
 def _ask_to_let_in(workspace: Workspace, phones: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from runner.cli.failures import Failures
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
+from runner.ledger.opt_ins import list_opt_ins
 from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
@@ -157,6 +158,7 @@ def reconcile_campaigns(
                 summaries[campaign.name] = summary
                 _warn_of_differences(campaign.name, summary)
     _warn_of_doubtful(summaries, target.name)
+    _tell_of_returning(ledger, target.name)
     return summaries
 
 
@@ -193,6 +195,7 @@ class _Reconciling:
             observe_progress=self.observe_progress,
             full=self.full,
             accept=self.accept,
+            opt_out_words=self.campaign.policy.opt_out_words,
         )
 
     def reconcile_on(self, cluster: Cluster, target: Target) -> ReconcileSummary:
@@ -211,6 +214,7 @@ class _Reconciling:
             share_requests(cluster.slots, target.concurrency),
             self.workspace.now_text(),
             self.full,
+            self.campaign.policy.opt_out_words,
         )
         return ClusterReconciliation(
             cluster,
@@ -317,6 +321,16 @@ def _write_unknown(count: str, summary: ReconcileSummary) -> str:
     if part is None:
         return "not known"
     return f"not known ({part.count:,} in {part.launches:,} of {summary.recorded_launches:,} launches)"
+
+
+def _tell_of_returning(ledger: Ledger, target: str) -> None:
+    with ledger.reading() as connection:
+        asking = len(list_opt_ins(connection, target))
+    if asking:
+        replies = count_words(asking, "reply asks", "replies ask")
+        note(
+            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
+        )
 
 
 def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:

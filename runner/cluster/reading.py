@@ -60,7 +60,13 @@ class _Desk:
 
     def take_in(self, sources: Mapping[str, Source]) -> Intake:
         return Intake(
-            self.ledger, sources, self.order.campaign_id, self.order.campaign, self.key, self.people
+            self.ledger,
+            sources,
+            self.order.campaign_id,
+            self.order.campaign,
+            self.key,
+            self.people,
+            self.order.opt_out_words,
         )
 
 

@@ -25,6 +25,7 @@ class ReadingOrder:
         threads: requests that one task may have in flight.
         at: when the run began; UTC, ISO 8601.
         full: read every result again.
+        opt_out_words: those that opt out besides, as the campaign has it.
     """
 
     campaign_id: int
@@ -33,6 +34,7 @@ class ReadingOrder:
     threads: int
     at: str
     full: bool = False
+    opt_out_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class ClusterReconciliation:
         """
         before, replied = self._read_held(), self._count_replied()
         stats = self._survey(before)
-        unscreened = find_unscreened(self.ledger, self.order.campaign_id, before)
+        unscreened = find_unscreened(self.ledger, self.order.campaign_id, before, self.order.opt_out_words)
         if not self.order.full:
             self._sweep(choose_sources(before, stats, unscreened, full=False), before, stats)
         held = self._read_held()
@@ -119,7 +119,7 @@ class ClusterReconciliation:
         stats |= newer
         if sources.keys() - read.short >= unscreened:
             with self.ledger.writing() as connection:
-                mark_screened(connection, self.order.campaign_id)
+                mark_screened(connection, self.order.campaign_id, self.order.opt_out_words)
         after = self._read_held()
         findings = find_differences(after, stats, self._unreadable.keys(), read)
         # Last, as one process does.

@@ -17,7 +17,7 @@ from runner.ledger.frequency import open_campaign_key
 from runner.ledger.opt_outs import add_opt_outs
 from runner.ledger.removal import remove_person
 from runner.ledger.renaming import find_first_name
-from runner.ledger.tables import campaigns, opt_outs
+from runner.ledger.tables import campaigns, opt_ins, opt_outs
 from runner.ledger.target_key import enter_target_key, list_keyed_targets, reach_target_key
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> in
     """Leave the one entry that keeps a person from being texted, and return how many it has replaced."""
     is_theirs = and_(opt_outs.c.target == key.target, opt_outs.c.fingerprint == key.fingerprint(phone))
     replaced = connection.execute(delete(opt_outs).where(is_theirs)).rowcount
+    asked = and_(opt_ins.c.target == key.target, opt_ins.c.fingerprint == key.fingerprint(phone))
+    connection.execute(delete(opt_ins).where(asked))
     add_opt_outs(connection, key, [phone], "forgotten", at)
     return replaced
 

@@ -149,7 +149,19 @@ def remove_opt_out(connection: Connection, key: TargetKey, phone: str, at: str) 
     Returns:
         How many rows said so.
     """
-    is_theirs = and_(opt_outs.c.target == key.target, opt_outs.c.fingerprint == key.fingerprint(phone))
+    return dismiss_opt_outs(connection, key.target, key.fingerprint(phone), at)
+
+
+def dismiss_opt_outs(connection: Connection, target: str, fingerprint: str, at: str) -> int:
+    """Dismiss everything that says that a person opted out, and return how many rows said so.
+
+    Args:
+        connection: commits after this.
+        target: the target's name.
+        fingerprint: the person's, on the target.
+        at: UTC, ISO 8601.
+    """
+    is_theirs = and_(opt_outs.c.target == target, opt_outs.c.fingerprint == fingerprint)
     changed = update(opt_outs).where(is_theirs, opt_outs.c.state != "dismissed")
     return connection.execute(changed.values(state="dismissed", at=at)).rowcount
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, and_, exists, func, inspect, select
+from sqlalchemy import Connection, and_, exists, func, inspect, select, union_all
 
 from runner.ledger.database import insert_into
-from runner.ledger.tables import campaigns, forgotten_results, info, launches, opt_outs, results
+from runner.ledger.tables import campaigns, forgotten_results, info, launches, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-SCREENING = 1
+SCREENING = 2
 """Grows when the rules for opt-outs find more: what is in the ledger is then looked through once more."""
 _GROUP = 500
 
@@ -42,10 +43,12 @@ class WaitingReply:
     Attributes:
         result_guid: names it.
         at: when it was found; UTC, ISO 8601.
+        asks: what it may ask for: to be left alone, or to be texted again.
     """
 
     result_guid: str
     at: str
+    asks: Literal["opt_out", "opt_in"] = "opt_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +68,26 @@ class ReplyText:
     text: str
 
 
-def is_screened(connection: Connection, campaign_id: int) -> bool:
-    """Return whether a campaign's results have been looked through by the rules of today.
+def is_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> bool:
+    """Return whether a campaign's results have been looked through by the rules and its words of today.
 
     Those of a ledger that was written before there were opt-outs have not.
     """
     query = select(info.c.value).where(info.c.name == _name_mark(campaign_id))
-    return connection.execute(query).scalar() == str(SCREENING)
+    return connection.execute(query).scalar() == _write_mark(words)
 
 
-def mark_screened(connection: Connection, campaign_id: int) -> None:
+def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> None:
     """Remember that a campaign's results have been looked through.
 
     Args:
         connection: commits after this.
         campaign_id: the ledger's number of the campaign.
+        words: those that opt out besides, as the campaign has it.
     """
-    entered = insert_into(connection, info).values(name=_name_mark(campaign_id), value=str(SCREENING))
-    connection.execute(entered.on_conflict_do_update(index_elements=["name"], set_={"value": str(SCREENING)}))
+    mark = _write_mark(words)
+    entered = insert_into(connection, info).values(name=_name_mark(campaign_id), value=mark)
+    connection.execute(entered.on_conflict_do_update(index_elements=["name"], set_={"value": mark}))
 
 
 def iterate_answers(connection: Connection, campaign_id: int) -> Iterator[HeldAnswer]:
@@ -193,11 +198,14 @@ def count_people(connection: Connection, target: str) -> int:
 
 
 def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText]:
-    """Return what the doubtful replies say, by `result_guid`: looks through all results once.
+    """Return what the waiting replies say, by `result_guid`: looks through all results once.
 
     Replies that only an import told of are not among them.
     """
-    is_it = and_(opt_outs.c.evidence == results.c.result_guid, opt_outs.c.target == campaigns.c.target)
+    waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
+    if inspect(connection).has_table(opt_ins.name):
+        is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
+        waiting.append(select(opt_ins.c.evidence).where(is_proposal))
     query = (
         select(
             results.c.result_guid,
@@ -208,8 +216,7 @@ def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText
         )
         .join(launches, launches.c.id == results.c.launch_id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .join(opt_outs, is_it)
-        .where(campaigns.c.target == target, opt_outs.c.state == "doubtful")
+        .where(campaigns.c.target == target, results.c.result_guid.in_(union_all(*waiting)))
     )
     return {guid: ReplyText(*rest) for guid, *rest in connection.execute(query)}
 
@@ -218,6 +225,10 @@ def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
     """Return target and name of every campaign on record, in order."""
     query = select(campaigns.c.target, campaigns.c.name).order_by(campaigns.c.target, campaigns.c.name)
     return [(row.target, row.name) for row in connection.execute(query)]
+
+
+def _write_mark(words: tuple[str, ...]) -> str:
+    return f"{SCREENING} {json.dumps(sorted(set(words)))}" if words else str(SCREENING)
 
 
 def _name_mark(campaign_id: int) -> str:

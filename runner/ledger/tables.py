@@ -173,6 +173,18 @@ opt_outs = Table(
     Column("at", _String, nullable=False),
 )
 
+# Replies that ask for texts again. They let nobody in: a person decides.
+opt_ins = Table(
+    "opt_ins",
+    metadata,
+    Column("target", _String, ForeignKey("target_keys.target"), primary_key=True),
+    Column("evidence", _String, primary_key=True),  # the reply's result_guid
+    Column("fingerprint", _String, nullable=False),
+    Column("state", _String, nullable=False),
+    Column("created", _String, nullable=False),  # as the service says
+    Column("at", _String, nullable=False),
+)
+
 # Results that the service counts and that are not kept: their participants were forgotten.
 forgotten_results = Table(
     "forgotten_results",

@@ -17,6 +17,7 @@ from runner.ledger.tables import (
     lockfile_marks,
     locks,
     message_names,
+    opt_ins,
     opt_outs,
     reservations,
     reserved_launches,
@@ -27,7 +28,7 @@ from runner.ledger.tables import (
     target_keys,
 )
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 TABLES_SINCE = {
     2: (locks, first_names, message_names),
@@ -36,6 +37,7 @@ TABLES_SINCE = {
     5: (runs, reservations, reserved_launches, result_revisions),
     6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
     7: (dismissed_launches, launch_differences),
+    8: (opt_ins,),
 }
 """The tables that a version of the schema has added."""
 

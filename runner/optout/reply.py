@@ -10,7 +10,7 @@ from runner.optout.rules import read_rules
 from runner.optout.spelling import hide_names, spell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from runner.optout.rules import Rule, Rules
 
@@ -19,7 +19,7 @@ Kind = Literal["sure", "doubtful", "opt_in", "answer"]
 _LONGEST = 1600
 """Characters that are read: no SMS has more, ten segments of 160 (Twilio's limit, and most gateways')."""
 _FEW_WORDS = 3
-_WORD_AND_NAME = ("BAJA", "ACME")
+_WORD_AND_NAME = 2  # as in `BAJA ACME`
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Reading:
     """What a reply says.
 
     Attributes:
-        kind: `sure`: an opt-out, to be obeyed; `doubtful`: a person must decide whether it is one; `opt_in`: a
-            person must decide whether it lets its author in again; `answer`: anything else.
+        kind: `sure`: an opt-out, to be obeyed; `doubtful`: a person must decide whether it is one; `opt_in`:
+            a person must decide whether it lets its author in again; `answer`: anything else.
         rule: which rule found a doubtful one, or one that asks to be let in.
     """
 
@@ -72,38 +72,39 @@ def _read(text: str, own_words: tuple[str, ...]) -> Reading:
         return Reading("opt_in", "opt-in word")
     if _is_said(spelt, rules.words | rules.leading, rules):
         return _SURE
-    reading = _read_sentence(spelt, rules)
-    if reading is not _ANSWER:
-        return reading
-    first = spelt.split()[0]
-    if text.isupper() and first in rules.words and len(spelt.split()) == len(_WORD_AND_NAME):
-        return Reading("doubtful", "opt-out word and a name, in capitals")
-    nameless = hide_names(text)
-    if nameless == text:
-        return _ANSWER
-    stranger = _find(rules.doubtful, rules.harmless.sub(", ", f"{spell(nameless)} "))
-    return Reading("doubtful", stranger.name) if stranger else _ANSWER
+    return _read_sentence(text, spelt, rules)
 
 
-def _read_sentence(spelt: str, rules: Rules) -> Reading:
+def _read_sentence(text: str, spelt: str, rules: Rules) -> Reading:
     left = rules.harmless.sub(", ", f"{spelt} ")
     clauses = [clause.strip() for clause in left.split(",") if clause.strip()]
-    returning = _find(rules.returning, left)
-    if returning is not None:
-        return Reading("opt_in", returning.name)
-    if any(_leads(clause, rules.leading) for clause in clauses[:1] if left.startswith(clause)):
+    if _leads(left, rules.leading) or any(_is_said(clause, rules.leading, rules) for clause in clauses):
         return _SURE
-    if any(_is_said(clause, rules.leading, rules) for clause in clauses):
-        return _SURE
+    returning = next(_find(rules.returning, left), None)
+    if returning is not None and rules.negations.isdisjoint(spelt.split()):
+        return Reading("opt_in", returning)
+    doubt = next(_doubt(text, left, clauses, rules), None)
+    if returning is not None and doubt is None:
+        return Reading("opt_in", returning)
+    return Reading("doubtful", doubt) if doubt else _ANSWER
+
+
+def _doubt(text: str, left: str, clauses: list[str], rules: Rules) -> Iterator[str]:
+    """Yield the rules that find an opt-out, the plainest first; the next ones are only tried if asked for."""
     if any(_is_said(clause, rules.words, rules) for clause in clauses):
-        return Reading("doubtful", "opt-out word in a sentence")
-    found = _find(rules.doubtful, left)
-    if found is None and any(_is_slip_of_word(clause, rules) for clause in clauses):
-        return Reading("doubtful", "opt-out word with a typing error")
+        yield "opt-out word in a sentence"
+    yield from _find(rules.doubtful, left)
+    if any(_is_slip_of_word(clause, rules) for clause in clauses):
+        yield "opt-out word with a typing error"
     corrected = _correct(left, rules)
-    if found is None and corrected != left:
-        found = _find(rules.doubtful, rules.harmless.sub(", ", corrected))
-    return Reading("doubtful", found.name) if found else _ANSWER
+    if corrected != left:
+        yield from _find(rules.doubtful, rules.harmless.sub(", ", corrected))
+    said = left.split()
+    if text.isupper() and len(said) == _WORD_AND_NAME and said[0] in rules.words:
+        yield "opt-out word and a name, in capitals"
+    nameless = hide_names(text)
+    if nameless != text:
+        yield from _find(rules.doubtful, rules.harmless.sub(", ", f"{spell(nameless)} "))
 
 
 def _leads(spelt: str, words: Iterable[str]) -> bool:
@@ -137,8 +138,8 @@ def _correct(spelt: str, rules: Rules) -> str:
     )
 
 
-def _find(rules: Iterable[Rule], spelt: str) -> Rule | None:
-    return next((rule for rule in rules if rule.pattern.search(spelt)), None)
+def _find(rules: Iterable[Rule], spelt: str) -> Iterator[str]:
+    return (rule.name for rule in rules if rule.pattern.search(spelt))
 
 
 def _join(spelt: str) -> str:

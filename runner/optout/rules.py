@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 _FILE = Path(__file__).with_name("replies.yaml")
 
-_TOKEN = re.compile(r"(?P<open>\()|(?P<close>\)(?P<times>[?*]?))|(?P<or>\|)|(?P<plain>[^ ()|?]+)(?P<maybe>\??)| +")
+_TOKEN = re.compile(
+    r"(?P<open>\()|(?P<close>\)(?P<times>[?*]?))|(?P<or>\|)|(?P<plain>[^ ()|?]+)(?P<maybe>\??)| +"
+)
 _WORD = re.compile(r"[a-z0-9]+")
 _EDGES = {"^^": r"\A", "$$": r"\Z", "^": r"(?:\A|(?<=, ))", "$": r"(?=,|\Z)", ",": ", "}
 _ANY = re.compile(r"\.\.(\d)")
@@ -61,6 +63,7 @@ class Rules:
         leading: words that opt out where a sentence begins with them.
         words: replies that opt out as a whole, without blanks.
         opt_ins: replies that ask to be texted again as a whole, without blanks.
+        negations: with one of these, what sounds like both is no wish to be texted again.
         harmless: other meanings of the words.
         returning: ways to ask to be texted again.
         doubtful: ways that sound like an opt-out.
@@ -73,6 +76,7 @@ class Rules:
     leading: frozenset[str]
     words: frozenset[str]
     opt_ins: frozenset[str]
+    negations: frozenset[str]
     harmless: re.Pattern[str]
     returning: tuple[Rule, ...]
     doubtful: tuple[Rule, ...]
@@ -98,12 +102,13 @@ def read_rules() -> Rules:
         leading,
         words,
         opt_ins,
+        frozenset(_fold(data["negations"]).split()),
         harmless,
         returning,
         doubtful,
         SlipIndex(word for word in words | leading if len(word) >= _SHORTEST),
         SlipIndex(word for word in compiler.words if len(word) >= _LONG),
-        compiler.words | frozenset(_fold(data["proper"]).split()),
+        frozenset(compiler.words) | frozenset(_fold(data["proper"]).split()),
     )
 
 

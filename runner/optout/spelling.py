@@ -1,10 +1,9 @@
-"""Replies brought to plain words: one spelling for the many ways in which phones and people write the same."""
+"""Replies brought to plain words: one spelling for the many ways in which people and phones write them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -90,15 +89,15 @@ def spell(text: str) -> str:
 
 
 def hide_names(text: str) -> str:
-    """Return a text with `Somename` for each word that stands in a sentence and begins with a capital alone."""
+    """Return a text with `Somename` for each capitalised word that follows another word."""
     return _NAME.sub(lambda found: "Somename" if found[0][1:].islower() else found[0], text)
 
 
 def is_slip(word: str, meant: str) -> bool:
     """Return whether a word is another one with a slip of the finger: a single edit.
 
-    Of a short word that is only two letters in each other's place, one that is doubled, or the neighbour on the
-    keyboard: other words are too near to it.
+    Of a short word that is only two letters in each other's place, one that is doubled, or the neighbour on
+    the keyboard: other words are too near to it.
 
     Args:
         word: as it was spelt.
@@ -106,7 +105,10 @@ def is_slip(word: str, meant: str) -> bool:
     """
     if word == meant or abs(len(word) - len(meant)) > 1:
         return False
-    start = len(commonprefix((word, meant)))
+    pairs = zip(word, meant, strict=False)
+    start = next(
+        (place for place, (one, other) in enumerate(pairs) if one != other), min(len(word), len(meant))
+    )
     rest, wanted = word[start:], meant[start:]
     if len(word) == len(meant):
         if rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]:
@@ -137,7 +139,7 @@ _NEIGHBOURS = _find_neighbours()
 
 
 class SlipIndex:
-    """Words that slips of the finger are compared with: by what is left of each without one of its letters."""
+    """Words that slips of the finger are compared with, found by what is left of each without a letter."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._near: dict[str, list[str]] = {}

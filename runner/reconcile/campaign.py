@@ -49,6 +49,7 @@ def reconcile_campaign(
     observe_progress: Callable[[int], None],
     full: bool = False,
     accept: bool = False,
+    opt_out_words: tuple[str, ...] = (),
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
@@ -63,6 +64,7 @@ def reconcile_campaign(
         observe_progress: is called with the number of launches or results read since the last call.
         full: read every result again: finds those that were edited, and those that the counts hide.
         accept: take what the service lists for all there is, whatever it counts.
+        opt_out_words: those that opt out besides, as the campaign has it.
 
     Raises:
         ServiceError: the service cannot be asked; what was read before is kept.
@@ -71,9 +73,9 @@ def reconcile_campaign(
     held = read_held(ledger, campaign_id, people.target)
     survey = Survey(client, held.launches, observe_progress)
     read_at, stats = now(), survey.read_stats(set(held.launches))
-    unscreened = find_unscreened(ledger, campaign_id, held)
+    unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
-    intake = Intake(ledger, sources, campaign_id, campaign, key, people)
+    intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
     backlog = Backlog(sources, count_listed(held, stats))

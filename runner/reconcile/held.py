@@ -152,17 +152,24 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     return replace(found, accepted_at=accepted_at)
 
 
-def find_unscreened(ledger: Ledger, campaign_id: int, held: Held) -> set[str]:
-    """Return the launches with replies in the ledger that may opt out and were never looked at for that."""
+def find_unscreened(ledger: Ledger, campaign_id: int, held: Held, words: tuple[str, ...] = ()) -> set[str]:
+    """Return the launches with replies in the ledger that may opt out and were never looked at for that.
+
+    Args:
+        ledger: open.
+        campaign_id: the ledger's number of the campaign.
+        held: the campaign's launches.
+        words: those that opt out besides, as the campaign has it.
+    """
     guids = {launch.id: guid for guid, launch in held.launches.items()}
     with ledger.reading() as connection:
-        if is_screened(connection, campaign_id):
+        if is_screened(connection, campaign_id, words):
             return set()
         # What was offered is not asked here: to read a launch once in vain does no harm.
         return {
             guids[answer.launch_id]
             for answer in iterate_answers(connection, campaign_id)
-            if answer.launch_id in guids and classify(answer.response).kind != "none"
+            if answer.launch_id in guids and classify(answer.response, words=words).kind != "answer"
         }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.ledger.database import exclude_others
 from runner.ledger.forgotten import read_forgotten
 from runner.ledger.model import StoredResult
+from runner.ledger.opt_ins import OptIn, add_opt_ins
 from runner.ledger.opt_outs import OptOut, add_replies
 from runner.ledger.reconciled import find_held, store_results
 from runner.ledger.removal import note_forgotten_results
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord, StatRecord
 
 _GROUP = 500
-_STATES: Mapping[Kind, State] = {"exact": "confirmed", "doubtful": "doubtful"}
+_STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
 
 
 class Stored(NamedTuple):
@@ -61,6 +62,7 @@ class Intake:
         campaign: the campaign's name.
         key: makes the fingerprints of its participants.
         people: makes those of the target's people.
+        words: those that opt out besides, as the campaign has it.
         opted_out: replies that opt out and were not known to.
     """
 
@@ -70,6 +72,7 @@ class Intake:
     campaign: str
     key: FingerprintKey
     people: KeySource
+    words: tuple[str, ...] = ()
     opted_out: int = field(default=0, init=False)
     _left_out: dict[int, set[str]] = field(init=False)
 
@@ -138,7 +141,7 @@ class Intake:
         with self.ledger.writing() as connection:
             note_forgotten_results(connection, changed)
             if is_screened:
-                mark_screened(connection, self.campaign_id)
+                mark_screened(connection, self.campaign_id, self.words)
 
     def _leave_out_forgotten(
         self, connection: LedgerConnection, page: Sequence[ResultRecord]
@@ -210,7 +213,8 @@ class Intake:
     def _enter_opt_outs(self, connection: LedgerConnection, page: Sequence[ResultRecord], at: str) -> None:
         read = [(record, self._read_reply(connection, record).kind) for record in page]
         found = [(record, _STATES[kind]) for record, kind in read if kind in _STATES]
-        if not found:
+        returning = [record for record, kind in read if kind == "opt_in"]
+        if not found and not returning:
             return
         key = self.people.enter(connection)
         replies = [
@@ -220,15 +224,20 @@ class Intake:
         certain = [reply for reply in replies if reply.state == "confirmed"]
         self.opted_out += add_replies(connection, key.target, certain)
         add_replies(connection, key.target, [reply for reply in replies if reply.state == "doubtful"])
+        proposals = [
+            OptIn(record.result_guid, key.fingerprint(record.participant_phone_number), record.created, at)
+            for record in returning
+        ]
+        add_opt_ins(connection, key.target, proposals)
 
     def _read_reply(self, connection: LedgerConnection, record: ResultRecord) -> Reading:
-        reading = classify(record.result_response)
-        if reading.kind == "none":
+        reading = classify(record.result_response, words=self.words)
+        if reading.kind == "answer":
             return reading
         # What was offered is looked up for the few that may opt out, and only takes away from these.
         definition, _ = self._read_definition(connection, record)
         offered = find_offered(definition, record.question_tag, record.question_text)
-        return classify(record.result_response, offered=offered)
+        return classify(record.result_response, offered=offered, words=self.words)
 
     def _result_of(self, record: ResultRecord) -> StoredResult:
         return StoredResult(
