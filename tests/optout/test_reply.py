@@ -1,44 +1,61 @@
-"""Replies: which opt out, which sound like it, and which are answers."""
+"""Replies: which opt out, which sound like it, which ask for texts again, and which are answers."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.checks import COMMAND_WORDS
-from runner.optout.doubtful import RULES, Rule
-from runner.optout.reply import WORDS, classify
+from runner.optout.reply import classify
+from runner.optout.rules import Rule, read_rules
+from runner.optout.spelling import hide_names, is_slip, spell
+from runner.source.yaml import read_yaml
 
-EXACT = """
+RULES = read_rules()
+SURE = """
 STOP|stop|Stop.|STOP!!!|"stop"| stop |stop🛑|STOPALL|Stop all|stop-all|unsubscribe|Unsubscribe.|cancel|CANCEL|end
-End.|quit|QUIT!|revoke|Opt out|OPT-OUT|optout|opt  out.|ＳＴＯＰ|S.T.O.P|*stop*|stop\\n|(stop)
+End.|quit|QUIT!|revoke|Opt out|OPT-OUT|optout|opt  out.|ＳＴＯＰ|S.T.O.P|*stop*|stop\\n|(stop)|remove|unsub|I opt out
+STOP I have moved, leave me out|Stop. not interested|I said STOP!|STOP ACME|STOP 55555|5. stop|Please stop!|stop it
+STOP STOP STOP|stop please, thanks|Stop sending me these messages|STOP SPAMMING ME|No. Stop.|Stop no me interesa
+Arrêtez les SMS svp|BAJA|ALTO|cancelar|ARRET|ARRETE|arrêtez|STOPP|Stopp!|ABMELDEN|annulla|disiscrivi|SAIR|parar|AFMELDEN|uit|stoppen
+rezygnuję|wypisz|avsluta|avregistrera|İPTAL|ıptal|ret|🛑|🛑🛑|S T O P|s-t-o-p|stoooop|STΟP|Ѕtοp|ЅТОР|𝐒𝐓𝐎𝐏|🅂🅃🄾🄿|🅢🅣🅞🅟
+st0p|st​op|ｓｔｏｐ|Liked "Reply STOP to opt out" STOP
 """
 DOUBTFUL = """
-please stop texting me|Please stop!|pls stop|stop it|STOP STOP STOP|stop please, thanks|cancel this please
-Stop sending me these messages|stop sending messages|Stop sending any more texts|stop the texts|STOP SPAMMING ME
-don't text me again|Do not contact me|Don’t call me anymore... do not text this number|never text me again
-remove me|Please remove me from your list|take me off this list|remove my number|Remove this number from your database
-how do I unsubscribe from this?|unsubscribe me|I want to opt out|opt me out please|I'd like to unsubscribe
-no more texts|No more messages please|I don't want to receive any more texts|dont want these messages
-I revoke my consent|I withdraw my prior consent|leave me alone|Lose my number|wrong number|Sorry, you have the wrong number
-No me manden más mensajes|no más mensajes|Quiero darme de baja|Dejen de enviarme textos|alto|bórrenme de su lista
-Arrêtez de m'envoyer des messages|ARRET|Désabonnez-moi|ne m'écrivez plus|arrêtez vos sms|plus de SMS svp
-Bitte keine SMS mehr|keine weiteren Nachrichten|Abmelden|Bitte abmelden|schreiben Sie mir nicht mehr|STOPP
-Parem de me mandar mensagens|sair|não me mandem mais|descadastrar meu número
+please stop texting me|Please stop sending any more texts|don't text me again|Do not contact me|Do not text me
+Don’t call me anymore... do not text this number|never text me again|Please remove me from your texts
+Remove this number from your database|how do I unsubscribe from this?|no more texts
+I don't want to receive any more texts|dont want these messages|I revoke my consent|leave me alone|Lose my number
+wrong number|Sorry, you have the wrong number|This is not Keisha|I'm not Tom|sotp|stpo|syop|cancle|unsubcribe|dnt txt me
+No me manden más mensajes|no más mensajes|dejen de enviarme textos|bórrenme de su lista|número equivocado|BAJA ACME
+ne m'écrivez plus|plus de SMS svp|mauvais numéro|Bitte keine SMS mehr|falsche Nummer
+keine weiteren Nachrichten|schreiben Sie mir nicht mehr|Parem de me mandar mensagens|não me mandem mais|Meu pai faleceu
+Basta messaggi|Non scrivetemi più|numero sbagliato|Geen berichten meer|verkeerd nummer|Nie piszcie do mnie|zły numer
+Skicka inte fler sms|fel nummer|Mesaj atmayın|yanlış numara|Dont messege me|numero sbaliato
 """
-NONE = """
+OPT_IN = """
+START|start.|UNSTOP|Start again|You can text me again|resubscribe|opt in|sign me back up|ALTA|denme de alta|réabonner
+Tragen Sie mich wieder ein|riattiva|quero voltar|schrijf me weer in|zapisz mnie|starta igen|tekrar mesaj almak istiyorum
+I stopped by mistake, please start again
+"""
+ANSWER = """
 9|Yes|no|10 - great service|Thanks!||!!!|👍|nonstop fun|The end of the season was great|It never ends|I quit smoking
 The bus stop is too far away|Don't stop what you're doing!|Your app stopped working|non-stop flights please
-I had to cancel my appointment twice|Cancellation was easy|The driver didn't stop|stop by any time
-Please add a way to cancel orders|It took a week to end the call|No complaints|nobody called me back
-the website should remove the old prices|Remove the fees|take me to the store|the texts were helpful
+I had to cancel my appointment twice|Cancellation was easy|The driver didn't stop|stop by any time|Stop signs missing
+Please add a way to cancel orders|It took a week to end the call|No complaints|nobody called me back|Cancel my order
+the website should remove the old prices|Remove the fees|take me to the store|the texts were helpful|End of story
 I love your messages|no more waiting in line|more texts like these|Don't change a thing|quit my job for this
 I would text my friends about it|Please call me|text me the link|wrong size|the number was wrong on my bill
 alto nivel|El servicio fue muy bueno|No me gusta el precio|la fin du film|Sehr gut, danke|Das Ende war gut|bom demais
 The stop button is hard to find|My son wants to end his plan|I can't revoke access in the app|unsubscribed? no, happy
+stop light on the corner|please stop raising prices|Unsubscribe button is broken|8 uit 10|Stop niet met deze actie!
+Don't take me off the list!|ne me désabonnez pas|Bitte nicht abmelden|non cancellatemi|I'm not happy|Ich bin kein Fan
+Liked “How did we do? Reply STOP to opt out”|9 "Responda STOP para cancelar"|what happens if I text stop|I am not sure
+8 > How likely are you to come back? Reply STOP to end|Top|shop|stopped|cancer|para|slut|massage
 """
 
 
@@ -46,58 +63,130 @@ def split(table: str) -> list[str]:
     return [text.replace("\\n", "\n") for line in table.strip().splitlines() for text in line.split("|")]
 
 
-@pytest.mark.parametrize("text", split(EXACT))
-def test_an_opt_out_word_alone_opts_out(text: str) -> None:
-    """Case, width, blanks and punctuation do not matter."""
-    assert classify(text).kind == "exact"
+@pytest.mark.parametrize("text", split(SURE))
+def test_a_word_that_opts_out_does_so_at_once(text: str) -> None:
+    """Alone in whatever spelling, beside words that change nothing, and STOP at the start of a sentence."""
+    assert classify(text).kind == "sure"
 
 
 @pytest.mark.parametrize("text", split(DOUBTFUL))
 def test_what_sounds_like_it_is_for_a_person_to_decide(text: str) -> None:
-    """Free text that asks to be left alone is listed, with the rule that found it."""
+    """Free text that asks to be left alone, and words with a typing error, come with the rule that found them."""
     found = classify(text)
     assert found.kind == "doubtful"
-    assert found.rule in {rule.name for rule in RULES}
+    assert found.rule
 
 
-@pytest.mark.parametrize("text", split(NONE))
+@pytest.mark.parametrize("text", split(OPT_IN))
+def test_a_wish_to_be_texted_again_is_told_from_an_answer(text: str) -> None:
+    """START and its kin, alone or in a sentence."""
+    assert classify(text).kind == "opt_in"
+
+
+@pytest.mark.parametrize("text", split(ANSWER))
 def test_feedback_is_no_opt_out(text: str) -> None:
     """A survey's answers use the same words, and are left alone."""
-    assert classify(text).kind == "none"
+    assert classify(text).kind == "answer"
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [*RULES.doubtful, *RULES.returning], ids=lambda rule: rule.name)
 def test_a_rule_finds_its_example(rule: Rule) -> None:
-    """Each rule's example is found by that rule."""
-    assert classify(rule.example).rule == rule.name
+    """Each rule's example is found by that rule, and is no answer; no two rules have the same name."""
+    spelt = (spell(rule.example), spell(hide_names(rule.example)))
+    assert any(rule.pattern.search(f"{text} ") for text in spelt)
+    assert classify(rule.example).kind != "answer"
+    assert [one.name for one in (*RULES.doubtful, *RULES.returning)].count(rule.name) == 1
 
 
 def test_an_answer_that_the_question_offers_is_an_answer() -> None:
-    """`Cancel` and `End it` are answers where the question offers them; STOP never is."""
-    assert classify("cancel", offered=["Keep", "Cancel"]).kind == "none"
-    assert classify("Stop it!", offered=["Go on", "stop it"]).kind == "none"
-    assert classify("cancel", offered=["Keep"]).kind == "exact"
-    assert classify("STOP", offered=["Go", "Stop"]).kind == "exact"
+    """What a question offers as a response is an answer to it, STOP included; no other word is."""
+    assert classify("cancel", offered=["Keep", "Cancel"]).kind == "answer"
+    assert classify("Stop it!", offered=["Go on", "stop it"]).kind == "answer"
+    assert classify("STOP", offered=["Go", "Stop"]).kind == "answer"
+    assert classify("start", offered=["Start", "End"]).kind == "answer"
+    assert classify("cancel", offered=["Keep"]).kind == "sure"
+    assert classify("Stop texting me", offered=["Go", "Stop"]).kind == "sure"
 
 
-def test_every_word_is_one_that_carriers_take() -> None:
-    """A campaign that offers an opt-out word as a response is warned, whichever it is."""
-    assert WORDS <= COMMAND_WORDS
+def test_a_campaign_adds_words_of_its_own() -> None:
+    """They opt out as the whole reply or at its start, in any spelling, unless the question offers them."""
+    own = ("Genug", "no survey")
+    assert classify("GENUG!", words=own).kind == "sure"
+    assert classify("genug jetzt, Leute", words=own).kind == "sure"
+    assert classify("No survey, please", words=own).kind == "sure"
+    assert classify("genug Auswahl", offered=["Genug Auswahl"], words=own).kind == "answer"
+    assert classify("nicht genug Auswahl", words=own).kind == "answer"
+    assert classify("genuggesagt", words=own).kind == "answer"
+    assert classify("genug").kind == "answer"
+    assert classify("ok", words=("!", " ")).kind == "answer"
 
 
-@given(st.sampled_from(sorted(WORDS)), st.text(" \t\n.,;:!?'\"-*()"), st.text(" \t\n.,;:!?'\"-*()"))
+def test_the_words_of_the_law_and_of_carriers_are_sure_and_warned_of() -> None:
+    """47 CFR 64.1200(a)(10) and CTIA: each opts out, and a campaign that offers it is warned."""
+    for word in ("stop", "stopall", "unsubscribe", "optout", "cancel", "end", "quit", "revoke"):
+        assert classify(word).kind == "sure", word
+        assert word in COMMAND_WORDS, word
+
+
+def test_every_word_of_the_list_opts_out_as_it_stands_there() -> None:
+    """No word of the file is taken away by another rule of it."""
+    file = Path(classify.__code__.co_filename).with_name("replies.yaml")
+    data = read_yaml(file.read_text(encoding="utf-8"), file).data
+    words = [word for row in data["words"].values() for word in row.split("|")] + data["leading"].split()
+    assert [word for word in words if classify(word).kind != "sure"] == []
+    opt_ins = [word for row in data["opt_in_words"].values() for word in row.split("|")]
+    assert [word for word in opt_ins if classify(word).kind != "opt_in"] == []
+
+
+@given(
+    st.sampled_from(sorted(RULES.words | RULES.leading)),
+    st.text(" \t\n.,;:!?-*()"),
+    st.text(" \t\n.,;:!?-*()"),
+)
 def test_punctuation_around_a_word_never_matters(word: str, before: str, after: str) -> None:
     """Whatever stands around it, the word opts out."""
-    assert classify(f"{before}{word.upper()}{after}").kind == "exact"
+    assert classify(f"{before}{word.upper()}{after}").kind == "sure"
 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    """No text fails."""
+    """No text fails, and its words have one blank between them."""
     classify(text)
+    assert "  " not in spell(text)
 
 
-_VOCABULARY = sorted({word for rule in RULES for word in re.findall("[a-z]{2,}", rule.pattern.pattern)})
+@pytest.mark.parametrize(
+    ("word", "meant", "expected"),
+    [
+        ("sotp", "stop", True),
+        ("sttop", "stop", True),
+        ("dtop", "stop", True),
+        ("shop", "stop", False),
+        ("top", "stop", False),
+        ("stoop", "stop", True),
+        ("stops", "stop", False),
+        ("stop", "stop", False),
+        ("sto", "stop", False),
+        ("itpal", "iptal", True),
+        ("iptl", "iptal", True),
+        ("messege", "message", True),
+        ("messages", "message", False),
+        ("mxssage", "message", True),
+        ("mxssagx", "message", False),
+    ],
+)
+def test_a_slip_is_a_single_edit(word: str, meant: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    """Of short words only swapped, doubled and neighbouring letters are slips: `shop` means a shop."""
+    assert is_slip(word, meant) is expected
+
+
+_VOCABULARY = sorted(
+    {
+        word
+        for rule in (*RULES.doubtful, *RULES.returning)
+        for word in re.findall("[a-z]{2,}", rule.pattern.pattern)
+    }
+)
 
 
 @pytest.mark.timeout(60)
