@@ -23,7 +23,7 @@ STOP I have moved, leave me out|Stop. not interested|I said STOP!|STOP ACME|STOP
 STOP STOP STOP|stop please, thanks|Stop sending me these messages|STOP SPAMMING ME|No. Stop.|Stop no me interesa
 Arrêtez les SMS svp|BAJA|ALTO|cancelar|ARRET|ARRETE|arrêtez|STOPP|Stopp!|ABMELDEN|annulla|disiscrivi|SAIR|parar|AFMELDEN|uit|stoppen
 rezygnuję|wypisz|avsluta|avregistrera|İPTAL|ıptal|ret|🛑|🛑🛑|S T O P|s-t-o-p|stoooop|STΟP|Ѕtοp|ЅТОР|𝐒𝐓𝐎𝐏|🅂🅃🄾🄿|🅢🅣🅞🅟
-st0p|st​op|ｓｔｏｐ|Liked "Reply STOP to opt out" STOP
+st0p|st\u200bop|ｓｔｏｐ|Liked "Reply STOP to opt out" STOP
 """
 DOUBTFUL = """
 please stop texting me|Please stop sending any more texts|don't text me again|Do not contact me|Do not text me
