@@ -39,7 +39,7 @@ MAY_KNOW: dict[str, tuple[str, ...]] = {
     ),
     "runner.forge": ("runner.forge", "runner"),
     "runner.repository": ("runner.errors", "runner.repository"),
-    "runner.optout": ("runner.source.folding", "runner.optout"),
+    "runner.optout": ("runner.source.yaml", "runner.optout"),
     "runner.reconcile": (
         "runner.errors",
         "runner.ledger",

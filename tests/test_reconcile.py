@@ -21,6 +21,7 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forget import forget_person
 from runner.ledger.forgotten import let_in
 from runner.ledger.model import Intent, Outcome
+from runner.ledger.opt_ins import list_opt_ins
 from runner.ledger.opt_outs import iterate_opt_outs, read_suppressions
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.result_feed import iterate_feed
@@ -103,7 +104,7 @@ class Survey:
             for phone in phones:
                 service.receive(phone, text, datetime.now(UTC))
 
-    def reconcile(self) -> ReconcileSummary:
+    def reconcile(self, opt_out_words: tuple[str, ...] = ()) -> ReconcileSummary:
         """Reconcile once, and forget the requests that were counted before."""
         self.connection.requests.clear()
         return reconcile_campaign(
@@ -115,6 +116,7 @@ class Survey:
             people=PEOPLE,
             now=lambda: AT,
             observe_progress=lambda _steps: None,
+            opt_out_words=opt_out_words,
         )
 
     def list_results(self) -> list[tuple[str, str]]:
@@ -412,6 +414,51 @@ def test_a_stop_stays_decided(survey: Survey) -> None:
     assert sorted(rows) == [("forgotten", "confirmed"), ("reply", "confirmed"), ("reply", "dismissed")]
 
 
+@pytest.mark.parametrize(("first", "second", "asking"), [("STOP!", "START", 1), ("START", "STOP!", 0)])
+def test_a_wish_to_be_texted_again_is_a_proposal(
+    survey: Survey, first: str, second: str, asking: int
+) -> None:
+    """START after an opt-out waits for a decision and lets nobody in; before one it is overtaken."""
+    survey.connection.change = rewrite_replies(one=first, two=second)
+    for message, word in (("ask", "one"), ("nudge", "two")):
+        survey.launch(PHONES[0], message=message)
+        survey.answer(PHONES[0])
+        survey.answer(PHONES[0], text=word)
+    survey.reconcile()
+    survey.reconcile()
+    assert find_suppressed(survey, PHONES[0]) == ["confirmed"]
+    with survey.ledger.reading() as opened:
+        assert len(list_opt_ins(opened, "sandbox")) == asking
+
+
+def test_start_of_somebody_who_never_opted_out_proposes_nothing(survey: Survey) -> None:
+    """There is nobody to let in; of the forgotten no proposal stays."""
+    survey.connection.change = rewrite_replies(one="START")
+    survey.launch(PHONES[0])
+    survey.answer(PHONES[0])
+    survey.answer(PHONES[0], text="one")
+    survey.reconcile()
+    with survey.ledger.reading() as opened:
+        assert list_opt_ins(opened, "sandbox") == []
+        assert len(opened.exec_driver_sql("SELECT * FROM opt_ins").all()) == 1
+    forget(survey, PHONES[0])
+    with survey.ledger.reading() as opened:
+        assert opened.exec_driver_sql("SELECT * FROM opt_ins").all() == []
+
+
+def test_words_that_a_campaign_adds_are_looked_for_in_what_is_there(survey: Survey) -> None:
+    """With another word of the campaign's own, replies in the ledger are looked through once more."""
+    survey.launch(*PHONES[:2])
+    survey.answer(*PHONES[:2])
+    survey.answer(PHONES[0], text="Genug, Leute")
+    survey.answer(PHONES[1], text="nicht genug Auswahl")
+    assert survey.reconcile().opted_out == 0
+    assert survey.reconcile(opt_out_words=("genug",)).opted_out == 1
+    assert find_suppressed(survey, *PHONES[:2]) == ["confirmed", None]
+    survey.reconcile(opt_out_words=("genug",))
+    assert survey.connection.requests == {"/api/stats/": 1}
+
+
 def test_what_the_question_offers_is_an_answer(survey: Survey) -> None:
     """A response that is an opt-out word elsewhere answers its own question, be it known here or there."""
     offer = {"questions": [{"text": "How likely?", "tag": "nps", "responses": ["Keep", "Cancel"]}]}
@@ -441,7 +488,7 @@ def test_opt_outs_from_before_they_were_kept_are_found(survey: Survey) -> None:
     for phone in PHONES[:3]:
         survey.launch(phone)
     survey.answer(*PHONES[:3])
-    survey.answer(PHONES[1], text="stop texting me")
+    survey.answer(PHONES[1], text="please stop texting me")
     survey.reconcile()
     with survey.ledger.writing() as opened:
         opened.exec_driver_sql("DELETE FROM opt_outs")
@@ -463,7 +510,7 @@ def test_opt_outs_of_launches_that_are_not_listed_are_looked_for_again(survey: S
     """A launch that the service leaves out today may be listed tomorrow: until then it isn't done with."""
     survey.launch(PHONES[0])
     survey.answer(PHONES[0])
-    survey.answer(PHONES[0], text="stop texting me")
+    survey.answer(PHONES[0], text="please stop texting me")
     survey.reconcile()
     with survey.ledger.writing() as opened:
         opened.exec_driver_sql("DELETE FROM opt_outs")
@@ -481,7 +528,7 @@ def test_the_answers_of_the_forgotten_are_not_stored_again(survey: Survey) -> No
     survey.answer(*PHONES[:2])
     survey.reconcile()
     forget(survey, PHONES[0])
-    survey.answer(PHONES[0], text="stop texting me")
+    survey.answer(PHONES[0], text="please stop texting me")
     survey.answer(PHONES[2])
     summary = survey.reconcile()
     assert (summary.results, summary.new_results, summary.forgotten_results) == (2, 1, 2)

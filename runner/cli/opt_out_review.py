@@ -71,8 +71,9 @@ def _describe(view: OptOutView, reply: WaitingReply, place: str) -> str:
 
 
 def _ask(question: str) -> str:
-    click.echo(question, nl=False)
-    while (key := click.getchar().lower()) not in _WORDS:
-        pass
-    click.echo(_WORDS[key])
-    return key
+    while True:
+        click.echo(question, nl=False)
+        key = click.getchar().lower()
+        click.echo(_WORDS.get(key, "?"))
+        if key in _WORDS:
+            return key

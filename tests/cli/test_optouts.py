@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -342,3 +348,140 @@ def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -
     entered = {item["source"]: item["at"] for item in map(json.loads, lines)}
     assert set(entered) == {"person", "forgotten", "reply"}
     assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
+
+
+@pytest.fixture
+def asking(folder: Path, run: Run) -> str:
+    """The name of a reply by which Ada, who was entered as opted out, asks for texts again."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    run("optouts", "add", ADA, cwd=folder)
+    say(folder, ADA, "10", "You can text me again")
+    reconciled = run("reconcile", cwd=folder)
+    assert reconciled.stderr == (
+        "1 reply asks for texts again on sandbox; nobody is let in until you decide: `runner optouts list`\n"
+    )
+    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
+    assert (document["opted_out"], document["doubtful"], document["opt_ins"]) == (1, 0, 1)
+    (waiting,) = document["replies"]
+    assert waiting["asks"] == "opt_in"
+    reply: str = waiting["reply"]
+    return reply
+
+
+@pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
+def test_a_wish_to_be_texted_again_is_decided(
+    folder: Path, run: Run, asking: str, check_json: CheckJson, command: str, left: int
+) -> None:
+    """It is listed apart, with its text on request; confirmed it lets its author in, dismissed it does not."""
+    listed = run("optouts", "list", "--show-replies", cwd=folder).stdout
+    assert "\n1 reply asks for texts again:\n" in listed
+    assert "You can text me again" in listed
+    assert listed.endswith(
+        "Let its author in with `runner optouts confirm REPLY`, or not with `runner optouts dismiss REPLY`.\n"
+    )
+    decided = run("optouts", command, asking, "--format", "json", cwd=folder)
+    document = check_json(decided.stdout, "optouts")
+    assert (document["changed"], document["opted_out"], document["opt_ins"]) == (1, left, 0)
+    assert run("reconcile", cwd=folder).stderr == ""
+    check_json(run("optouts", "list", "--format", "json", cwd=folder).stdout, "optouts")
+
+
+def review_at_terminal(folder: Path, keys: str) -> tuple[int, str]:
+    """Press each key when the command asks for it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", "optouts", "review"],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown, waiting = b"", list(keys)
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed: the process has ended
+            break
+        if waiting and shown.endswith(b"[q]uit: "):
+            wait_for_raw_mode(ours)
+            os.write(ours, waiting.pop(0).encode())
+    os.close(ours)
+    return process.wait(30), shown.decode().replace("\r\n", "\n")
+
+
+def wait_for_raw_mode(terminal: int) -> None:
+    """Return when the command listens for single keys: what was typed before that is thrown away."""
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        time.sleep(0.01)
+
+
+def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
+    """Each is shown with its question; yes, no, skip and quit; other keys are no answer."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    for phone, text in ((ADA, "please stop texting me"), (BOB, "wrong number"), (CY, "start again")):
+        say(folder, phone, "10", text)
+    run("optouts", "add", CY, cwd=folder)
+    run("reconcile", cwd=folder)
+    code, shown = review_at_terminal(folder, "sq")
+    assert code == 0
+    assert "1 of 3: pulse/ask\n  asked:   Why?\n  replied: " in shown
+    assert "Does it opt out? [y]es, [n]o, it is an answer, [s]kip, [q]uit: skipped\n" in shown
+    assert shown.endswith(
+        "0 entries decided. sandbox: 1 person has opted out; 2 doubtful replies wait for a decision.\n"
+    )
+    code, shown = review_at_terminal(folder, "?ynY")
+    assert code == 0
+    assert "It asks for texts again. Let its author in? [y]es, [n]o, [s]kip, [q]uit: yes\n" in shown
+    assert shown.endswith(
+        "3 entries decided. sandbox: 1 person has opted out; 0 doubtful replies wait for a decision.\n"
+    )
+    code, shown = review_at_terminal(folder, "")
+    assert (code, shown) == (
+        0,
+        "0 entries decided. sandbox: 1 person has opted out; 0 doubtful replies wait for a decision.\n",
+    )
+
+
+def test_there_is_no_review_without_a_terminal(folder: Path, run: Run) -> None:
+    """It says how to decide otherwise."""
+    done = run("optouts", "review", cwd=folder)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        "Error: there is no terminal to decide at, and nothing was changed\n"
+        "  `runner optouts list --show-replies` shows the replies; decide each with `runner optouts confirm "
+        "REPLY` or `runner optouts dismiss REPLY`\n"
+    )
+
+
+def test_a_campaign_adds_words_that_opt_out(folder: Path, run: Run) -> None:
+    """`policy.opt_out_words` count as the whole reply and at its start, and in what was read before."""
+    campaign = folder / "campaigns/pulse.yaml"
+    text = campaign.read_text(encoding="utf-8")
+    campaign.write_text(f"{text}policy:\n  opt_out_words: [genug]\n", encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    for phone, reply in ((ADA, "GENUG!"), (BOB, "Schluss damit, Leute"), (CY, "nicht genug Auswahl")):
+        say(folder, phone, "10", reply)
+    run("reconcile", cwd=folder)
+    assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=folder).stdout
+    campaign.write_text(f"{text}policy:\n  opt_out_words: [genug, Schluss damit]\n", encoding="utf-8")
+    run("reconcile", cwd=folder)
+    assert '"opted_out": 2' in run("optouts", "list", "--format", "json", cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ('["!"]', "an opt-out word has a letter in it"),
+        ("stop it", "policy.opt_out_words"),
+        ("[a, a]", "policy.opt_out_words"),
+    ],
+)
+def test_opt_out_words_that_are_none_are_refused(folder: Path, run: Run, words: str, message: str) -> None:
+    """A word has a letter in it, and stands in the list once."""
+    campaign = folder / "campaigns/pulse.yaml"
+    with campaign.open("a", encoding="utf-8") as file:
+        file.write(f"policy:\n  opt_out_words: {words}\n")
+    done = run("validate", cwd=folder)
+    assert done.returncode == 1
+    assert message in done.stdout + done.stderr
