@@ -7,7 +7,7 @@ A pattern is words as `spell` leaves them, apart by blanks:
 - `text*`: a word that begins so
 - `..3`: up to three words of the same clause, whichever
 - `~`: words that change nothing (`fillers`), up to six
-- `{us}`: one of a set; `{digits}`: a number
+- `{us}`: one of a set; `{digits}`: a number; `{name}`: a capitalised word (see `hide_names`)
 - `^`, `$`: a clause begins, or ends; `^^`, `$$`: the text does
 - `,`: the end of one clause, before the next
 """

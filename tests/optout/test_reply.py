@@ -55,7 +55,7 @@ The stop button is hard to find|My son wants to end his plan|I can't revoke acce
 stop light on the corner|please stop raising prices|Unsubscribe button is broken|8 uit 10|Stop niet met deze actie!
 Don't take me off the list!|ne me désabonnez pas|Bitte nicht abmelden|non cancellatemi|I'm not happy|Ich bin kein Fan
 Liked “How did we do? Reply STOP to opt out”|9 "Responda STOP para cancelar"|what happens if I text stop|I am not sure
-8 > How likely are you to come back? Reply STOP to end|Top|shop|stopped|cancer|para|slut|massage
+red|8 > How likely are you to come back? Reply STOP to end|Top|shop|stopped|cancer|para|slut|massage
 """
 
 
