@@ -19,6 +19,7 @@ from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
 from runner.ledger.reserved import absorb_reservations
 from runner.ledger.runs import enter_runs
+from runner.ledger.told_holds import take_told
 from runner.ledger.unexplained import dismiss_launches, drop_unexplained
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def fill_ledger(
     remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
     enter_runs(connection, all_runs(lockfiles))
     dismiss_launches(connection, campaign_id, all_dismissed(lockfiles))
-    if absorb_launches(connection, campaign_id, remembered):
+    is_new = absorb_launches(connection, campaign_id, remembered)
+    take_told(connection, identity, campaign_id, key)
+    if is_new:
         renew_marks(connection, campaign_id)
     if identity.keeps_summary:
         mark_launches(connection, campaign_id)

@@ -1,4 +1,4 @@
-"""What a lockfile tells that an earlier version of it did not: for the log of the repository."""
+"""What the files of a record tell that earlier versions of them did not: for the log of the repository."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
 from runner.ledger.lockfile import parse_lockfile
+from runner.ledger.suppression_file import parse_book
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from runner.ledger.lockfile import Lockfile
+    from runner.ledger.suppression_file import Book
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,57 @@ def find_gain(file: Path, before: str | None, after: str, others: Iterable[str] 
             gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
             gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
     return gain
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionGain:
+    """The decisions that one version of a file of suppressions has and another has not.
+
+    Attributes:
+        target: for which they hold.
+        opted_out: people who have opted out, or may have, since.
+        let_in: people who may be texted again.
+        paused: names of campaigns that are on hold since.
+        resumed: names of campaigns that go on.
+    """
+
+    target: str
+    opted_out: int
+    let_in: int
+    paused: tuple[str, ...]
+    resumed: tuple[str, ...]
+
+
+def find_suppression_gain(file: Path, before: str | None, after: str) -> SuppressionGain:
+    """Return what has been decided between two versions of a file of suppressions.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version; None if there was none.
+        after: the text of the later one.
+
+    Raises:
+        SuppressionsError: one of them cannot be read.
+    """
+    book = parse_book(file, after)
+    earlier = None if before is None else parse_book(file, before)
+    barred, was_barred = _list_barred(book), set[str]() if earlier is None else _list_barred(earlier)
+    paused, was_paused = _list_paused(book), set[str]() if earlier is None else _list_paused(earlier)
+    return SuppressionGain(
+        book.target,
+        len(barred - was_barred),
+        len(was_barred - barred),
+        tuple(sorted(paused - was_paused)),
+        tuple(sorted(was_paused - paused)),
+    )
+
+
+def _list_barred(book: Book) -> set[str]:
+    return {one["fingerprint"] for one in book.list_kind("opt_out") if one["state"] != "dismissed"}
+
+
+def _list_paused(book: Book) -> set[str]:
+    return {one["campaign"] for one in book.list_kind("pause") if one["state"] == "paused"}
 
 
 def _compare_counts(before: Lockfile | None, after: Lockfile) -> Gain:

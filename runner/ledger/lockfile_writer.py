@@ -8,7 +8,7 @@ from io import StringIO
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import LockfileError
-from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
+from runner.ledger.draft import drafting, write_whole
 from runner.ledger.lockfile import FULL_VERSION, LAUNCH_FIELDS, OPTIONAL_FIELDS, SUMMARY_VERSION
 from runner.ledger.merge import dump_line
 from runner.ledger.provenance import store_run
@@ -86,22 +86,12 @@ def write_lockfile(
     """
     contents = LockfileContents(campaign, target, key, launches, forgotten, runs, lines, dismissed)
     try:
-        remove_leftovers(file)
-        with drafting(file) as (stream, draft):
-            _write(stream, contents)
-            stream.flush()
-            os.fsync(stream.fileno())
-            changed = not same_content(file, draft)
-            if changed:
-                draft.chmod(0o644)
-                draft.replace(file)
-                sync_folder(file.parent)
+        return write_whole(file, lambda stream: _write(stream, contents))
     except OSError as error:
         raise LockfileError(
             f"the lockfile {file} cannot be written: {error.strerror}",
             hint="the ledger has everything: run `runner apply` again when this is mended",
         ) from None
-    return changed
 
 
 def require_writable(file: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550105"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 ALWAYS_UNREACHED = [
     (
         "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones that are "
@@ -31,9 +32,8 @@ ALWAYS_UNREACHED = [
     "the service keeps its own records of whom it texted and what they answered: ask its operator",
     "reports, exports, audience files and backups of the ledger: they are yours to write anew",
     (
-        "ledgers of other machines, where only campaigns whose lockfiles name them as forgotten leave them alone: "
-        "run `runner forget` there, too, or at least take the opt-outs there with `runner optouts export` and "
-        "`runner optouts import`"
+        "ledgers of other machines keep what they have of them, though nobody texts them from there once "
+        "`runner record` has committed the file of suppressions: run `runner forget` there, too"
     ),
 ]
 
@@ -154,7 +154,7 @@ def test_a_lost_ledger_brings_nobody_back(folder: Path, run: Run) -> None:
     run("forget", ADA, "--auto-approve", cwd=folder)
     after = (folder / LOCKFILE).read_bytes()
     assert b'"forgotten": ["' in after
-    for file in (folder / ".runner").glob("ledger.sqlite*"):
+    for file in (*(folder / ".runner").glob("ledger.sqlite*"), folder / SUPPRESSIONS):
         file.unlink()
     before = count_launches(folder, ADA)
     for command in (("apply", "--auto-approve"), ("reconcile",)):
