@@ -195,6 +195,8 @@ class CampaignPlanner:
         if not rows:
             problems.add(describe_empty(request.campaign))
         plan = add_up_plan(request.campaign, request.target, tracks, counts, audience)
+        if request.record is not None:
+            plan = replace(plan, pause=request.record.pause)
         return PartitionedPlan(plan, tuple(one.part for one in found if one.part is not None))
 
 

@@ -147,7 +147,10 @@ def _pass_over(
         ignore_time=options.ignore_time,
     )
     last_day = find_last_day(campaign, record.circumstances)
-    return iterate_assignments(audience, assigner, reporter, limit=task.limit, last_day=last_day)
+    pause = record.circumstances.pause if record.circumstances is not None else None
+    return iterate_assignments(
+        audience, assigner, reporter, limit=task.limit, last_day=last_day, is_paused=pause is not None
+    )
 
 
 def _count_planned(task: PartitionTask) -> Mapping[int, int]:

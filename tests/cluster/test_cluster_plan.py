@@ -215,6 +215,7 @@ def test_partitions_plan_what_one_process_plans(
             KeySource.of(KEY) if is_known else None,
             has_opt_outs=True,
             recent_since=OLD if world.cap else None,
+            pause=world.circumstances().pause,
         )
 
         def request(audience: Any, partitions: int) -> PlanRequest:
