@@ -16,7 +16,13 @@ from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, summary_line
+from runner.cli.planning import (
+    PlannedHead,
+    count_to_send,
+    leave_out_paused,
+    leave_out_refused,
+    summary_line,
+)
 from runner.cli.provenance import trace_run
 from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
 from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
@@ -134,10 +140,12 @@ def command(
     ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, options, reader)
+        run.settle_gone(scope)
         if settle_only:
             runs = run.conclude(planned)
         else:
             if saved:
+                planned = leave_out_paused(planned, run.failures)
                 saved.require_unchanged(planned, run.failures.errors)
                 planned = run.bring_forward(planned, options)
             for line in describe_unread(planned):

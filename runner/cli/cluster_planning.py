@@ -12,7 +12,7 @@ from runner.cli.planning import PlannedHead, find_records, require_message, warn
 from runner.cluster.address import LEDGER
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
-from runner.cluster.plan_job import KeySource, RecordPlace
+from runner.cluster.plan_job import KeySource, RecordPlace, TargetSuppressions
 from runner.ledger.lookup import find_depleted
 from runner.ledger.moment import format_moment
 from runner.ledger.opt_outs import count_opt_outs
@@ -211,6 +211,7 @@ class ClusterPlanning:
                 depleted = self._find_depleted(connection, campaign, record.campaign_id)
             has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             place = replace(place, has_opt_outs=has_opt_outs, depleted=depleted)
+        place = replace(place, pause=self._reader.find_pause(campaign), suppressed=self._find_suppressed())
         cap = campaign.policy.frequency_cap
         if cap is None:
             return place
@@ -220,6 +221,14 @@ class ClusterPlanning:
             recent_since=format_moment(self._moment - cap.within),
             told_elsewhere=tuple((name, KeySource.of(key), people) for name, key, people in told),
         )
+
+    def _find_suppressed(self) -> TargetSuppressions | None:
+        """Return who is not to be texted, if the ledger alone would not tell it."""
+        if self._workspace.suppressions.are_absorbed(self._ledger):
+            return None
+        told = self._reader.read_told().suppressions
+        salt = told.key.salt if told.key is not None else None
+        return TargetSuppressions(salt, told.confirmed, told.doubtful)
 
     @staticmethod
     def _find_depleted(

@@ -13,7 +13,12 @@ import click
 from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import load_campaigns
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
+from runner.cli.comment_text import (
+    write_failure_text,
+    write_nothing_text,
+    write_plan_text,
+    write_problem_text,
+)
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
@@ -126,7 +131,9 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> _Finding:
         differences = find_differences(workspace, ledger, planned, None)
     target = workspace.target.name
     left_out = failures.markdown()
-    if planned:
+    if not failures.total:
+        text = write_nothing_text(target)
+    elif planned:
         text = write_plan_text(planned, differences, failures.problems, left_out)
     else:
         text = write_problem_text(failures.problems, target, left_out)

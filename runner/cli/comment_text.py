@@ -140,6 +140,11 @@ def write_problem_text(problems: Problems, target: str, left_out: str = "") -> C
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
+def write_nothing_text(target: str) -> CommentText:
+    """Return the comment where there is no campaign: the last one was deleted."""
+    return CommentText(f"### No campaigns → {inert(target)}\n\nThere is no campaign: nothing is sent.\n", ())
+
+
 def write_failure_text(error: RunnerError, target: str, problems: Problems | None = None) -> CommentText:
     """Return the comment of campaigns that could not be planned here.
 

@@ -55,6 +55,7 @@ class Failures:
 
     Attributes:
         problems: what was found in campaign files and has been shown.
+        claimed: the names of all campaigns that were loaded or left out, with those that they had before.
     """
 
     def __init__(self, *, is_apart: bool = True) -> None:
@@ -62,6 +63,7 @@ class Failures:
         self._found: dict[Path, Failure] = {}
         self._total = 0
         self.problems = Problems()
+        self.claimed: frozenset[str] = frozenset()
 
     @property
     def is_total(self) -> bool:
@@ -82,6 +84,10 @@ class Failures:
         """Say how many campaigns the command is about."""
         self._total = total
 
+    def expect_more(self, number: int) -> None:
+        """Say that the command is about further campaigns."""
+        self._total += number
+
     def load(self, scope: Scope, problems: Problems | None = None) -> tuple[Campaign, ...]:
         """Load campaigns, and return those to go on with.
 
@@ -96,6 +102,8 @@ class Failures:
         """
         found = Problems()
         loaded = load_campaigns(scope.paths, scope.allowed, found)
+        loaded.say_if_none(quiet=scope.quiet)
+        self.claimed = loaded.claimed
         self.expect(len(loaded.files))
         if loaded.faults.keys() - self._found.keys():
             self._leave_out_faulty(loaded, found, quiet=scope.quiet)
@@ -186,11 +194,14 @@ class Failures:
         """Return the command's exit code: the gravest.
 
         Args:
-            code: of the campaigns that were not left out; None if there are none.
+            code: of the campaigns that were not left out; None if there are none. To do nothing where
+                nothing is wrong is to do it well.
         """
         codes = {failure.error.exit_code for failure in self._found.values()}
         if code is not None:
             codes.add(code)
+        if not codes:
+            return 0
         for grave in _GRAVE:
             if grave in codes:
                 return grave

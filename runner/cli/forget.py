@@ -22,6 +22,7 @@ from runner.cli.phone_list import parse_phones
 from runner.cli.reserving import Reserving
 from runner.cli.result_copies import remove_copies
 from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.suppressions import SuppressionFiles
 from runner.cli.workspace import Workspace
 from runner.ledger.forget import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.lock import hold_campaign_lock
@@ -58,8 +59,8 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
 
     Their deliveries, answers and the texts that went to them alone are removed, of every campaign and
     target of the ledger; the lockfiles of the campaigns at PATH are written anew without them. One keyed
-    entry a target stays, by which no campaign texts them again, also if a file still lists them; and one in
-    each of these lockfiles, for machines with another ledger.
+    entry a target stays, in the ledger and in campaigns/<target>.suppressions.json, by which no campaign on
+    any machine texts them again, also if a file still lists them; and one in each of these lockfiles.
 
     Reports that are already written, git's history and the service are out of reach: what to do about
     these is said in the end. `runner optouts remove` lets the person in again, as a newcomer.
@@ -122,6 +123,9 @@ def _forget(
         new_salt=secrets.token_hex(16),
         at=workspace.now_text(),
     )
+    for other in done.targets:
+        secret = _find_secret(workspace, other).value
+        SuppressionFiles.find([one.file for one in campaigns], other, secret).write(ledger)
     # The answers stand in the copies that reports are counted from; the next report makes them anew.
     remove_copies(state_folder())
     rewritten = []

@@ -119,7 +119,7 @@ def _plan_here(
     # On a screen alone nobody needs the digests, which take their time.
     is_kept = wanted.out is not None or wanted.format != "human"
     document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
-    if wanted.out is not None and planned:
+    if wanted.out is not None and (planned or not failures.total):
         save_plan(document, wanted.out, options, quiet=scope.quiet)
     if wanted.format == "json":
         launches = planned if wanted.with_launches else ()

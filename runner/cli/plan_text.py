@@ -101,6 +101,10 @@ def list_remarks(plan: CampaignPlan) -> Iterator[str]:
     for message in plan.messages:
         for remark in _remark_on(plan, message):
             yield f"{message.id}: {remark}"
+    if plan.pause is not None:
+        words = plan.pause.describe()
+        people = count_words(plan.on_hold, "text waits", "texts wait")
+        yield f"{click.style('Paused', fg='yellow', bold=True)}: {words}; {people}, and reminders with them"
     for refusal in plan.refusals:
         yield f"{click.style('Stopped', fg='red', bold=True)}: {refusal}"
 

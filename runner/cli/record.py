@@ -1,4 +1,4 @@
-"""`runner record`: commits the lockfiles, and pushes them."""
+"""`runner record`: commits the lockfiles and the files of suppressions, and pushes them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from runner.cli.console import note, warn
 from runner.cli.failures import Failures
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
-from runner.errors import RunnerError, UsageError
-from runner.ledger.gain import find_gain, lacks_something
+from runner.cli.suppressions import list_homes
+from runner.errors import CampaignError, RunnerError, SuppressionsError, UsageError
+from runner.ledger.gain import find_gain, find_suppression_gain, lacks_something
+from runner.ledger.suppression_file import SUFFIX, lacks_suppressions, unite_books
 from runner.ledger.union import unite_lockfiles
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree, hide_credentials
 from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_ENDING = ".lock.json"
+_LOCKFILE = ".lock.json"
+_ENDINGS = (_LOCKFILE, SUFFIX)
 
 
 @click.command(
@@ -52,19 +55,19 @@ _ENDING = ".lock.json"
     help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
 )
 def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
-    """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
+    """Commit the lockfiles of the campaigns and the files of suppressions, nothing else, and push the commit.
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
     which is to be merged. The log of the repository then says what was sent, when and by which run. Each
-    lockfile stands for itself: one that cannot be read is left out, with exit code 3.
+    file stands for itself: one that cannot be read is left out, with exit code 3.
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
     clone = _find_clone()
     if is_fetched:
         branch = branch or _choose_branch(clone.git, os.environ)
-        taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+        taken = take_what_waits(clone, remote, branch, _ENDINGS, partial(_unite, clone.root))
         click.echo(_say_taken(taken))
         return 0
     failures = Failures()
@@ -93,9 +96,9 @@ def _find_clone() -> Clone:
 
 
 def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> Recorder | None:
-    """Return what records the lockfiles of campaigns; None if there are none."""
+    """Return what records the files of campaigns' record; None if there are none."""
     git, root = clone.git, clone.root
-    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
+    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_files(paths)])
     if not files:
         return None
     failures.expect(len(files))
@@ -109,18 +112,32 @@ def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> R
         partial(_unite, root),
         partial(_is_older, root),
         describe,
-        _ENDING,
-        lambda file, find: failures.attempt_file(file, None, find),
+        _ENDINGS,
+        partial(_attempt, failures),
         author,
     )
 
 
+def _attempt(failures: Failures, file: Path, find: Callable[[], Change | None]) -> Change | None:
+    """Return what is found for a file; what is wrong with one keeps no other from being recorded."""
+
+    def find_apart() -> Change | None:
+        try:
+            return find()
+        except SuppressionsError as error:
+            raise CampaignError(error.message, hint=error.hint) from None
+
+    return failures.attempt_file(file, None, find_apart)
+
+
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
-    return unite_lockfiles(root / path, ours, theirs)
+    unite = unite_books if path.endswith(SUFFIX) else unite_lockfiles
+    return unite(root / path, ours, theirs)
 
 
 def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
-    return lacks_something(root / path, before=theirs, after=ours)
+    lacks = lacks_suppressions if path.endswith(SUFFIX) else lacks_something
+    return lacks(root / path, before=theirs, after=ours)
 
 
 def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
@@ -129,34 +146,42 @@ def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
             clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
         )
         for change in changes
+        if not change.path.endswith(SUFFIX)
     ]
-    return write_message(gains, head, os.environ)
+    suppressions = [
+        find_suppression_gain(clone.root / change.path, change.before, change.after)
+        for change in changes
+        if change.path.endswith(SUFFIX)
+    ]
+    return write_message(gains, suppressions, head, os.environ)
 
 
 def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
     """Yield the texts of the lockfiles that stand in the folder of one."""
-    for other in clone.list_files(head, _ENDING):
+    for other in clone.list_files(head, (_LOCKFILE,)):
         if PurePosixPath(other).parent == PurePosixPath(path).parent:
             yield clone.read(head, other) or ""
 
 
-def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the lockfiles of campaign files, and all those in folders of campaigns, of any target.
+def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of the record of campaigns: of a campaign file its lockfiles, of a folder all in it.
 
-    Campaigns are not read: what was sent is recorded, whatever they say by now.
+    Those of any target, and the files of suppressions with them. Campaigns are not read: what was sent is
+    recorded, whatever they say by now.
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob(f"*{_ENDING}")):
+            for file in sorted(one for ending in _ENDINGS for one in path.rglob(f"*{ending}")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     yield file
         else:
-            ends = (f"{path.stem}.", _ENDING)
             yield from (
                 file
                 for file in sorted(path.parent.iterdir())
-                if file.name.startswith(ends[0]) and file.name.endswith(ends[1])
+                if file.name.startswith(f"{path.stem}.") and file.name.endswith(_LOCKFILE)
             )
+    for home in list_homes(paths):
+        yield from sorted(home.glob(f"*{SUFFIX}"))
 
 
 def _place_below(root: Path, file: Path) -> Path:

@@ -11,7 +11,7 @@ from runner.ledger.lock import find_run_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.ledger.gain import Gain
+    from runner.ledger.gain import Gain, SuppressionGain
 
 _NAMED = 2
 """So many campaigns are named in a subject; more are counted."""
@@ -19,16 +19,24 @@ _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github
 _NOBODY = "runner", "runner@localhost"
 
 
-def write_message(gains: Sequence[Gain], commit: str, environment: Mapping[str, str]) -> str:
+def write_message(
+    gains: Sequence[Gain],
+    suppressions: Sequence[SuppressionGain],
+    commit: str,
+    environment: Mapping[str, str],
+) -> str:
     """Return the message of a commit: a subject, a line a message, and where it comes from as trailers.
 
     Args:
         gains: what each lockfile of the commit has gained.
+        suppressions: what was decided in each file of suppressions of the commit.
         commit: the commit of the campaigns that were sent.
         environment: of the process, for what CI says of itself.
     """
     body = [line for gain in gains for line in _list_messages(gain)]
-    blocks = [[_write_subject(gains)], body, list(_list_trailers(commit, environment))]
+    body += [line for gain in suppressions for line in _list_decisions(gain)]
+    subject = _write_subject(gains) if gains else _write_suppression_subject(suppressions)
+    blocks = [[subject], body, list(_list_trailers(commit, environment))]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -47,6 +55,25 @@ def _list_messages(gain: Gain) -> Iterator[str]:
     for message, texts in sorted(gain.texts.items()):
         launches = count_words(gain.launches[message], "launch", "launches")
         yield f"{_one_line(gain.campaign)}, {message}: {count_words(texts, 'text')} in {launches}"
+
+
+def _write_suppression_subject(suppressions: Sequence[SuppressionGain]) -> str:
+    targets = _join_names({gain.target for gain in suppressions}, "targets")
+    people = sum(gain.opted_out for gain in suppressions)
+    if people:
+        return f"Record {count_words(people, 'person', 'people')} not to be texted on {targets}"
+    return f"Record who is not to be texted on {targets}"
+
+
+def _list_decisions(gain: SuppressionGain) -> Iterator[str]:
+    if gain.opted_out:
+        yield f"{gain.target}: {count_words(gain.opted_out, 'person', 'people')} not to be texted any more"
+    if gain.let_in:
+        yield f"{gain.target}: {count_words(gain.let_in, 'person', 'people')} may be texted again"
+    for name in gain.paused:
+        yield f"{gain.target}: {_one_line(name)} is on hold"
+    for name in gain.resumed:
+        yield f"{gain.target}: {_one_line(name)} goes on"
 
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:

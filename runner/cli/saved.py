@@ -13,7 +13,7 @@ import click
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaigns, name_key
-from runner.errors import PlanChangedError, RunLockedError, RunnerError, UnusableListError
+from runner.errors import OnHoldError, PlanChangedError, RunLockedError, RunnerError, UnusableListError
 from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
 from runner.service.destination import describe_destination, list_moves
@@ -96,8 +96,8 @@ class SavedPlan:
     def require_unchanged(self, planned: Sequence[PlannedHead], errors: Mapping[Path, RunnerError]) -> None:
         """Refuse the plan if anything that it describes has changed: what was approved is the whole.
 
-        A campaign that another run holds, or of which the service's list proves nothing, has not changed:
-        it is not sent now, and the rest of the plan is.
+        A campaign that another run holds, that a person has paused, or of which the service's list proves
+        nothing, has not changed: it is not sent now, and the rest of the plan is.
 
         Args:
             planned: the campaigns as they are now.
@@ -111,7 +111,7 @@ class SavedPlan:
         changes = []
         for file, error in errors.items():
             entry = saved.get(show_path(file))
-            if entry is not None and isinstance(error, (RunLockedError, UnusableListError)):
+            if entry is not None and isinstance(error, (RunLockedError, UnusableListError, OnHoldError)):
                 found.append(entry)
             else:
                 changes.append(error.message)
@@ -236,7 +236,7 @@ def _read_json(file: Path) -> Any:
 
 
 def _require_whole(file: Path, data: Any) -> None:
-    if not isinstance(data, dict) or "options" not in data or not data.get("campaigns"):
+    if not isinstance(data, dict) or "options" not in data or "campaigns" not in data:
         raise _not_saved(file)
     version = data.get("format_version")
     if version != FORMAT_VERSION:

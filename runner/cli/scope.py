@@ -54,10 +54,11 @@ class Scope:
 
         Raises:
             InvalidCampaignError: there are errors, which have been shown.
-            RunnerError: there is no campaign.
+            RunnerError: there is no campaign, and nothing says that campaigns belong there.
         """
         problems = Problems()
         loaded = load_campaigns(self.paths, self.allowed, problems)
+        loaded.say_if_none(quiet=self.quiet)
         refuse_errors(problems, quiet=self.quiet)
         return loaded.campaigns
 

@@ -109,6 +109,21 @@ class StateRemote:
             if file.endswith(_LOCKFILE) and file not in own
         }
 
+    def list_campaigns(self) -> list[str]:
+        """Return the names of the campaigns that the remote says something of.
+
+        Raises:
+            GitError: as for `tell`.
+        """
+        found = set()
+        for file in self._read_files():
+            reserved = _RESERVED.fullmatch(file)
+            if reserved is not None:
+                found.add(reserved["campaign"])
+            elif file.endswith(_LOCKFILE):
+                found.add(file.removesuffix(_LOCKFILE))
+        return sorted(found)
+
     @contextmanager
     def hold(
         self,

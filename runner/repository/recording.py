@@ -70,7 +70,7 @@ class Recorder:
         unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
-        ending: what the names of all such files end in.
+        endings: what the names of all such files end in.
         attempt: returns what is found for a file, or None if only that file is concerned by what is wrong.
         author: the variables that tell git who commits, for clones that name nobody.
     """
@@ -80,7 +80,7 @@ class Recorder:
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
-    ending: str
+    endings: tuple[str, ...]
     attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
     author: Mapping[str, str] = field(default_factory=dict)
 
@@ -156,7 +156,7 @@ class Recorder:
 
     def _is_told(self, commit: str, of: str) -> bool:
         """Return whether all that the record of one commit says, that of another one says, too."""
-        for path in self.clone.list_files(commit, self.ending):
+        for path in self.clone.list_files(commit, self.endings):
             theirs, ours = self.clone.read(commit, path), self.clone.read(of, path)
             if theirs is not None and theirs != ours and (ours is None or self.is_older(path, ours, theirs)):
                 return False
@@ -251,7 +251,7 @@ class Recorder:
 
 
 def take_what_waits(
-    clone: Clone, remote: str, branch: str, ending: str, unite: Callable[[str, str, str], str]
+    clone: Clone, remote: str, branch: str, endings: tuple[str, ...], unite: Callable[[str, str, str], str]
 ) -> list[str]:
     """Bring the files of a record that waits to be merged into the work tree, so that a run goes on from it.
 
@@ -259,7 +259,7 @@ def take_what_waits(
         clone: whose work tree it is.
         remote: the remote's name or address.
         branch: the branch that the record is to be merged into.
-        ending: what the names of the record's files end in.
+        endings: what the names of the record's files end in.
         unite: as for `Recorder`.
 
     Returns:
@@ -272,7 +272,7 @@ def take_what_waits(
     if aside is None or clone.is_ancestor(aside, tip):
         return []
     taken = []
-    for path in clone.list_files(aside, ending):
+    for path in clone.list_files(aside, endings):
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue

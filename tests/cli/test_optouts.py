@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
 NO_TERMINAL = (
     "Error: there is no terminal to ask at, and nothing was changed\n"
@@ -295,8 +296,8 @@ def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value:
     head, first, second = file.read_text(encoding="utf-8").splitlines()
     spoiled = json.dumps({**json.loads(second), name: value})
     file.write_text(f"{head}\n{first}\n{spoiled}\n", encoding="utf-8")
-    for ledger in (tmp_path / ".runner").glob("ledger.sqlite*"):
-        ledger.unlink()
+    for known in (*(tmp_path / ".runner").glob("ledger.sqlite*"), tmp_path / SUPPRESSIONS):
+        known.unlink()
     done = run("optouts", "import", file, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (

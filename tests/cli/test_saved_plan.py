@@ -173,7 +173,7 @@ def test_a_plan_without_campaigns_is_none(folder: Path, run: Run) -> None:
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
     assert refused.stderr == (
-        "Error: plan.json is not a saved plan\n  make one with `runner plan --out FILE`\n"
+        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
     )
 
 

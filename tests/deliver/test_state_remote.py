@@ -483,3 +483,26 @@ def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipie
     for group in groups:
         assert 1 <= len(group) <= most
         assert sum(len(launch.phones) for launch in group[:-1]) < recipients
+
+
+def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
+    world: World, faulty: FaultyService
+) -> None:
+    """What it had reserved is settled, adopted, and in the lockfile to be committed: accepted is on record."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 3, {"end": "hold", "accepts": True})
+    with first.applying("--concurrency", "2", *SHORT) as process:
+        faulty.wait_for_requests(4)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    second.campaign.unlink()
+    assert '"gone": [\n    "pulse"\n  ]' in second.run("status", "--format", "json").stdout
+    done = second.apply("--settle-only", *PATIENT)
+    assert done.returncode == 0
+    record = json.loads(second.lockfile.read_text(encoding="utf-8"))
+    assert sorted(one["project_launch_guid"] for one in record["launches"]) == sorted(faulty.guids)
+    assert len(faulty.guids) == 4
+    assert "Record 4 texts of pulse on live" in second.run("record").stdout
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
