@@ -15,7 +15,7 @@ from runner.ledger.target_key import KeySource
 from runner.source.confine import repository_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.ledger.database import Ledger
 
@@ -68,8 +68,11 @@ class SuppressionFiles:
         texts = list(self._read_texts())
         if ledger is None or not texts:
             return not texts
+        return all(self._is_absorbed(ledger, text) for text in texts)
+
+    def _is_absorbed(self, ledger: Ledger, text: BookText) -> bool:
         with ledger.reading() as connection:
-            return all(is_absorbed(connection, self.target, text) for text in texts)
+            return is_absorbed(connection, self.target, text)
 
     def absorb(self, ledger: Ledger) -> None:
         """Enter what the files say and the ledger doesn't.
@@ -94,6 +97,46 @@ class SuppressionFiles:
             # In the transaction: of two processes that write it, the second one has what the first one wrote.
             people = KeySource(self.target, self.state_key, secrets.token_hex(16))
             write_suppressions(connection, home, people, _read_text(home))
+
+    def absorb_old(self, ledger: Ledger, old_key: str | None, ask: Callable[[Path], object]) -> None:
+        """Enter what files under an older key say, or under none, before the ledger is moved to this one.
+
+        Args:
+            ledger: open for writing.
+            old_key: the secret before this one; None if there was none.
+            ask: is told of a file that nobody has signed; may raise to give up.
+
+        Raises:
+            RunnerError: as for `absorb`.
+        """
+        for text in self._read_texts():
+            book = text.parse()
+            if book.is_written_with(self.target, self.state_key) or self._is_absorbed(ledger, text):
+                continue
+            secret = old_key
+            if book.salt is not None and book.seal is None:
+                ask(text.file)
+                secret = None
+            with ledger.writing() as connection:
+                absorb_book(connection, text, self.target, secret)
+
+    def replace(self, ledger: Ledger) -> list[Path]:
+        """Write all files under the target's key, as the ledger is by now; return those that have changed.
+
+        Raises:
+            RunnerError: as for `write`.
+        """
+        for text in self._read_texts():
+            if text.parse().is_written_with(self.target, self.state_key):
+                with ledger.writing() as connection:
+                    absorb_book(connection, text, self.target, self.state_key)
+        changed = []
+        for file in [place for place in self.places if place.exists()] or self.places[:1]:
+            with ledger.writing() as connection:
+                people = KeySource(self.target, self.state_key, secrets.token_hex(16))
+                if write_suppressions(connection, file, people, None):
+                    changed.append(file)
+        return changed
 
     def _read_texts(self) -> Iterator[BookText]:
         yield from filter(None, map(_read_text, self.places))

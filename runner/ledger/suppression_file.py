@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from runner.errors import MissingKeyError, SuppressionsError
+from runner.errors import MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.merge import read_merged_lines
 from runner.ledger.target_key import TargetKey
 from runner.source.schema import load_validator
@@ -122,6 +122,14 @@ class Book:
         self._require_seals(key)
         return key
 
+    def is_written_with(self, target: str, state_key: str | None) -> bool:
+        """Return whether a secret has written it, whole."""
+        try:
+            self.open_key(target, state_key)
+        except RunnerError:
+            return False
+        return True
+
     def _require_seals(self, key: TargetKey) -> None:
         proof = _seal_head(key)
         if proof is None:
@@ -129,8 +137,7 @@ class Book:
         if proof != self.seal:
             raise SuppressionsError(
                 f"{self.file} was not written with this RUNNER_STATE_KEY: its seal is missing or wrong",
-                hint="if the key was set just now, remove the file on the machine whose ledger has the "
-                f"opt-outs: the next command writes it anew. Else {_RESTORE}",
+                hint=f"if the key was set just now, `runner key rotate` signs or moves it; else {_RESTORE}",
             )
         for number, entry in enumerate(self.entries, start=1):
             if entry.get(_SEAL) != _seal_entry(key, _without_seal(entry)):

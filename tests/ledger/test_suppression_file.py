@@ -226,8 +226,7 @@ def test_a_salt_of_somebody_elses_choosing_is_refused() -> None:
         "campaigns/live.suppressions.json was not written with this RUNNER_STATE_KEY: its seal is missing or wrong"
     )
     assert caught.value.hint == (
-        "if the key was set just now, remove the file on the machine whose ledger has the opt-outs: the next "
-        "command writes it anew. Else restore it with git"
+        "if the key was set just now, `runner key rotate` signs or moves it; else restore it with git"
     )
 
 
