@@ -141,9 +141,10 @@ class Book:
             )
         for number, entry in enumerate(self.entries, start=1):
             if entry.get(_SEAL) != _seal_entry(key, _without_seal(entry)):
+                whose = entry.get("campaign") or entry["source"]
                 raise SuppressionsError(
                     f"{self.file} holds an entry that was not written with this RUNNER_STATE_KEY: "
-                    f"number {number}, {_describe(entry)}",
+                    f"number {number}, {entry['kind']} ({whose}) of {entry['at']}",
                     hint=f"somebody has edited or forged it: {_RESTORE}",
                 )
 
@@ -396,8 +397,3 @@ def _is_plain(entry: Any) -> bool:
     return all(
         isinstance(value, str) and _PLAIN[name].fullmatch(value) is not None for name, value in entry.items()
     )
-
-
-def _describe(entry: Entry) -> str:
-    who = entry.get("campaign") or entry.get("source")
-    return f"{entry['kind']} ({who}) of {entry['at']}"
