@@ -180,8 +180,8 @@ class StateRef:
         Raises:
             GitError: it cannot be written.
         """
-        lines = (f"100644 blob {blob}\t{name}\n" for name, blob in sorted(files.items()))
-        tree = self._git.run("mktree", text="".join(lines))
+        entries = (f"100644 blob {blob}\t{name}\0" for name, blob in sorted(files.items()))
+        tree = self._git.run("mktree", "-z", text="".join(entries))
         follows = () if parent is None else ("-p", parent)
         message = f"State of {self.name}"
         return self._git.run("commit-tree", tree, *follows, "-m", message, environment=_IDENTITY)
@@ -257,7 +257,8 @@ class StateRef:
 
     def _list(self, commit: str) -> dict[str, str]:
         files = {}
-        for line in self._git.run("ls-tree", commit).splitlines():
+        # The whole tree: git takes it for that of the current folder, which may be further down.
+        for line in self._git.run("ls-tree", "-z", "--full-tree", commit).split("\0")[:-1]:
             entry, name = line.split("\t", 1)
             files[name] = entry.split()[2]
         return files

@@ -45,6 +45,22 @@ def test_what_one_clone_puts_there_another_reads(clone: Callable[..., Path], rem
         assert Git(folder).run("rev-list", "--count", "HEAD") == "1"
 
 
+@pytest.mark.parametrize("place", ["team", "team/x", "Kunden für uns"])
+def test_it_is_read_from_a_subfolder_as_from_the_top(clone: Callable[..., Path], place: str) -> None:
+    """Git shows the part of a tree that the current folder is; a state is whole, whatever its files' names."""
+    top = clone("first")
+    (top / place).mkdir(parents=True)
+    below = StateRef.open(top / place, "origin", "live")
+    old = put(below, None, **{"state.json": "one\n", "Grüße.lock.json": "two\n"})
+    for ref in (below, StateRef.open(top, "origin", "live")):
+        snapshot = ref.read()
+        assert snapshot.commit == old
+        assert {name: ref.load(blob) for name, blob in snapshot.files.items()} == {
+            "state.json": "one",
+            "Grüße.lock.json": "two",
+        }
+
+
 def test_a_clone_that_gets_files_when_it_needs_them_moves_it_too(
     clone: Callable[..., Path], remote: Path
 ) -> None:
