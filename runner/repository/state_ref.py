@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from runner.repository.git import Git, GitError, hide_credentials
+from runner.repository.push import find_obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -224,6 +225,11 @@ class StateRef:
         found = self.find()
         if found == new:
             return
+        if (obstacle := find_obstacle(answer)) is not None:
+            raise StateRefError(
+                f"{self.name} cannot be made on the git remote {self.remote}: {obstacle} is in its way",
+                hint=f"remove that one, which runner has not made: git push {self.remote} -d {obstacle}",
+            )
         rejection = _REJECTION.search(answer.output)
         if found != old or (rejection and _RACE.search(f"{rejection['reason']} {answer.complaint}")):
             raise RefMovedError(f"{self} was moved by another run", found)

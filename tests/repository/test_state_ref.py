@@ -141,6 +141,21 @@ def test_a_remote_that_refuses_is_quoted(clone: Callable[..., Path], remote: Pat
     assert caught.value.hint == ("let this user, or the token of CI, push to refs/runner/* on the remote")
 
 
+def test_a_ref_in_the_way_is_named(clone: Callable[..., Path], remote: Path) -> None:
+    """Git can have no ref below another one: that is no race, which would be run again and again."""
+    ref = StateRef.open(clone("first"), "origin", "live")
+    Git(remote).run("update-ref", f"{ref.name}/other", "main")
+    with pytest.raises(StateRefError) as caught:
+        put(ref, None, state="one")
+    assert not isinstance(caught.value, RefMovedError)
+    assert caught.value.message == (
+        "refs/runner/live cannot be made on the git remote origin: refs/runner/live/other is in its way"
+    )
+    assert caught.value.hint == (
+        "remove that one, which runner has not made: git push origin -d refs/runner/live/other"
+    )
+
+
 def test_a_remote_that_is_gone_is_said(clone: Callable[..., Path], remote: Path) -> None:
     """When it is read, and when it is to be moved."""
     ref = StateRef.open(clone("first"), "origin", "live")
