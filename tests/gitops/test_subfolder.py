@@ -171,3 +171,30 @@ def test_each_folder_says_itself_where_it_sends(repository: Path, tmp_path: Path
         assert jobs is not None
         assert jobs["look"].result == "success", jobs["look"].show()
         assert ("::notice title=Nothing is sent::" in jobs["look"].log("Look")) == (folder != "texts")
+
+
+def test_a_name_is_taken_in_all_folders(repository: Path) -> None:
+    """Their record is shared: of two campaigns of one name, the second one's people would count as texted."""
+    for folder in FOLDERS:
+        done = run_inside("validate", cwd=repository / folder)
+        assert done.stdout == "Valid: 1 campaign, 0 errors, 0 warnings.\n"
+    text = "version: 1\nname: spring\nrecipients: [{phone: '+14155550101'}]\nmessages: [{id: a, text: Hi}]\n"
+    (repository / "teams/x/campaigns/spring.yaml").write_text(text, encoding="utf-8")
+    assert run_inside("validate", cwd=repository / "texts").returncode == 0
+    (repository / "texts/campaigns/may.yaml").write_text(text, encoding="utf-8")
+    other = repository / "teams/x/campaigns/spring.yaml"
+    done = run_inside("validate", cwd=repository / "texts")
+    assert done.returncode == 1
+    assert done.stdout == (
+        f"campaigns/may.yaml:2:7: error: the name 'spring' is taken by {other} [campaign-name-repeated]\n"
+        "    deliveries are known by the campaign's name: give each its own\n"
+        "Invalid: 2 campaigns, 1 error, 0 warnings.\n"
+    )
+    planned = run_inside("plan", "texts/campaigns", cwd=repository)
+    assert planned.returncode == 3
+    assert (
+        "texts/campaigns/may.yaml: the name or record 'spring' is claimed by teams/x/campaigns/spring.yaml, too"
+    ) in planned.stderr
+    applied = run_inside("apply", "--auto-approve", cwd=repository / "texts")
+    assert applied.returncode == 3
+    assert not list(repository.rglob("may.*.lock.json"))
