@@ -18,6 +18,7 @@ from runner.cli.console import note, warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
 from runner.cli.failures import Failures
+from runner.cli.folders import name_folder
 from runner.cli.inert import printable
 from runner.cli.job_summary import append_summary, has_summary, summary_room
 from runner.cli.planning import leave_out_refused, plan_campaigns
@@ -79,7 +80,8 @@ class _Finding:
     "--id",
     "name",
     metavar="NAME",
-    help="Tells this comment from those of other jobs on the same target.",
+    help="Tells this comment from those of other jobs on the same target. Default: the current folder, "
+    "if it is not the repository's top.",
 )
 def command(scope: Scope, name: str | None) -> int:
     """Validate and plan, and keep one comment on the pull request that says what came out. Sends nothing.
@@ -162,7 +164,7 @@ def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
 
 
 def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
-    marker = write_marker(finding.target, name)
+    marker = write_marker(finding.target, name or name_folder())
     try:
         job = read_pull_request_job(os.environ)
         body, left_out = _fit_comment(finding.text, marker, job)
