@@ -20,6 +20,7 @@ from runner.forge.comment import count_units, write_marker
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -225,7 +226,7 @@ targets:
 
 def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> None:
     """Nothing is asked of the service: a pull request's job has no credentials for it."""
-    env = github.job(folder, PULSE_KEY="x" * 20)
+    env = github.job(folder, PULSE_KEY=STATE_KEY)
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
     assert run("comment", "--target", "live", cwd=folder, env=env).returncode == 0
     assert "### Campaign plan → live" in github.bodies()[0]
@@ -273,7 +274,7 @@ def test_without_the_key_of_the_record_campaigns_are_validated(
     run: Run, folder: Path, github: GitHub
 ) -> None:
     """The key is the sender's alone: a pull request's job doesn't fail for the want of it."""
-    key = {"RUNNER_STATE_KEY": "x" * 20}
+    key = {"RUNNER_STATE_KEY": STATE_KEY}
     assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
     # A new machine has the lockfile and no ledger.
     shutil.rmtree(folder / ".runner")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.plan.digest import digest_json, plan_digest
+from runner.plan.shard import join_digests
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     import subprocess
@@ -91,7 +94,7 @@ def test_launches_are_not_saved(folder: Path, run: Run) -> None:
     assert run("apply", "--plan", "plan.json", cwd=folder).returncode == 0
 
 
-@pytest.mark.parametrize("key", [None, "a state key"])
+@pytest.mark.parametrize("key", [None, STATE_KEY])
 def test_a_first_plan_is_good_on_another_machine(
     folder: Path, run: Run, service: dict[str, str], key: str | None
 ) -> None:
@@ -298,7 +301,7 @@ def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, st
 def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
     """A plan that was made without the key cannot be held to with it: this says so, and not that all changed."""
     save(run, folder)
-    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": "a state key"})
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": STATE_KEY})
     assert refused.returncode == 1
     assert refused.stderr == (
         "Error: the plan plan.json is out of date: pulse: it was planned with another RUNNER_STATE_KEY, "
@@ -309,10 +312,33 @@ def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
 def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
     """With another key all that rests on people and files has other digests."""
     digests = [
-        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"] for key in ("one", "two")
+        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"]
+        for key in (STATE_KEY, OTHER_STATE_KEY)
     ]
     assert digests[0]["campaign"] != digests[1]["campaign"]
     assert digests[0]["deliveries"] != digests[1]["deliveries"]
+
+
+def test_only_what_tells_of_people_is_dear_to_digest(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """Without a key: who gets something, and a file with phones in it; all else holds nothing to guess at."""
+    file = folder / "campaigns/pulse.yaml"
+
+    def find_cheap() -> set[str]:
+        digests = save(run, folder, env=service)["campaigns"][0]["digests"]
+        texts = {"campaign": file.read_bytes(), "deliveries": join_digests([]).encode()}
+        cheap = {name: hashlib.blake2b(text, digest_size=16).hexdigest() for name, text in texts.items()}
+        return {name for name in cheap if digests[name] == cheap[name]}
+
+    assert find_cheap() == set()
+    text = file.read_text(encoding="utf-8")
+    start, end = text.index("recipients:"), text.index("messages:")
+    only_file = "recipients:\n  - csv: audience/people.csv\n    phone_column: mobile\n    region: US\n"
+    file.write_text(text[:start] + only_file + text[end:], encoding="utf-8")
+    assert find_cheap() == {"campaign"}
+    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
+    assert find_cheap() == {"campaign", "deliveries"}
+    file.write_text(text, encoding="utf-8")
+    assert find_cheap() == {"deliveries"}
 
 
 def test_what_one_machine_holds_and_another_has_settled_is_one_record(
