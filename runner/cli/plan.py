@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from runner.cli.failures import Failures
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
 from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, plan_campaigns
+from runner.cli.review import read_waiting_in_job
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.service_access import may_know_launches
@@ -75,6 +77,7 @@ def command(
     """
     at = parse_moment(now) if now else None
     workspace = Workspace.open(scope)
+    read_waiting_in_job(workspace, os.environ)
     settings = choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)

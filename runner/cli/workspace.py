@@ -16,6 +16,7 @@ from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_state_folder, state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.lockfile_advice import advise_summary
+from runner.cli.other_records import OtherRecords
 from runner.cli.service_access import find_clock_lead, open_service
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger, show_url
@@ -32,6 +33,7 @@ from runner.source.diagnostic import Problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
@@ -60,6 +62,7 @@ class Workspace:
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: StateRemote | None = None
     _ahead: list[timedelta] = field(default_factory=list, init=False, repr=False, compare=False)
+    _others: list[OtherRecords] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -126,7 +129,20 @@ class Workspace:
             campaign.message_ids,
             keeps_summary=campaign.lockfile == "summary",
         )
+        others = self.others
+        identity = replace(
+            identity,
+            left_behind=others.find_left_behind(campaign, identity),
+            waiting=others.find_waiting(identity),
+        )
         return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
+
+    @property
+    def others(self) -> OtherRecords:
+        """The lockfiles of the target in other places than beside their campaigns; looked for once."""
+        if not self._others:
+            self._others.append(OtherRecords(self.target.name))
+        return self._others[0]
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
@@ -242,6 +258,9 @@ class Workspace:
                 f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
                 "its recipients stay fingerprinted with the salt in its lockfile"
             )
+        identity = self.identify(campaign)
+        for file in identity.left_behind:
+            self._warn_once(_say_left_behind(campaign, file, identity.lockfile))
         for file in record.merged:
             self._warn_once(
                 f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
@@ -280,6 +299,13 @@ def default_ledger_url() -> str:
 def utc_now() -> str:
     """Return this machine's time as the records write it."""
     return format_moment(datetime.now(UTC))
+
+
+def _say_left_behind(campaign: Campaign, file: Path, own: Path) -> str:
+    said = f"{show_path(file)} is a record of {campaign.name}, which stands elsewhere by now, and counts: "
+    if own.exists():
+        return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
+    return f"{said}`git mv` it along, to {show_path(own)}"
 
 
 def _say_waiting(campaign: str, leases: LiveLeases) -> str:

@@ -28,19 +28,38 @@ class Clone:
         Raises:
             GitError: the remote cannot be reached.
         """
-        ref = f"refs/heads/{branch}"
-        listed = self.git.ask("ls-remote", "--", remote, ref)
+        tip = self.find_tip(remote, branch)
+        if tip is not None:
+            # Without --depth, which would cut off the history of a clone that has it.
+            self.git.run("fetch", "--quiet", "--no-tags", "--", remote, f"refs/heads/{branch}")
+        # Not FETCH_HEAD: an editor may fetch something else in this clone at the same moment.
+        return tip
+
+    def find_tip(self, remote: str, branch: str) -> str | None:
+        """Return the tip of a remote's branch; None if the remote has no such branch.
+
+        Raises:
+            GitError: the remote cannot be reached.
+        """
+        listed = self.git.ask("ls-remote", "--", remote, f"refs/heads/{branch}")
         if listed.status:
             raise GitError(
                 f"the remote {hide_credentials(remote)} cannot be reached: {listed.reason}",
                 hint="name another one with --remote, or commit without it: --no-push",
             )
-        if not listed.output.strip():
-            return None
-        # Without --depth, which would cut off the history of a clone that has it.
-        self.git.run("fetch", "--quiet", "--no-tags", "--", remote, ref)
-        # Not FETCH_HEAD: an editor may fetch something else in this clone at the same moment.
-        return listed.output.split()[0]
+        return listed.output.split()[0] if listed.output.strip() else None
+
+    def bring(self, remote: str, commit: str) -> None:
+        """Make sure that a commit is here with its files; of its history as much as the clone has of others.
+
+        Raises:
+            GitError: the remote does not give it.
+        """
+        if self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").status == 0:
+            return
+        is_shallow = self.git.run("rev-parse", "--is-shallow-repository") == "true"
+        depth = ["--depth=1"] if is_shallow else []
+        self.git.run("fetch", "--quiet", "--no-tags", *depth, "--", remote, commit)
 
     def read_head(self) -> str:
         """Return the commit that is checked out.
@@ -68,10 +87,11 @@ class Clone:
             raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
         return answer.output
 
-    def list_files(self, commit: str, ending: str) -> list[str]:
-        """Return the files of a commit whose names end so: paths from the top, with slashes."""
-        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+    def list_files(self, commit: str, *endings: str) -> dict[str, str]:
+        """Return the files of a commit whose names end so, by path, each with the name of its content."""
+        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
+        lines = (line.partition("\t") for line in listed if line.endswith(endings))
+        return {path: about.split()[2] for about, _, path in lines}
 
 
 def read_text(file: Path) -> str:

@@ -284,3 +284,29 @@ def take_what_waits(
             replace_text(file, after)
             taken.append(path)
     return taken
+
+
+def read_what_waits(clone: Clone, remote: str, endings: Sequence[str]) -> dict[str, str]:
+    """Return the files of a record that waits to be merged, and says something else than this clone's commit.
+
+    Args:
+        clone: with the commit to compare with; its work tree is left alone.
+        remote: the remote's name or address.
+        endings: what the names of the record's files end in.
+
+    Returns:
+        Their texts, by their paths from the top.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    head, aside = clone.read_head(), clone.find_tip(remote, ASIDE)
+    if aside is None:
+        return {}
+    clone.bring(remote, aside)
+    if clone.is_ancestor(aside, head):
+        return {}
+    ours = clone.list_files(head, *endings)
+    changed = [path for path, blob in clone.list_files(aside, *endings).items() if ours.get(path) != blob]
+    texts = ((path, clone.read(aside, path)) for path in changed)
+    return {path: text for path, text in texts if text is not None}
