@@ -158,21 +158,20 @@ class _About:
             self._changes = self._review.describe_changes(scope.paths)
         except RunnerError as error:
             what = "what this pull request changes of targets, records and the names of campaigns"
-            self._changes = f"\n{write_unknown(what, error)}"
+            self._changes = write_unknown(what, error)
 
     def count_waiting(self, workspace: Workspace) -> None:
         """Have a workspace count the record that waits to be merged."""
         try:
-            waiting = "" if self._review is None else self._review.read_waiting(workspace)
-            self._waiting = f"\n{waiting}\n" if waiting else ""
+            self._waiting = "" if self._review is None else self._review.read_waiting(workspace)
         except RunnerError as error:
             what = f"what waits on the branch {ASIDE}. People it tells of count as not texted yet"
-            self._waiting = f"\n{write_unknown(what, error)}"
+            self._waiting = write_unknown(what, error)
 
     def write(self) -> str:
         """Return it as Markdown that ends in an empty line, or nothing."""
-        text = (f"{self.where}\n" if self.where else "") + self._changes + self._waiting
-        return f"{text.strip()}\n\n" if text else ""
+        parts = (self.where, self._changes, self._waiting)
+        return "".join(f"{part.strip()}\n\n" for part in parts if part)
 
 
 def _plan(workspace: Workspace, scope: Scope, failures: Failures, about: _About) -> _Finding:
