@@ -76,9 +76,8 @@ class Review:
         workspace.others.waiting.update({clone.root / path: text for path, text in texts.items()})
         if not texts:
             return ""
-        return (
-            f"Counted as sent is also what waits on the branch {ASIDE}, in {count_words(len(texts), 'file')}."
-        )
+        files = count_words(len(texts), "file")
+        return f"What waits on the branch {ASIDE} counts as if it were merged: {files}."
 
     def describe_changes(self, paths: Sequence[Path]) -> str:
         """Return in Markdown what the pull request changes beside the plan; empty if there is none.
