@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from runner.errors import LockfileError
@@ -92,6 +93,57 @@ class Clone:
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
         lines = (line.partition("\t") for line in listed if line.endswith(endings))
         return {path: about.split()[2] for about, _, path in lines}
+
+    def search(self, commit: str, pattern: str, ending: str) -> set[str]:
+        """Return what matches a pattern in the files of a commit whose names end so.
+
+        Args:
+            commit: the commit.
+            pattern: an extended regular expression, within a line.
+            ending: of the names.
+        """
+        options = ("--no-color", "--text", "-h", "--only-matching", "--extended-regexp")
+        answer = self.git.ask("grep", *options, "-e", pattern, commit, "--", f":(top)*{ending}")
+        # 1: nothing matches.
+        if answer.status > 1:
+            raise GitError(f"`git grep` failed: {answer.reason}")
+        return set(answer.output.splitlines())
+
+    def read_patches(self, commit: str, since: str, ending: str) -> str:
+        """Return all that commits up to one have added to files whose names end so, or have taken away.
+
+        Args:
+            commit: the last of the commits.
+            since: leaves out those that were made before; ISO 8601.
+            ending: of the names.
+        """
+        plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--text", "--unified=0")
+        limits = ("--full-history", f"--since={since}", commit, "--", f":(top)*{ending}")
+        return self.git.run("log", "--patch", "--format=", *plain, *limits)
+
+    def list_commits(self, commit: str, since: str, path: str) -> list[str]:
+        """Return the commits up to one that have changed a file, the latest first.
+
+        Args:
+            commit: the last of the commits.
+            since: as for `read_patches`.
+            path: the file's, from the top.
+        """
+        limits = ("--full-history", f"--since={since}", commit, "--", f":(top,literal){path}")
+        return self.git.run("log", "--format=%H", *limits).split()
+
+    def deepen(self, remote: str, commit: str, since: str) -> None:
+        """Bring the history of a commit back to some time, where it is cut off after that and can be had.
+
+        Args:
+            remote: the remote's name or address.
+            commit: a commit that the remote has.
+            since: ISO 8601.
+        """
+        made_at = self.git.run("log", "--max-count=1", "--format=%cI", commit)
+        is_cut_off = self.git.run("rev-parse", "--is-shallow-repository") == "true"
+        if is_cut_off and datetime.fromisoformat(made_at) >= datetime.fromisoformat(since):
+            self.git.ask("fetch", "--quiet", "--no-tags", f"--shallow-since={since}", "--", remote, commit)
 
 
 def read_text(file: Path) -> str:
