@@ -761,15 +761,15 @@ def test_counts_that_come_back_are_not_counted_again(run: Run, remote: Path, tmp
     run("record", cwd=here)
     sum_up(here, 6, 3)
     run("record", cwd=here)
-    for name, file, people in (
-        ("coffee", LOCKFILE, 7),
-        ("espresso", "campaigns/espresso.live.lock.json", 9),
+    for name, file, people, launches in (
+        ("coffee", LOCKFILE, 7, 4),
+        ("espresso", "campaigns/espresso.live.lock.json", 9, 5),
     ):
         if name == "coffee":
             sum_up(here, 4, 2)
             git(here, "commit", "--quiet", "-am", "Lose the record")
             git(here, "push", "--quiet", "origin", "HEAD:main")
-        sum_up(here, people, 4, name, file)
+        sum_up(here, people, launches, name, file)
         run("record", cwd=here)
     assert read_subjects(here) == [
         "Record 2 texts of espresso on live",
