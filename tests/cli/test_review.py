@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -124,7 +124,7 @@ def repository(folder: Path, github: GitHub, tmp_path: Path) -> Repository:
 
 
 @pytest.fixture
-def send(run: Run, repository: Repository, serve: Callable[..., object]) -> Callable[..., None]:
+def send(run: Run, repository: Repository, serve: Callable[..., Any]) -> Callable[..., None]:
     """Send the campaigns for real from the clone's folder, to a service that every call shares."""
 
     def apply(*options: str) -> None:
