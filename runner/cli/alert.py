@@ -176,17 +176,11 @@ def _read_files(scope: Scope) -> dict[str, str]:
 
 
 def _find_place(scope: Scope, held: HeldPeople) -> Place:
-    server, repository = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    page = f"{server}/{repository}" if server and repository else ""
-    # As in OWNER/NAME/.github/workflows/campaigns-send.yml@refs/heads/main.
-    workflow = os.environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].rpartition("/")[2]
     try:
         files = _read_files(scope) if held.counts else {}
     except RunnerError:
         files = {}
-    return Place(
-        page, f"{page}/actions/workflows/{workflow}" if page and workflow else "", scope.state_remote, files
-    )
+    return Place.find(os.environ, scope.state_remote, files)
 
 
 def _publish(sight: Sight, place: Place, *, quiet: bool) -> None:
@@ -211,4 +205,4 @@ def _publish(sight: Sight, place: Place, *, quiet: bool) -> None:
         if not quiet:
             note(_SAID[kept.action].format(url=printable(kept.url)))
 
-    publish("issue", write_alert(sight, find_troubles(Troubles(), sight), place), keep)
+    publish("issue", lambda: write_alert(sight, find_troubles(Troubles(), sight), place), keep)

@@ -65,6 +65,7 @@ class GitHub:
         threads: the comments of issues, by their numbers.
         commits: of the branch, the latest first, as the API lists them.
         pulls: pull requests, by the commits that they brought.
+        files: that pull requests changed, by their numbers; `campaigns/pulse.yaml` of those that are not here.
         reviews: of pull requests, by their numbers.
         approvals: of workflow runs, by their ids.
         keeps_labels: false as for a token without push access, whose labels are silently dropped.
@@ -84,6 +85,7 @@ class GitHub:
     threads: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     commits: list[dict[str, Any]] = field(default_factory=list)
     pulls: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: dict[int, list[str]] = field(default_factory=dict)
     reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     keeps_labels: bool = True
