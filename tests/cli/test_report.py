@@ -55,12 +55,10 @@ FORMATS = ("md", "html", "json", "csv", "answers.csv", "answers.parquet", "resul
 ALL = [word for name in FORMATS for word in ("--format", name)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def state_key() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def state_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state key: with it files of answers have the same pseudonyms each time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RUNNER_STATE_KEY", STATE_KEY)
-        yield
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +77,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sandbox", "simulate", "--response-rate", "1"),
         ("reconcile",),
     ):
-        done = run(*command, cwd=folder)
+        done = run(*command, cwd=folder, env={"RUNNER_STATE_KEY": STATE_KEY})
         assert done.returncode == 0, done.stderr
     return folder
 
