@@ -84,7 +84,7 @@ class Workspace:
             refuse_errors(problems, quiet=scope.quiet)
             raise
         target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
-        state = _open_state(scope, target.name) if scope.state_remote else None
+        state = _open_state(scope, target) if scope.state_remote else None
         workspace = cls(target, scope.ledger or default_ledger_url(), targets, state)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
@@ -253,11 +253,6 @@ class Workspace:
             ) from None
 
     def _checked(self, record: _Head, campaign: Campaign) -> _Head:
-        if record.uses_salt_despite_key:
-            self._warn_once(
-                f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
-                "its recipients stay fingerprinted with the salt in its lockfile"
-            )
         identity = self.identify(campaign)
         for file in identity.left_behind:
             self._warn_once(_say_left_behind(campaign, file, identity.lockfile))
@@ -315,7 +310,7 @@ def _say_waiting(campaign: str, leases: LiveLeases) -> str:
     )
 
 
-def _open_state(scope: Scope, target: str) -> StateRemote:
+def _open_state(scope: Scope, target: Target) -> StateRemote:
     # Imported here: only those who keep their state on a remote pay for it.
     from runner.cli.state_remote import StateRemote
 
