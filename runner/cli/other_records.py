@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
 from runner.campaign.load import read_names
-from runner.cli.campaigns import DEFAULT_FOLDER
+from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.source.confine import repository_root
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class OtherRecords:
         read = {file.resolve() for file in (identity.lockfile, *beside)}
         place = campaign.file.resolve()
         return tuple(
-            file
+            Path(show_path(file))
             for file in dict.fromkeys(candidates)
             if file.resolve() not in read and not _is_claimed(file, self._ending, identity.names, place)
         )

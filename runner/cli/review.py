@@ -73,7 +73,8 @@ class Review:
         if clone is None or clone.git.ask("remote", "get-url", "--", self.remote).status:
             return ""
         texts = read_what_waits(clone, self.remote, RECORD_ENDINGS)
-        workspace.others.waiting.update({clone.root / path: text for path, text in texts.items()})
+        places = {path: Path(show_path(clone.root / path)) for path in texts}
+        workspace.others.waiting.update({places[path]: text for path, text in texts.items()})
         if not texts:
             return ""
         files = count_words(len(texts), "file")

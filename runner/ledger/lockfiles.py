@@ -37,12 +37,14 @@ def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
             lockfiles[file] = lockfile
     if identity.shared is not None:
         lockfiles |= _parse_shared(identity, identity.shared)
-    for place, text in identity.waiting.items():
+    for file, text in identity.waiting.items():
+        # The file of the same place in the work tree counts as well.
+        place = file.with_name(f"{file.name} (waiting to be merged)")
         waiting = parse_lockfile(place, text, identity.names, identity.message_ids, identity.state_key)
         _require_own(identity, place, waiting)
         # One that was merged long ago, and has a key of that time, has nothing to add.
         if not _is_told(waiting, lockfiles.values()):
-            lockfiles[_name_waiting(place)] = waiting
+            lockfiles[place] = waiting
     return lockfiles
 
 
@@ -61,11 +63,6 @@ def _is_told(waiting: Lockfile, others: Iterable[Lockfile]) -> bool:
         and waiting.forgotten <= forgotten
         and waiting.dismissed <= dismissed
     )
-
-
-def _name_waiting(place: Path) -> Path:
-    # The file of the same place in the work tree counts as well.
-    return place.with_name(f"{place.name} (waiting to be merged)")
 
 
 def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfile]:

@@ -233,7 +233,7 @@ targets:
 
 def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> None:
     """Nothing is asked of the service: a pull request's job has no credentials for it."""
-    env = github.job(folder, PULSE_KEY="x" * 20)
+    env = github.job(folder, PULSE_KEY=STATE_KEY)
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
     assert run("comment", "--target", "live", cwd=folder, env=env).returncode == 0
     assert "### Campaign plan → live" in github.bodies()[0]

@@ -13,6 +13,7 @@ import pytest
 from runner.forge.job import find_git_settings
 from runner.forge.numbers import read_numbers
 from tests.forge.github_server import HEAD, GitHub, running_github
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -328,6 +329,24 @@ def test_a_reviewing_plan_counts_what_waits(
         r"Warning: what waits on the branch runner/record is not counted, since it cannot be read: the remote "
         r"origin cannot be reached: ",
         done.stderr,
+    )
+
+
+def test_a_record_that_nobody_signed_does_not_wait(
+    run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a state key, who may push branches cannot have people counted as texted by a lockfile of their own."""
+    send()
+    repository.push("runner/record")
+    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    job, environment = repository.check_out()
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("plan", cwd=job, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "Error: the lockfile campaigns/pulse.live.lock.json (waiting to be merged) was written with a salt, and "
+        "now there is a RUNNER_STATE_KEY\n"
     )
 
 
