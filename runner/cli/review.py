@@ -199,9 +199,9 @@ class _Sections:
     def _describe_rename(self, change: FileChange, former: str, path: str) -> Iterator[str]:
         if former != path:
             stem = PurePosixPath(former).with_suffix("").as_posix()
-            listed = self.clone.list_files("HEAD", RECORD_ENDINGS[0])
+            listed = self.clone.list_files("HEAD", RECORD_ENDINGS[:1])
             left = [one for one in listed if one.startswith(f"{stem}.") and "/" not in one[len(stem) :]]
-            advice = "".join(f"; `git mv` {inert(one)} along, which is its record" for one in left)
+            advice = "".join(f"; `git mv` {inert(_name(one))} along, which is its record" for one in left)
             yield f"{self._show(change)}: **moved**{advice}"
         before = _read_head(self.clone.root / former, self._read_former(change))
         after = _read_head(self.clone.root / path, self._read(change))
@@ -227,7 +227,10 @@ class _Sections:
         return None if change.path is None else self.clone.read("HEAD", change.path)
 
     def _show(self, change: FileChange) -> str:
-        names = [show_path(self.clone.root / path) for path in (change.former, change.path) if path]
+        below = Path.cwd().resolve().relative_to(self.clone.root.resolve()).as_posix()
+        start = "" if below == "." else f"{below}/"
+        # Of another folder of the repository: from its top.
+        names = [path.removeprefix(start) for path in (change.former, change.path) if path]
         return " → ".join(inert(name) for name in dict.fromkeys(names))
 
 

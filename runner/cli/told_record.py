@@ -73,7 +73,7 @@ class ToldRecord:
         for tip in self._tips:
             self._deepen(tip, since)
             versions = [(commit, path) for commit in self._clone.list_commits(tip, since, path)]
-            versions += [(tip, other) for other in self._clone.list_files(tip, _ENDING)]
+            versions += [(tip, other) for other in self._clone.list_files(tip, (_ENDING,))]
             for commit, file in versions:
                 text = self._clone.read(commit, file)
                 if text is not None and _SUMMARY in text and advance.is_of_same_record(text):

@@ -88,7 +88,7 @@ class Clone:
             raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
         return answer.output
 
-    def list_files(self, commit: str, *endings: str) -> dict[str, str]:
+    def list_files(self, commit: str, endings: tuple[str, ...]) -> dict[str, str]:
         """Return the files of a commit whose names end so, by path, each with the name of its content."""
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
         lines = (line.partition("\t") for line in listed if line.endswith(endings))

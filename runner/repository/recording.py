@@ -158,7 +158,7 @@ class Recorder:
 
     def _is_told(self, commit: str, of: str) -> bool:
         """Return whether all that the record of one commit says, that of another one says, too."""
-        return _is_told(self.clone, commit, of, self.clone.list_files(commit, self.ending), self.is_older)
+        return _is_told(self.clone, commit, of, self.clone.list_files(commit, (self.ending,)), self.is_older)
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
@@ -279,7 +279,7 @@ def find_what_waits(
         GitError: the remote cannot be reached.
     """
     tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
-    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, ending), is_older):
+    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, (ending,)), is_older):
         return []
     listed = clone.git.run(
         "log", "-z", "--first-parent", f"--max-count={MOST_WAITING}", "--format=%H %cI %s", f"{tip}..{aside}"
@@ -327,7 +327,7 @@ def take_what_waits(
     if aside is None or clone.is_ancestor(aside, tip):
         return []
     taken = []
-    for path in clone.list_files(aside, ending):
+    for path in clone.list_files(aside, (ending,)):
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue
@@ -341,7 +341,7 @@ def take_what_waits(
     return taken
 
 
-def read_what_waits(clone: Clone, remote: str, endings: Sequence[str]) -> dict[str, str]:
+def read_what_waits(clone: Clone, remote: str, endings: tuple[str, ...]) -> dict[str, str]:
     """Return the files of a record that waits to be merged, and says something else than this clone's commit.
 
     Args:
@@ -361,7 +361,7 @@ def read_what_waits(clone: Clone, remote: str, endings: Sequence[str]) -> dict[s
     clone.bring(remote, aside)
     if clone.is_ancestor(aside, head):
         return {}
-    ours = clone.list_files(head, *endings)
-    changed = [path for path, blob in clone.list_files(aside, *endings).items() if ours.get(path) != blob]
+    ours = clone.list_files(head, endings)
+    changed = [path for path, blob in clone.list_files(aside, endings).items() if ours.get(path) != blob]
     texts = ((path, clone.read(aside, path)) for path in changed)
     return {path: text for path, text in texts if text is not None}

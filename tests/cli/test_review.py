@@ -228,7 +228,7 @@ def test_what_is_on_record_of_a_moved_campaign_counts(
         f"### Campaign plan → live\n\n{GOES}\n"
         "#### Campaigns that are moved, renamed or deleted\n\n"
         "- campaigns/pulse.yaml → campaigns/winter/december.yaml: **moved**; `git mv` "
-        "campaigns/pulse.live.lock.json along, which is its record\n\n"
+        "pulse.live.lock.json along, which is its record\n\n"
         "Targets and records stay as they are.\n\n"
         "**1 campaign · 0 recipients to send · 0 launches · 0 segments · 0 errors**\n"
     )
