@@ -14,6 +14,7 @@ from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
+from runner.cli.coverage import REQUIRE_VARIABLE, leave_out_unapproved
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
 from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, summary_line
@@ -70,6 +71,14 @@ _SHOWN_DETAILS = 5
     help="With --plan: send only the plan with this digest, which is what was approved.",
 )
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
+@click.option(
+    "--require-approval",
+    is_flag=True,
+    envvar=REQUIRE_VARIABLE,
+    show_envvar=True,
+    help="Send nothing of a campaign that people have not approved (`runner approve`); without a state key, "
+    "nothing but the plan of --expect-digest.",
+)
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
 @click.option(
@@ -105,6 +114,7 @@ def command(
     plan_file: str | None,
     expect_digest: str | None,
     auto_approve: bool,
+    require_approval: bool,
     only: str | None,
     limit: int | None,
     settle_window: float | None,
@@ -149,6 +159,8 @@ def command(
             for line in describe_unread(planned):
                 warn(line)
             planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
+            if require_approval:
+                planned = leave_out_unapproved(planned, run.failures, is_given=expect_digest is not None)
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))

@@ -1,4 +1,4 @@
-"""`runner record`: commits the lockfiles, and pushes them."""
+"""`runner record`: commits the lockfiles and the approvals, and pushes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.annotations import job_warning
+from runner.cli.approval_record import find_books, list_approvals, name_target
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
@@ -20,6 +21,8 @@ from runner.cli.told_record import ToldRecord
 from runner.errors import RunnerError, UsageError
 from runner.ledger.gain import Advance, lacks_something
 from runner.ledger.union import unite_lockfiles
+from runner.plan.approval_book import ENDING as APPROVALS
+from runner.plan.approval_book import lacks_approvals, unite_approvals
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree, hide_credentials
 from runner.repository.recording import ASIDE, Change, Recorded, Recorder, find_what_waits, take_what_waits
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 
     from runner.repository.recording import WaitingCommit
 
-_ENDING = ".lock.json"
+_LOCKFILE = ".lock.json"
+_ENDINGS = (_LOCKFILE, APPROVALS)
 
 
 @click.command(
@@ -55,7 +59,7 @@ _ENDING = ".lock.json"
     help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
 )
 def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
-    """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
+    """Commit the lockfiles of the campaigns and what was approved, nothing else, and push the commit.
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
@@ -68,7 +72,7 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     with clone.hold():
         if is_fetched:
             branch = branch or _choose_branch(clone.git, os.environ)
-            taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+            taken = take_what_waits(clone, remote, branch, _ENDINGS, partial(_unite, clone.root))
             click.echo(_say_taken(taken))
             return 0
         return _record(clone, scope.paths, remote, branch, is_pushed=is_pushed)
@@ -120,7 +124,7 @@ def _make_recorder(
         partial(_unite, root),
         partial(_is_older, root),
         describe,
-        _ENDING,
+        _ENDINGS,
         lambda file, find: failures.attempt_file(file, None, find),
         author,
     )
@@ -133,7 +137,7 @@ def list_waiting(remote: str, branch: str) -> list[WaitingCommit]:
         RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
     """
     clone = _find_clone()
-    return find_what_waits(clone, remote, branch, _ENDING, partial(_is_older, clone.root))
+    return find_what_waits(clone, remote, branch, _ENDINGS, partial(_is_older, clone.root))
 
 
 def find_branch(environment: Mapping[str, str]) -> str:
@@ -146,10 +150,14 @@ def find_branch(environment: Mapping[str, str]) -> str:
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
+    if path.endswith(APPROVALS):
+        return unite_approvals(name_target(path), ours, theirs)
     return unite_lockfiles(root / path, ours, theirs)
 
 
 def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
+    if path.endswith(APPROVALS):
+        return lacks_approvals(before=theirs, after=ours)
     return lacks_something(root / path, before=theirs, after=ours)
 
 
@@ -157,14 +165,15 @@ def _describe(
     clone: Clone, head: str, remote: str | None, tips: Sequence[str], changes: Sequence[Change]
 ) -> str:
     told = ToldRecord(clone, tips, remote)
-    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in changes]
+    lockfiles = [one for one in changes if one.path.endswith(_LOCKFILE)]
+    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
     known = told.find_guids({guid: at for advance in advances for guid, at in advance.list_fresh().items()})
     gains = []
-    for change, advance in zip(changes, advances, strict=True):
+    for change, advance in zip(lockfiles, advances, strict=True):
         gains.append(advance.find_gain(known, told.list_versions(change.path, advance)))
         # A campaign that was moved may have two lockfiles in one commit.
         known.update(advance.list_fresh())
-    return write_message(gains, head, os.environ)
+    return write_message(gains, head, os.environ, list_approvals(clone.root, changes, gains, os.environ))
 
 
 def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
@@ -174,16 +183,17 @@ def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob(f"*{_ENDING}")):
+            for file in sorted(one for ending in _ENDINGS for one in path.rglob(f"*{ending}")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     yield file
         else:
-            ends = (f"{path.stem}.", _ENDING)
+            ends = (f"{path.stem}.", _LOCKFILE)
             yield from (
                 file
                 for file in sorted(path.parent.iterdir())
                 if file.name.startswith(ends[0]) and file.name.endswith(ends[1])
             )
+        yield from find_books(path)
 
 
 def _place_below(root: Path, file: Path) -> Path:

@@ -189,11 +189,11 @@ class Clone:
         if is_cut_off and datetime.fromisoformat(made_at) >= datetime.fromisoformat(since):
             self.git.ask("fetch", "--quiet", "--no-tags", f"--shallow-since={since}", "--", remote, commit)
 
-    def list_changed(self, commit: str, ending: str) -> list[str]:
+    def list_changed(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files that a commit has changed against its first parent, if their names end so."""
         command = ("diff-tree", "--root", "-r", "-z", "--no-commit-id", "--name-only", "-m", "--first-parent")
         listed = self.git.run(*command, commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+        return [path for path in listed.split("\0") if path.endswith(endings)]
 
 
 def _try_lock(descriptor: int) -> bool:
