@@ -194,7 +194,8 @@ def _count(planned: Sequence[Planned]) -> PlanNumbers:
     """Return the numbers of plans, to be compared with those of later ones."""
     campaigns = {
         hide_phones(item.plan.campaign.name): {
-            hide_phones(one.id): MessageNumbers(one.to_send, one.recipients) for one in item.plan.messages
+            hide_phones(one.id): MessageNumbers(one.to_send, one.recipients, one.forecast)
+            for one in item.plan.messages
         }
         for item in planned
     }

@@ -54,7 +54,7 @@ def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None
     assert done.stderr.startswith(f"Commented: {github.url}/acme/campaigns/pull/7#issuecomment-")
     (body,) = github.bodies()
     digest = json.loads(run("plan", "--format", "json", cwd=folder).stdout)["plan_digest"]
-    numbers = PlanNumbers("sandbox", digest, {"pulse": {"ask": MessageNumbers(4, 5)}}, 4)
+    numbers = PlanNumbers("sandbox", digest, {"pulse": {"ask": MessageNumbers(4, 5, 0)}}, 4)
     assert read_numbers(body) == numbers
     assert body.startswith(
         f"{MARKER}\n{write_numbers(numbers)}\n### Campaign plan → sandbox\n\n"
