@@ -68,15 +68,15 @@ class Clone:
             raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
         return answer.output
 
-    def list_files(self, commit: str, ending: str) -> list[str]:
+    def list_files(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files of a commit whose names end so: paths from the top, with slashes."""
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+        return [path for path in listed.split("\0") if path.endswith(endings)]
 
-    def list_changed(self, commit: str, ending: str) -> list[str]:
+    def list_changed(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files that a commit has changed against its first parent, if their names end so."""
         listed = self.git.run("log", "-1", "-z", "--first-parent", "-m", "--name-only", "--format=", commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+        return [path for path in listed.split("\0") if path.endswith(endings)]
 
 
 def read_text(file: Path) -> str:
