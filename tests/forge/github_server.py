@@ -91,7 +91,7 @@ class GitHub:
     approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     readers: set[str] = field(default_factory=set)
     keeps_labels: bool = True
-    before: Callable[[str, str], None] = lambda _method, _path: None
+    before: Callable[[str, str], object] = lambda _method, _path: None
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -315,6 +315,9 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, github: GitHub) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.github = github
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that has gone."""
 
 
 @contextmanager
