@@ -74,6 +74,7 @@ def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Ser
             "RUNNER_STAGING_USERNAME": environment["RUNNER_USERNAME"],
             "STAGING_KEY": environment["RUNNER_API_KEY"],
             "RUNNER_CREDENTIAL_VARIABLES": "OTHER_KEY, STAGING_KEY",
+            "RUNNER_SETTLE_WINDOW": environment["RUNNER_SETTLE_WINDOW"],
         }
         done = run("apply", "--target", "staging", "--auto-approve", "--format", "json", cwd=folder, env=own)
         assert done.returncode == 0, done.stderr
