@@ -86,7 +86,9 @@ class Team:
         """Make a repository that sends at once, on a forge where somebody has sent before."""
         assert run_inside("init", "clone", "--base-url", self.service_url, cwd=self.folder).returncode == 0
         git(self.clone, "remote", "add", "origin", f"file://{self.forge.remote}")
-        (self.campaigns / "first-order.yaml").unlink()
+        (self.clone / "campaigns/first-order.yaml").unlink()
+        if self.place != ".":
+            self._move_down()
         self.shorten_settling()
         self.shorten_lease()
         self.commit("Start campaigns")
@@ -94,6 +96,16 @@ class Team:
         leave_free_ref(self.clone)
         if is_protected:
             self.protect_main()
+
+    def _move_down(self) -> None:
+        """Have the campaigns in a folder of a repository that has others, too."""
+        (self.clone / self.place).mkdir()
+        (self.clone / "campaigns").rename(self.campaigns)
+        for name in ("send", "review"):
+            file = self.workflow(name)
+            text = file.read_text(encoding="utf-8").replace("campaigns/**", f"{self.place}/campaigns/**")
+            inside = f"shell: bash\n    working-directory: {self.place}\n"
+            file.write_text(text.replace("shell: bash\n", inside, 1), encoding="utf-8")
 
     def protect_main(self) -> None:
         """Have main take no push from jobs."""

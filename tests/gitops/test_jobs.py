@@ -21,7 +21,9 @@ name: {name}
 recipients:
   - csv: audience/guests.csv
 messages:
-  - {{id: news, text: "Hi {{{{ name }}}}, we have new {name}! Reply STOP to opt out."}}
+  - id: news
+    questions:
+      - {{tag: like, text: "Hi {{{{ name }}}}, do you like our new {name}?", responses: ["Much", "Not so much"]}}
 """
 GUESTS = [f"+1415555{number:04}" for number in range(100, 106)]
 
@@ -97,14 +99,14 @@ def test_a_broken_neighbour_stops_nobody_and_is_told_until_it_is_mended(team: Te
     team.write_campaign("coffee", CAMPAIGN.format(name="coffee").replace("{{ name }}", "{{ nme }}"))
     team.write_audience(GUESTS)
     jobs = team.send(team.push("Tell all of coffee and tea"), team.approve)
-    assert (jobs["plan"].result, jobs["send"].result) == ("failure", "success"), jobs["send"].show()
+    assert (jobs["plan"].result, jobs["send"].result) == ("failure", "success"), jobs["plan"].show()
     assert team.texts("tea") == Counter(GUESTS)
     (issue,) = team.github.issues
     assert issue["state"] == "open"
 
     write(team, "coffee")
     jobs = team.send(team.push("Spell it right"), team.approve)
-    assert (jobs["plan"].result, jobs["send"].result) == ("success", "success"), jobs["send"].show()
+    assert (jobs["plan"].result, jobs["send"].result) == ("success", "success"), jobs["plan"].show()
     assert (team.texts("tea"), team.texts("coffee")) == (Counter(GUESTS), Counter(GUESTS))
     assert issue["state"] == "closed"
     assert team.count_recorded() == {"coffee": 6, "tea": 6}

@@ -63,8 +63,7 @@ def test_nobody_is_texted_twice_nobody_is_skipped_and_git_log_tells_the_story(te
     reminded = len(GUESTS) - len(answered)
     assert len(team.asked) == 2
     assert team.count_recorded() == {"coffee": 45 + reminded}
-    assert [subject for subject in team.subjects() if "texts" in subject] == [
-        "Record 40 texts of coffee on live",
+    assert [subject for subject in team.subjects() if "Record" in subject][-2:] == [
         "Record 5 texts of coffee on live",
         f"Record {reminded} texts of coffee on live",
     ]
