@@ -70,11 +70,14 @@ def command(
 ) -> int:
     """Show what apply would send, to whom, and why not to the others. Reads only.
 
+    It goes by the record, and needs no credentials. With them it also asks the service whether it knows
+    launches of a campaign whose record is empty.
+
     Exits with 5 if a plan breaks one of its campaign's limits. Each campaign stands for itself: one that
     cannot be planned is left out of the plan, with exit code 3, and of what --out saves.
     """
     at = parse_moment(now) if now else None
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open(scope, needs_credentials=False)
     settings = choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
@@ -195,6 +198,13 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
     """
     new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
     if not new or not may_know_launches(workspace.target):
+        return
+    if workspace.target.base_url is not None and workspace.target.credentials is None:
+        target = workspace.target
+        note(
+            f"Whether the service knows launches of {count_words(len(new), 'campaign')} with an empty record "
+            f"was not asked: {target.username_env} and {target.api_key_env} are not both set."
+        )
         return
     try:
         with workspace.open_service() as (client, _):

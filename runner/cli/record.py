@@ -62,13 +62,18 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
     clone = _find_clone()
-    if is_fetched:
-        branch = branch or _choose_branch(clone.git, os.environ)
-        taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
-        click.echo(_say_taken(taken))
-        return 0
+    with clone.hold():
+        if is_fetched:
+            branch = branch or _choose_branch(clone.git, os.environ)
+            taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+            click.echo(_say_taken(taken))
+            return 0
+        return _record(clone, scope.paths, remote, branch, is_pushed=is_pushed)
+
+
+def _record(clone: Clone, paths: Sequence[Path], remote: str, branch: str | None, *, is_pushed: bool) -> int:
     failures = Failures()
-    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,), failures)
+    recorder = _make_recorder(clone, paths or (DEFAULT_FOLDER,), failures)
     if recorder is None:
         click.echo("Nothing to record: there is no lockfile.")
         return 0

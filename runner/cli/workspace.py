@@ -68,7 +68,7 @@ class Workspace:
 
         Args:
             scope: what the command was given; `targets.yaml` is looked for beside its paths.
-            needs_credentials: whether the service will be asked.
+            needs_credentials: whether the service has to be asked.
 
         Raises:
             RunnerError: they don't say clearly where to send.

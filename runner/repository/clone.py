@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tempfile
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
 from runner.repository.git import Git, GitError, hide_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_S = 300.0
+"""For how long to wait for another command that works in the same clone, in seconds."""
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +33,38 @@ class Clone:
 
     git: Git
     root: Path
+
+    @contextmanager
+    def hold(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
+        """Keep other commands that change work tree, index or branch out while the block lasts.
+
+        The end of the process frees it, too. Linked work trees don't exclude each other.
+
+        Args:
+            patience_s: for how long to wait for another command, in seconds.
+
+        Raises:
+            GitError: it is still at work then, or nothing can be written here.
+        """
+        file = Path(self.git.run("rev-parse", "--absolute-git-dir")) / "runner.lock"
+        try:
+            descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise GitError(
+                f"{file} cannot be written: {error.strerror}", hint="check that this user may write there"
+            ) from None
+        try:
+            deadline = time.monotonic() + patience_s
+            while not _try_lock(descriptor):
+                if time.monotonic() >= deadline:
+                    raise GitError(
+                        f"another `runner record` has been at work in {self.root} for {patience_s:g} s",
+                        hint="wait until it has ended, or end it, then run the same command again",
+                    )
+                time.sleep(_POLL_S)
+            yield
+        finally:
+            os.close(descriptor)
 
     def fetch(self, remote: str, branch: str) -> str | None:
         """Fetch a branch and return its tip; None if the remote has no such branch.
@@ -72,6 +116,14 @@ class Clone:
         """Return the files of a commit whose names end so: paths from the top, with slashes."""
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
         return [path for path in listed.split("\0") if path.endswith(ending)]
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_text(file: Path) -> str:

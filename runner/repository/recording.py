@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.repository.clone import Clone, read_text, replace_text
-from runner.repository.git import GitError
+from runner.repository.git import GitError, hide_credentials
 from runner.repository.push import push_commit
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ ASIDE = "runner/record"
 """The branch that the record goes to where the one that it belongs to takes no push."""
 TRIES = 8
 _BLOB = "100644"
+_NOTHING_IS_LOST = "what was sent is on record at the service, and the next `runner apply` finds it there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +145,19 @@ class Recorder:
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
             reason = answer.reason
+            if answer.obstacle is not None:
+                raise GitError(
+                    f"the record could not be pushed to {branch} ({refusal}), and the branch {ASIDE} cannot "
+                    f"be made on {hide_credentials(remote)}: {answer.obstacle} is in its way",
+                    hint=f"rename that one; {_NOTHING_IS_LOST}",
+                )
             if not answer.is_overtaken:
                 if replaced is None:
                     break
                 may_replace = False
         raise GitError(
             f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
-            hint="let the job's token write to the repository; what was sent is on record at the service, "
-            "and the next `runner apply` finds it there",
+            hint=f"let the job's token write to the repository; {_NOTHING_IS_LOST}",
         )
 
     def _is_told(self, commit: str, of: str) -> bool:

@@ -89,8 +89,8 @@ def test_the_target_is_described_with_its_address(run: Run, tmp_path: Path) -> N
     done = run("init", "--base-url", "https://sms.example.com", cwd=tmp_path)
     assert "campaigns/targets.yaml" in done.stdout
     assert "--base-url" not in done.stdout
-    planned = run("plan", "--target", "live", cwd=tmp_path)
-    assert planned.stderr == (
+    applied = run("apply", "--target", "live", "--auto-approve", cwd=tmp_path)
+    assert applied.stderr == (
         "Error: the target 'live' has no credentials\n  set RUNNER_USERNAME and RUNNER_API_KEY\n"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
+from runner.repository.clone import Clone
+from runner.repository.git import Git, GitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -482,6 +485,86 @@ def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_pat
         "next `runner apply` finds it there\n"
     )
     assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
+
+
+def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Git can have no branch runner/record beside one that is called runner: nothing is tried in vain."""
+    git(remote, "branch", "runner", "main")
+    protect(remote, "refs/heads/main")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the record could not be pushed to main (hook declined), and the branch runner/record cannot be "
+        "made on origin: refs/heads/runner is in its way\n"
+        "  rename that one; what was sent is on record at the service, and the next `runner apply` finds it "
+        "there\n"
+    )
+    git(remote, "branch", "-m", "runner", "the-runner")
+    assert run("record", cwd=here).returncode == 0
+    assert list_launches(remote, "runner/record") == {1}
+
+
+@pytest.mark.parametrize("options", [(), ("--no-push",)], ids=["pushed", "left here"])
+def test_of_two_at_once_in_one_clone_one_waits(
+    remote: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Both come out right: git's own locks, of index and branch, let the second one fail."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    hook = here / ".git/hooks/reference-transaction"
+    hook.write_text('#!/bin/sh\n[ "$1" != prepared ] || ! grep -q " HEAD$" || sleep 2\n', encoding="utf-8")
+    hook.chmod(0o755)
+    command = [sys.executable, "-m", "runner", "record", *options]
+    processes = [
+        subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert [errors for _, errors in said] == ["", ""]
+    outputs = [output for output, _ in said]
+    assert "Nothing to record: the lockfiles are as they were.\n" in outputs
+    assert sum(": Record 2 texts of coffee on live (" in output for output in outputs) == 1
+    assert git(here, "log", "--format=%s").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Ask how the coffee was",
+    ]
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) -> None:
+    """Another process holds it, and never ends."""
+    here = clone(remote, tmp_path / "here")
+    other = (
+        "import sys, pathlib; from runner.repository.clone import Clone; from runner.repository.git import Git\n"
+        "with Clone(Git(pathlib.Path.cwd()), pathlib.Path.cwd()).hold():\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", other], cwd=here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(GitError) as caught, Clone(Git(here), here).hold(0.3):
+            pass
+        assert caught.value.message == f"another `runner record` has been at work in {here} for 0.3 s"
+        assert caught.value.hint == "wait until it has ended, or end it, then run the same command again"
+        process.kill()
+    with Clone(Git(here), here).hold(0):
+        assert list((here / ".git").glob("runner.lock"))
+
+
+def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It has an index, a branch and a lock of its own."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "worktree", "add", "--quiet", "-b", "beside", str(tmp_path / "beside"))
+    write(tmp_path / "beside", 1)
+    done = run("record", "--branch", "main", cwd=tmp_path / "beside")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list_launches(remote, "main") == {1}
+    assert git(here, "status", "--porcelain") == ""
 
 
 def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
