@@ -12,6 +12,7 @@ import click
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, warn
+from runner.cli.coverage import cover_plan, set_plan_outputs, write_coverage
 from runner.cli.difference import add_differences, find_differences, write_differences
 from runner.cli.failures import Failures
 from runner.cli.plan_json import add_launches, plan_json
@@ -122,6 +123,7 @@ def _plan_here(
     # On a screen alone nobody needs the digests, which take their time.
     is_kept = wanted.out is not None or wanted.format != "human"
     document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
+    coverages = cover_plan(workspace.target, planned, document, wanted.format)
     if wanted.out is not None and planned:
         save_plan(document, wanted.out, options, quiet=scope.quiet)
     if wanted.format == "json":
@@ -130,7 +132,9 @@ def _plan_here(
     elif planned:
         WRITERS[wanted.format](planned, document.get("plan_digest", ""))
         write_differences(differences, wanted.format)
+    write_coverage(coverages, wanted.format)
     failures.write(wanted.format)
+    set_plan_outputs(planned, document.get("plan_digest", ""), coverages, wanted.format)
     return planned
 
 
@@ -158,6 +162,7 @@ def _plan_on_cluster(
         plans = planning.plan(scope, options, folder_url)
         warn_of_known_tags(workspace, opened, plans.planned)
     document = plan_json(plans.planned, now=format_moment(moment))
+    coverages = cover_plan(workspace.target, plans.planned, document, format_)
     if folder_url is not None and plans.planned:
         write_manifest(folder_url, document, options, plans.parts)
         if not scope.quiet:
@@ -167,7 +172,9 @@ def _plan_on_cluster(
         print_json(document | failures.as_json())
     elif plans.planned:
         WRITERS[format_](plans.planned, document["plan_digest"])
+    write_coverage(coverages, format_)
     failures.write(format_)
+    set_plan_outputs(plans.planned, document["plan_digest"], coverages, format_)
     return plans.planned
 
 

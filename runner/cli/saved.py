@@ -69,6 +69,19 @@ class SavedPlan:
         """Return the campaign files that the plan is about."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
 
+    def require_digest(self, expected: str) -> None:
+        """Refuse the plan if it is not the one with this digest.
+
+        Raises:
+            PlanChangedError: it is another one.
+        """
+        if self.digest != expected:
+            raise PlanChangedError(
+                f"the plan {self.file} is not the one that was expected: its digest is {self.digest}, "
+                f"and not {expected}",
+                hint=_NEW_PLAN,
+            )
+
     def require_target(self, target: Target) -> None:
         """Refuse the plan on another target than its own, and where its own leads elsewhere by now.
 

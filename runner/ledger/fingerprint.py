@@ -78,6 +78,20 @@ class FingerprintKey:
         text = f"{self.lasting_name(campaign)}\0{phone}".encode()
         return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
 
+    def for_purpose(self, purpose: str) -> FingerprintKey:
+        """Return a key for one purpose alone.
+
+        Nothing that is made with it can be had from whoever makes something else with this key, or with that
+        of another purpose, of a text of one's own choosing: plans show what `seal` makes of campaign files.
+
+        Args:
+            purpose: names it.
+        """
+        key = hashlib.blake2b(
+            purpose.encode(), key=self._key, digest_size=32, person=b"runner purpose"
+        ).digest()
+        return FingerprintKey(self.salt, self.name, key, self.first_name)
+
     def seal(self, text: bytes) -> str:
         """Return a digest of a text that nobody can make, or guess at, who has not the key: 128 bits."""
         return hashlib.blake2b(text, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
