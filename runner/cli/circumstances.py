@@ -160,8 +160,10 @@ class CircumstanceReader:
             others = [file for file in found if file.resolve() not in own]
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
-            target = self._workspace.target.name
-            self._siblings = list(read_siblings(others, target, names, since, shared, self._is_told))
+            target = self._workspace.target
+            self._siblings = list(
+                read_siblings(others, target.name, names, since, target.state_key, shared, self._is_told)
+            )
         return self._siblings
 
     def _is_told(self, lockfile: Lockfile) -> bool:

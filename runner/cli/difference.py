@@ -66,7 +66,7 @@ def _compare_campaign(
         track for track in compile_tracks(campaign, compiler, Problems()) if only in (None, track.message.id)
     ]
     identity = workspace.identify(campaign)
-    lockfile = read_lockfile(identity.lockfile, identity.names, identity.message_ids)
+    lockfile = read_lockfile(identity.lockfile, identity.names, identity.message_ids, identity.state_key)
 
     def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
         sent.add_recorded(lockfile.launches if lockfile else ())

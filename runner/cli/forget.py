@@ -27,7 +27,8 @@ from runner.ledger.forget import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.screening import list_recorded_campaigns
 from runner.ledger.target_key import TargetSecret
-from runner.service.target import STATE_KEY, find_key_variable
+from runner.service.state_key import STATE_KEY, read_state_key
+from runner.service.target import find_key_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ def _find_secret(workspace: Workspace, target: str) -> TargetSecret:
     variable, is_required = find_key_variable(target, workspace.targets)
     if target == workspace.target.name:
         return TargetSecret(variable or STATE_KEY, workspace.target.state_key, is_certain=True)
-    value = os.environ.get(variable or STATE_KEY) or None
+    value = read_state_key(os.environ, variable or STATE_KEY)
     return TargetSecret(variable or STATE_KEY, value, variable is not None, is_required)
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "ledger": "Write the ledger to Parquet files, or fill one from them.",
     "optouts": "Show and change who is not to be texted by any campaign.",
     "report": "Write a report per campaign from the ledger.",
+    "key": "Make state keys, and move records to a new one.",
     "forget": "Remove a person's data, and never text them again.",
     "preview": "Show the conversation as a recipient will see it.",
     "sandbox": "Run the sandbox service, or have participants answer.",

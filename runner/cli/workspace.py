@@ -81,7 +81,7 @@ class Workspace:
             refuse_errors(problems, quiet=scope.quiet)
             raise
         target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
-        state = _open_state(scope, target.name) if scope.state_remote else None
+        state = _open_state(scope, target) if scope.state_remote else None
         workspace = cls(target, scope.ledger or default_ledger_url(), targets, state)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
@@ -160,28 +160,28 @@ class Workspace:
 
     def read_record(self, ledger: Ledger | None, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, writing nothing."""
-        return self._checked(read_record(ledger, self.identify(campaign)), campaign)
+        return self._checked(read_record(ledger, self.identify(campaign)))
 
     def read_head(self, ledger: Ledger | None, campaign: Campaign) -> RecordHead:
         """Return what a campaign's record goes by, without its deliveries, writing nothing."""
-        return self._checked(read_head(ledger, self.identify(campaign)), campaign)
+        return self._checked(read_head(ledger, self.identify(campaign)))
 
     def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
         """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
-        return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
+        return self._checked(read_summed_record(ledger, self.identify(campaign)))
 
     def enter_summed_record(self, ledger: Ledger, campaign: Campaign) -> SummedRecord:
         """Return counts and digests of what is on record, after filling the ledger from the lockfile."""
         identity = self.identify(campaign)
-        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)), campaign)
+        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)))
 
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
-        return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
+        return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)))
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> RecordHead:
         """Return what a campaign's record goes by, after filling the ledger from the lockfile."""
-        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
+        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)))
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0, quiet: bool = False
@@ -236,12 +236,7 @@ class Workspace:
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"
             ) from None
 
-    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
-        if record.uses_salt_despite_key:
-            self._warn_once(
-                f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
-                "its recipients stay fingerprinted with the salt in its lockfile"
-            )
+    def _checked(self, record: _Head) -> _Head:
         for file in record.merged:
             self._warn_once(
                 f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
@@ -289,7 +284,7 @@ def _say_waiting(campaign: str, leases: LiveLeases) -> str:
     )
 
 
-def _open_state(scope: Scope, target: str) -> StateRemote:
+def _open_state(scope: Scope, target: Target) -> StateRemote:
     # Imported here: only those who keep their state on a remote pay for it.
     from runner.cli.state_remote import StateRemote
 

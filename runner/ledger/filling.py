@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
@@ -12,7 +12,7 @@ from runner.ledger.database import exclude_others
 from runner.ledger.deliveries import enter_campaign, find_campaign
 from runner.ledger.entry import absorb_launches
 from runner.ledger.forgotten import absorb_forgotten, read_forgotten
-from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
+from runner.ledger.key import Entry, choose_key, make_key, several_records
 from runner.ledger.lockfiles import all_dismissed, all_forgotten, all_launches, all_runs, list_merged
 from runner.ledger.marks import mark_launches, renew_marks
 from runner.ledger.message_names import rename_messages, require_current_ids
@@ -46,12 +46,11 @@ class Filled:
     key: FingerprintKey
     forgotten: set[str]
 
-    def describe(self, identity: Identity, lockfiles: dict[Path, Lockfile], stamps: Stamps) -> dict[str, Any]:
+    def describe(self, lockfiles: dict[Path, Lockfile], stamps: Stamps) -> dict[str, Any]:
         """Return the values of the `RecordHead` of what is entered."""
         return {
             "campaign_id": self.campaign_id,
             "key": self.key,
-            "uses_salt_despite_key": keeps_salt(identity, self.key),
             "merged": list_merged(lockfiles),
             "stamps": stamps,
         }
@@ -68,6 +67,9 @@ def find_entry(connection: Connection, identity: Identity) -> Entry | None:
         raise several_records(identity, found)
     if not found:
         row = find_campaign(connection, identity.target, identity.name)
+        if row is not None and row.salt is not None and identity.state_key is not None:
+            # Whoever was forgotten under the salt would be another under the key.
+            row = replace(row, has_launches=bool(read_forgotten(connection, row.id)))
         return None if row is None else Entry(identity.name, row, identity.name)
     ((name, row),) = found.items()
     return Entry(name, row, find_first_name(connection, row.id) or name)

@@ -44,17 +44,6 @@ class FingerprintKey:
         return cls._make(salt, salt)
 
     @classmethod
-    def as_recorded(cls, salt: str | None, name: str, first_name: str | None) -> FingerprintKey:
-        """Return what a lockfile says of its key: enough to write that again, and no more.
-
-        Args:
-            salt: what the lockfile keeps.
-            name: the key's own fingerprint.
-            first_name: of a renamed campaign.
-        """
-        return cls(salt, name, b"", first_name)
-
-    @classmethod
     def _make(cls, source: str, salt: str | None) -> FingerprintKey:
         key = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner key").digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
@@ -81,8 +70,8 @@ class FingerprintKey:
     def for_purpose(self, purpose: str) -> FingerprintKey:
         """Return a key for one purpose alone.
 
-        Nothing that is made with it can be had from whoever makes something else with this key, or with that
-        of another purpose, of a text of one's own choosing: plans show what `seal` makes of campaign files.
+        Else what is made for one could be good for another: plans show what `seal` makes of campaign files,
+        and these may say what a lockfile says.
 
         Args:
             purpose: names it.

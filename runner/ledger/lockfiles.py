@@ -30,7 +30,7 @@ def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
     """
     lockfiles = {}
     for file in _lockfile_places(identity):
-        lockfile = read_lockfile(file, identity.names, identity.message_ids)
+        lockfile = read_lockfile(file, identity.names, identity.message_ids, identity.state_key)
         # A campaign file may have had an old name whose campaign never had it.
         if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
             _require_own(identity, file, lockfile)
@@ -44,7 +44,7 @@ def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfi
     lockfiles = {}
     for place, text in shared.lockfiles.items():
         try:
-            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids)
+            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids, identity.state_key)
         except LockfileError as error:
             hint = shared.mending if error.hint == RESTORE_HINT else error.hint
             raise LockfileError(error.message, hint=hint) from None

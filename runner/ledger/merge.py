@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchRecord
 
+BLOCKS = ("launches", "messages", "runs")
+"""What a lockfile has one line each of; whatever else it says stands on one line."""
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
 _FRAME = {
@@ -140,7 +142,7 @@ def _parse_as_written(text: str) -> Any:
 
 def _unite_lists(head: dict[str, list[Any]]) -> None:
     """Keep what either side lists; what is no list of names is left to the schema."""
-    for name in ("dismissed", "forgotten"):
+    for name in ("dismissed", "forgotten", "macs"):
         sides = head.get(name, [])
         if all(isinstance(side, list) and all(isinstance(one, str) for one in side) for side in sides):
             head.update({name: [sorted({one for side in sides for one in side})]} if sides else {})

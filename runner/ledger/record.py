@@ -15,7 +15,7 @@ from runner.ledger.deliveries import read_guids, read_known
 from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.filling import fill_ledger, find_entry, refuse_shared_summary
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.key import choose_key, find_held_key, keeps_salt
+from runner.ledger.key import choose_key, find_held_key
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.model import Known
@@ -91,7 +91,6 @@ class _Found:
         return {
             "campaign_id": None if self.entry is None else self.entry.row.id,
             "key": key,
-            "uses_salt_despite_key": keeps_salt(identity, key),
             "merged": list_merged(lockfiles),
         }
 
@@ -185,7 +184,7 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
     with ledger.writing() as connection:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
         known = replace(read_known(connection, filled.campaign_id), forgotten=filled.forgotten)
-    return Record(**filled.describe(identity, lockfiles, stamps), known=known)
+    return Record(**filled.describe(lockfiles, stamps), known=known)
 
 
 def enter_head(ledger: Ledger, identity: Identity, new_salt: str) -> RecordHead:
@@ -204,7 +203,7 @@ def enter_head(ledger: Ledger, identity: Identity, new_salt: str) -> RecordHead:
     lockfiles = read_lockfiles(identity)
     with ledger.writing() as connection:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
-    return RecordHead(**filled.describe(identity, lockfiles, stamps))
+    return RecordHead(**filled.describe(lockfiles, stamps))
 
 
 def is_overtaken(record: RecordHead, identity: Identity) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from runner.errors import ConfigurationError, MissingKeyError
+from runner.service.state_key import STATE_KEY, read_state_key
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import YamlProblemError
 from runner.source.rate import parse_rate
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SANDBOX = "sandbox"
 LIVE = "live"
-STATE_KEY = "RUNNER_STATE_KEY"
-"""The environment variable with the key of targets that name none of their own."""
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
@@ -209,7 +208,7 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
     variable = settings.get("state_key_env")
     if variable is not None and not environment.get(variable):
         raise MissingKeyError(f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}")
-    return environment.get(variable or STATE_KEY) or None
+    return read_state_key(environment, variable or STATE_KEY)
 
 
 def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None, bool]:

@@ -20,6 +20,7 @@ from runner.forge.comment import count_units, write_marker
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -273,7 +274,7 @@ def test_without_the_key_of_the_record_campaigns_are_validated(
     run: Run, folder: Path, github: GitHub
 ) -> None:
     """The key is the sender's alone: a pull request's job doesn't fail for the want of it."""
-    key = {"RUNNER_STATE_KEY": "x" * 20}
+    key = {"RUNNER_STATE_KEY": STATE_KEY}
     assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
     # A new machine has the lockfile and no ledger.
     shutil.rmtree(folder / ".runner")

@@ -12,6 +12,7 @@ import pytest
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.cli.test_terminal import run_at_terminal
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,8 +275,8 @@ def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
 
 def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
     """With a wrong key nobody would seem to have opted out: it stops."""
-    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "first"})
-    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "second"})
+    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": STATE_KEY})
+    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": OTHER_STATE_KEY})
     assert done.returncode == 1
     assert done.stderr == (
         "Error: the opt-outs of the target sandbox cannot be read: they were written with another "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.plan.digest import digest_json, plan_digest
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     import subprocess
@@ -91,7 +92,7 @@ def test_launches_are_not_saved(folder: Path, run: Run) -> None:
     assert run("apply", "--plan", "plan.json", cwd=folder).returncode == 0
 
 
-@pytest.mark.parametrize("key", [None, "a state key"])
+@pytest.mark.parametrize("key", [None, STATE_KEY])
 def test_a_first_plan_is_good_on_another_machine(
     folder: Path, run: Run, service: dict[str, str], key: str | None
 ) -> None:
@@ -298,7 +299,7 @@ def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, st
 def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
     """A plan that was made without the key cannot be held to with it: this says so, and not that all changed."""
     save(run, folder)
-    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": "a state key"})
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": STATE_KEY})
     assert refused.returncode == 1
     assert refused.stderr == (
         "Error: the plan plan.json is out of date: pulse: it was planned with another RUNNER_STATE_KEY, "
@@ -309,7 +310,8 @@ def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
 def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
     """With another key all that rests on people and files has other digests."""
     digests = [
-        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"] for key in ("one", "two")
+        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"]
+        for key in (STATE_KEY, OTHER_STATE_KEY)
     ]
     assert digests[0]["campaign"] != digests[1]["campaign"]
     assert digests[0]["deliveries"] != digests[1]["deliveries"]

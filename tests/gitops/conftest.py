@@ -10,8 +10,7 @@ from runner.sandbox.web.server import running_service
 from tests.forge.github_server import running_github
 from tests.gitops.forge import Environment, Forge
 from tests.gitops.team import Team, git
-
-STATE_KEY = "a-state-key-for-tests-Xq3v9LrT0bWc"
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -93,13 +93,14 @@ class Machine:
 
     def _run_script(self, step: Step, definition: Mapping[str, Any]) -> None:
         assert "${{" not in definition["run"], "what is put into a script may be another script"
+        folder = definition.get("working-directory", self._defaults.get("working-directory", "."))
         script = self._folder / "temp" / "script.sh"
         script.write_text(definition["run"], encoding="utf-8")
         output = self._folder / "output"
         output.touch()
         with subprocess.Popen(
             [*SHELLS[self._defaults["shell"]], str(script)],
-            cwd=self._folder / "work" / self._defaults.get("working-directory", ""),
+            cwd=self._folder / "work" / folder,
             env=self._environment(definition.get("env", {})),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from tests.cli.inside import run_inside
 from tests.gitops.actions import run_workflow
-from tests.gitops.forge import Environment, Event
+from tests.gitops.forge import Event
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -261,5 +261,3 @@ class Team:
             if len(page) < 500:
                 return found
             offset += len(page)
-
-

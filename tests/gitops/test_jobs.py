@@ -128,7 +128,9 @@ def test_what_is_held_is_resolved_and_what_is_paused_waits(team: Team) -> None:
     jobs = team.send(team.dispatch(action="adopt-all", campaign="campaigns/coffee.yaml"), team.approve)
     assert jobs["act"].result == "success", jobs["act"].show()
     assert "adopt-all campaigns/coffee.yaml" in team.asked[-1]
-    jobs = team.send(team.dispatch(action="pause", campaign="campaigns/coffee.yaml", reason="ill"), team.approve)
+    jobs = team.send(
+        team.dispatch(action="pause", campaign="campaigns/coffee.yaml", reason="ill"), team.approve
+    )
     assert jobs["act"].result == "success", jobs["act"].show()
 
     more = ["+14155550199"]

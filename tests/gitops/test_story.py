@@ -142,7 +142,9 @@ def _add_recipients(team: Team) -> None:
     jobs = team.send(event, team.approve)
     assert jobs["send"].result == "success", jobs["send"].show()
     assert "5 recipients texted" in jobs["send"].log("Send")
-    assert "Grace" in jobs["approve"].summary or jobs["plan"].outputs["plan-digest"] in jobs["approve"].summary
+    assert (
+        "Grace" in jobs["approve"].summary or jobs["plan"].outputs["plan-digest"] in jobs["approve"].summary
+    )
 
 
 def _let_people_answer(team: Team) -> set[str]:

@@ -430,7 +430,7 @@ def test_frequency_cap(
         other.prepare()
         for opened, is_enough in ((ledger, True), (other, False)):
             with opened.reading() as connection:
-                found = read_siblings([file], "live", (), AT, is_told=partial(is_told, connection))
+                found = read_siblings([file], "live", (), AT, None, is_told=partial(is_told, connection))
                 if is_enough:
                     assert list(found) == []
                     continue
@@ -440,4 +440,4 @@ def test_frequency_cap(
                     message,
                     "use the ledger that it was written with (RUNNER_LEDGER), or restore that one",
                 )
-    assert list(read_siblings([file], "live", (), "2027")) == []
+    assert list(read_siblings([file], "live", (), "2027", None)) == []
