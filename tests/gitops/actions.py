@@ -71,15 +71,16 @@ def run_workflow(
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     if not is_triggered(workflow, event):
         return None
-    run = Run(next(forge.runs), workflow, event, forge, during or {})
+    run = Run(next(forge.runs), file, workflow, event, forge, during or {})
     with _group(run, workflow, None, Evaluator(run.contexts({}), {})):
-        for name, definition in workflow["jobs"].items():
-            run.jobs[name] = _run_job(run, definition, review)
+        for name in workflow["jobs"]:
+            run.jobs[name] = _run_job(run, name, review)
     return run.jobs
 
 
-def _run_job(run: Run, definition: Mapping[str, Any], review: Callable[[Waiting], None] | None) -> Job:
+def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> Job:
     """Run a job, once its environment's reviewers let it, on a machine of its own."""
+    definition = run.workflow["jobs"][name]
     before = _list_jobs_before(run.workflow, definition)
     is_well = all(run.jobs[name].result == "success" for name in before)
     functions = {"always": lambda: True, "success": lambda: is_well, "cancelled": lambda: False}
@@ -88,11 +89,11 @@ def _run_job(run: Run, definition: Mapping[str, Any], review: Callable[[Waiting]
         return Job()
     assert definition["timeout-minutes"]
     assert "permissions" in definition
-    name = definition.get("environment")
-    environment = run.forge.environments.get(name, Environment())
+    place = definition.get("environment")
+    environment = run.forge.environments.get(place, Environment())
     assert environment.branch in (None, run.event.ref.removeprefix("refs/heads/"))
     waiting = (
-        Waiting(run.number, evaluator.fill(definition["name"]), name) if environment.has_reviewers else None
+        Waiting(run.number, evaluator.fill(definition["name"]), place) if environment.has_reviewers else None
     )
     with _group(run, definition, waiting, evaluator):
         if waiting is not None:
@@ -103,7 +104,7 @@ def _run_job(run: Run, definition: Mapping[str, Any], review: Callable[[Waiting]
             if waiting.decision != "approved":
                 return Job("failure" if waiting.decision else "cancelled")
         refs, asked = run.forge.list_refs(), len(run.forge.requests)
-        job = Machine(run, definition, environment.secrets).run()
+        job = Machine(run, name, environment.secrets).run()
     rights = definition["permissions"]
     assert run.forge.list_refs() == refs or rights.get("contents") == "write"
     for method, path in run.forge.requests[asked:]:

@@ -159,6 +159,7 @@ class Run:
 
     Attributes:
         number: the run's.
+        file: the workflow's.
         workflow: the file, as it was read.
         event: what has started it.
         forge: the repository.
@@ -167,6 +168,7 @@ class Run:
     """
 
     number: int
+    file: Path
     workflow: Mapping[Any, Any]
     event: Event
     forge: Forge

@@ -31,8 +31,9 @@ _PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 class Machine:
     """The new machine that one job is run on."""
 
-    def __init__(self, run: Run, definition: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
-        self._run, self._forge, self._definition = run, run.forge, definition
+    def __init__(self, run: Run, name: str, secrets: Mapping[str, str]) -> None:
+        definition = run.workflow["jobs"][name]
+        self._run, self._forge, self._name, self._definition = run, run.forge, name, definition
         self._defaults = run.workflow["defaults"]["run"]
         self._job = Job()
         self._is_well = True
@@ -135,6 +136,7 @@ class Machine:
             "GITHUB_EVENT_NAME": self._run.event.name,
             "GITHUB_EVENT_PATH": str(place / "event.json"),
             "GITHUB_OUTPUT": str(place / "output"),
+            "GITHUB_JOB": self._name,
             "GITHUB_REF": self._run.event.ref,
             "GITHUB_REF_NAME": self._run.event.ref.rpartition("/")[2],
             "GITHUB_REF_TYPE": "branch",
@@ -144,6 +146,7 @@ class Machine:
             "GITHUB_SERVER_URL": "https://github.example",
             "GITHUB_SHA": self._run.event.sha,
             "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+            "GITHUB_WORKFLOW_REF": f"acme/campaigns/.github/workflows/{self._run.file.name}@{self._run.event.ref}",
             "GITHUB_WORKSPACE": str(place / "work"),
             "RUNNER_OS": "Linux",
             "RUNNER_TEMP": str(place / "temp"),
