@@ -65,6 +65,11 @@ _SHOWN_DETAILS = 5
     help="Send exactly this saved plan, or nothing of it if any of its campaigns has changed since; with "
     "--cluster, the folder of a plan set.",
 )
+@click.option(
+    "--expect-digest",
+    metavar="DIGEST",
+    help="With --plan: send only the plan with this digest, which is what was approved.",
+)
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
 @click.option(
     "--require-approval",
@@ -73,11 +78,6 @@ _SHOWN_DETAILS = 5
     show_envvar=True,
     help="Send nothing of a campaign that people have not approved (`runner approve`); without a state key, "
     "nothing but the plan of --expect-digest.",
-)
-@click.option(
-    "--expect-digest",
-    metavar="DIGEST",
-    help="With --plan: refuse any other plan than the one with this digest.",
 )
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
@@ -112,9 +112,9 @@ def command(
     format_: str,
     concurrency: int | None,
     plan_file: str | None,
+    expect_digest: str | None,
     auto_approve: bool,
     require_approval: bool,
-    expect_digest: str | None,
     only: str | None,
     limit: int | None,
     settle_window: float | None,
@@ -134,7 +134,7 @@ def command(
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     refuse_state_remote(scope)
-    saved = _read_saved(plan_file, scope, only, limit, expect_digest)
+    saved = _read_saved(plan_file, expect_digest, scope, only, limit)
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
@@ -176,17 +176,17 @@ def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> N
 
 
 def _read_saved(
-    plan_file: str | None, scope: Scope, only: str | None, limit: int | None, expected: str | None
+    plan_file: str | None, expect_digest: str | None, scope: Scope, only: str | None, limit: int | None
 ) -> SavedPlan | None:
     if plan_file is None:
-        if expected is not None:
-            raise UsageError("--expect-digest is of a saved plan: name that with --plan FILE")
+        if expect_digest is not None:
+            raise UsageError("--expect-digest is about a saved plan", hint="name it with --plan")
         return None
     if scope.paths or only is not None or limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
     saved = read_saved_plan(plan_file)
-    if expected is not None:
-        saved.require_digest(expected)
+    if expect_digest is not None:
+        saved.require_digest(expect_digest)
     return saved
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,43 +13,24 @@ from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import load_campaigns
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
-from runner.cli.console import note, warn
+from runner.cli.console import warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
 from runner.cli.failures import Failures
-from runner.cli.inert import printable
-from runner.cli.job_summary import append_summary, has_summary, summary_room
 from runner.cli.planning import leave_out_refused, plan_campaigns
+from runner.cli.publishing import comment, open_repository, publish
 from runner.cli.scope import Scope, target_scope
-from runner.cli.service_access import ca_bundle
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
-from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
-from runner.forge.connection import ForgeConnection, UnavailableError
-from runner.forge.job import (
-    NoPullRequestError,
-    is_of_pull_request,
-    lacks_secrets,
-    read_pull_request_job,
-)
-from runner.forge.pull_request import PullRequest, RefusedError
-from runner.ledger.lock import find_run_url
+from runner.forge.comment import write_marker
+from runner.forge.job import is_of_pull_request, lacks_secrets, read_pull_request_job
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from runner.cli.comment_text import CommentText
-    from runner.forge.comment import Kept
-    from runner.forge.job import PullRequestJob
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
-_NO_RIGHTS = {401, 403, 404}
-_SAID = {
-    "created": "Commented: {url}",
-    "updated": "Comment edited: {url}",
-    "unchanged": "Comment unchanged: {url}",
-    "overtaken": "The pull request has moved on to another commit, whose job comments: nothing was written",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,55 +142,10 @@ def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
 
 
 def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
-    marker = write_marker(finding.target, name)
-    try:
+    def keep() -> None:
         job = read_pull_request_job(os.environ)
-        body, left_out = _fit_comment(finding.text, marker, job)
-        kept = _keep(job, marker, body)
-    except NoPullRequestError as error:
-        _publish_elsewhere(finding.text, f"No comment: {error}")
-    except RefusedError as error:
-        reason = "No comment: the token has no right to" if error.status in _NO_RIGHTS else "No comment"
-        _publish_elsewhere(finding.text, f"{reason} ({error.status}: {printable(error.reason)})")
-    except UnavailableError as error:
-        _publish_elsewhere(finding.text, f"No comment: {job.api_url} was asked in vain: {error.reason}")
-    else:
-        _report(kept, quiet=quiet)
-        if left_out and kept.action != "overtaken":
-            _write_summary(finding.text)
+        text = finding.text.with_tail(f"<sub>For commit {job.head}</sub>" if job.head else "")
+        marker = write_marker(finding.target, name)
+        comment(open_repository(job), job.number, marker, text, head=job.head, quiet=quiet)
 
-
-def _keep(job: PullRequestJob, marker: str, body: str) -> Kept:
-    connection = ForgeConnection(job.api_url, job.token, verify=ca_bundle())
-    pull_request = PullRequest(connection, job.repository, job.number)
-    return keep_comment(pull_request, marker, body, job.head, time.sleep)
-
-
-def _fit_comment(text: CommentText, marker: str, job: PullRequestJob) -> tuple[str, int]:
-    room = LONGEST_BODY - count_units(marker) - 1
-    run_url = find_run_url(os.environ)
-    page = f"[the job's summary]({run_url})" if run_url else "the job's summary"
-    tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
-    body, left_out = text.with_tail(tail).fit(room, count_units, f"see {page}")
-    return f"{marker}\n{body}", left_out
-
-
-def _report(kept: Kept, *, quiet: bool) -> None:
-    if kept.removed:
-        warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
-    if not quiet:
-        note(_SAID[kept.action].format(url=printable(kept.url)))
-
-
-def _publish_elsewhere(text: CommentText, reason: str) -> None:
-    if has_summary():
-        warn(f"{reason}. The job's summary has everything")
-        _write_summary(text)
-    else:
-        warn(reason)
-        click.echo(text.fit(LONGEST_BODY, count_units, "left out")[0], nl=False)
-
-
-def _write_summary(text: CommentText) -> None:
-    room = summary_room()
-    append_summary(text.fit(room, lambda part: len(part.encode("utf-8", "replace")), "left out")[0])
+    publish("comment", finding.text, keep)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.campaigns import show_path
-from runner.cli.console import count_words
+from runner.cli.console import Markdown, count_words
 from runner.cli.difference import difference_markdown
 from runner.cli.inert import hide_phones, inert, inert_html
 from runner.cli.plan_text import choose_columns, column_words, destination_line, list_remarks, message_row
@@ -184,7 +184,7 @@ def _overview(planned: Sequence[Planned]) -> str:
         for item in planned
     ]
     more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more campaign')}\n"
-    return _table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
+    return write_table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
 
 
 def _refusals(planned: Sequence[Planned]) -> str:
@@ -197,7 +197,7 @@ def _plan_piece(item: Planned, columns: tuple[str, ...]) -> Piece:
     people = count_words(plan.recipients_to_send, "recipient")
     rows = [message_row(message, columns) for message in plan.messages]
     body = f"{inert(show_path(plan.campaign.file))}\n\n"
-    body += _table(("message", *map(column_words, columns)), rows)
+    body += write_table(("message", *map(column_words, columns)), rows)
     body += "".join(f"\n- {inert(click.unstyle(line))}" for line in list_remarks(plan))
     return Piece(f"{plan.campaign.name}: {people} to send", body)
 
@@ -230,13 +230,17 @@ def _problem_table(problems: Iterable[Diagnostic]) -> str:
         (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
         for one in problems
     ]
-    return _table(("severity", "where", "what", "what to do"), rows)
+    return write_table(("severity", "where", "what", "what to do"), rows)
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+def write_table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+    """Return a Markdown table whose cells have no power over the page, but for those that are Markdown."""
     lines = [f"| {' | '.join(map(inert, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [
-        f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else inert(cell) for cell in row)} |"
-        for row in rows
-    ]
+    lines += [f"| {' | '.join(map(_write_cell, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _write_cell(cell: str | int) -> str:
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return cell if isinstance(cell, Markdown) else inert(cell)

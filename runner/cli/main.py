@@ -29,6 +29,7 @@ COMMANDS = {
     "comment": "Keep the plan as one comment on a pull request.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
     "record": "Commit the lockfiles, and push them.",
+    "alert": "Keep one issue on the forge as long as something is wrong.",
     "resolve": "List launches of unknown outcome, and say what became of them.",
     "status": "Show what is sent, in progress, answered and unresolved.",
     "reconcile": "Bring counts and results of every launch into the ledger.",

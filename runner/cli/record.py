@@ -21,10 +21,12 @@ from runner.ledger.gain import find_gain, lacks_something
 from runner.ledger.union import unite_lockfiles
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree, hide_credentials
-from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
+from runner.repository.recording import ASIDE, Change, Recorded, Recorder, find_what_waits, take_what_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.repository.recording import WaitingCommit
 
 _ENDING = ".lock.json"
 
@@ -118,6 +120,25 @@ def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> R
         lambda file, find: failures.attempt_file(file, None, find),
         author,
     )
+
+
+def list_waiting(remote: str, branch: str) -> list[WaitingCommit]:
+    """Return the commits of the record that wait to be merged into a branch, the latest first.
+
+    Raises:
+        RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
+    """
+    clone = _find_clone()
+    return find_what_waits(clone, remote, branch, _ENDING, partial(_is_older, clone.root))
+
+
+def find_branch(environment: Mapping[str, str]) -> str:
+    """Return the branch that the record of this clone belongs to: the current one; in CI, the job's.
+
+    Raises:
+        RunnerError: there is no repository, or no branch.
+    """
+    return _choose_branch(_find_clone().git, environment)
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:

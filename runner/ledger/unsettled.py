@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, func, or_, select, update
 
 from runner.ledger.marks import take_out
 from runner.ledger.model import Unsettled
@@ -76,6 +76,60 @@ def count_unsettled(connection: Connection, campaign_id: int) -> int:
         )
     )
     return int(connection.execute(query).scalar_one())
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCount:
+    """How many people may have got a message, and are held until it is known.
+
+    Attributes:
+        campaign: its name.
+        message: the message's id.
+        launches: that may have reached them.
+        recipients: the people.
+        is_explained: whether the launches are on record; else the service lists them and no record does.
+    """
+
+    campaign: str
+    message: str
+    launches: int
+    recipients: int
+    is_explained: bool = True
+
+
+def count_held(connection: Connection, target: str) -> list[HeldCount]:
+    """Return how many people are held on a target, of all campaigns in the ledger, by campaign and message.
+
+    Args:
+        connection: reads the ledger.
+        target: the target's name.
+    """
+    message = func.coalesce(deliveries.c.message, launches.c.message)
+    is_explained = launches.c.state != UNEXPLAINED
+    query = (
+        select(
+            campaigns.c.name,
+            message,
+            func.count(launches.c.id.distinct()),
+            func.count(deliveries.c.fingerprint),
+            is_explained,
+        )
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .outerjoin(
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+        )
+        .where(
+            campaigns.c.target == target,
+            # One whose people another one holds holds nobody.
+            or_(
+                launches.c.state.in_(OPEN),
+                and_(launches.c.state == UNEXPLAINED, deliveries.c.fingerprint.is_not(None)),
+            ),
+        )
+        .group_by(campaigns.c.name, message, is_explained)
+        .order_by(campaigns.c.name, message, is_explained.desc())
+    )
+    return [HeldCount(*row[:4], is_explained=bool(row[4])) for row in connection.execute(query)]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:

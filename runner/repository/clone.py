@@ -117,6 +117,12 @@ class Clone:
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
         return [path for path in listed.split("\0") if path.endswith(ending)]
 
+    def list_changed(self, commit: str, ending: str) -> list[str]:
+        """Return the files that a commit has changed against its first parent, if their names end so."""
+        command = ("diff-tree", "--root", "-r", "-z", "--no-commit-id", "--name-only", "-m", "--first-parent")
+        listed = self.git.run(*command, commit)
+        return [path for path in listed.split("\0") if path.endswith(ending)]
+
 
 def _try_lock(descriptor: int) -> bool:
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ASIDE = "runner/record"
 """The branch that the record goes to where the one that it belongs to takes no push."""
 TRIES = 8
+MOST_WAITING = 100
 _BLOB = "100644"
 _NOTHING_IS_LOST = "what was sent is on record at the service, and the next `runner apply` finds it there"
 
@@ -162,11 +163,7 @@ class Recorder:
 
     def _is_told(self, commit: str, of: str) -> bool:
         """Return whether all that the record of one commit says, that of another one says, too."""
-        for path in self.clone.list_files(commit, self.ending):
-            theirs, ours = self.clone.read(commit, path), self.clone.read(of, path)
-            if theirs is not None and theirs != ours and (ours is None or self.is_older(path, ours, theirs)):
-                return False
-        return True
+        return _is_told(self.clone, commit, of, self.clone.list_files(commit, self.ending), self.is_older)
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
@@ -254,6 +251,63 @@ class Recorder:
             if read_text(file) != change.after:
                 replace_text(file, change.after)
         self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCommit:
+    """A commit of the record that waits to be merged.
+
+    Attributes:
+        commit: its name.
+        at: when it was made; ISO 8601 with an offset.
+        subject: the first line of its message.
+    """
+
+    commit: str
+    at: str
+    subject: str
+
+
+def find_what_waits(
+    clone: Clone, remote: str, branch: str, ending: str, is_older: Callable[[str, str, str], bool]
+) -> list[WaitingCommit]:
+    """Return the commits of a record that waits to be merged, the latest first, of its last `MOST_WAITING`.
+
+    Args:
+        clone: whose remote it is; a shallow one, too, which does not know what was merged long ago.
+        remote: the remote's name or address.
+        branch: the branch that the record is to be merged into.
+        ending: what the names of the record's files end in.
+        is_older: as for `Recorder`.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
+    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, ending), is_older):
+        return []
+    listed = clone.git.run(
+        "log", "-z", "--first-parent", f"--max-count={MOST_WAITING}", "--format=%H %cI %s", f"{tip}..{aside}"
+    )
+    found: list[WaitingCommit] = []
+    for line in filter(None, listed.split("\0")):
+        commit, at, subject = line.split(" ", 2)
+        paths = clone.list_changed(commit, ending)
+        # What merges the branch into the record, as the forge's button does, brings nothing new.
+        if not _is_told(clone, commit, tip, paths, is_older):
+            found.append(WaitingCommit(commit, at, subject))
+    return found
+
+
+def _is_told(
+    clone: Clone, commit: str, of: str, paths: Iterable[str], is_older: Callable[[str, str, str], bool]
+) -> bool:
+    """Return whether all that files of one commit say, those of another one say, too."""
+    for path in paths:
+        theirs, ours = clone.read(commit, path), clone.read(of, path)
+        if theirs is not None and theirs != ours and (ours is None or is_older(path, ours, theirs)):
+            return False
+    return True
 
 
 def take_what_waits(
