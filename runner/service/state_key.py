@@ -1,8 +1,8 @@
 """State keys: the secrets that fingerprints are made and records are signed with.
 
 A record is public as often as not, and phone numbers are few: who guesses the key can name everybody in it.
-So a key has to have at least 16 random bytes. Randomness cannot be seen in a text; what can be seen is how many
-texts of its length and its kind of characters there are:
+So a key has to have at least 16 random bytes. Randomness cannot be seen in a text; what can be seen is how
+many texts of its length and its kind of characters there are:
 
 - digits alone: at least 39 of them;
 - hexadecimal digits alone: at least 32, which are 16 bytes;
