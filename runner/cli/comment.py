@@ -17,6 +17,7 @@ from runner.cli.console import warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
 from runner.cli.failures import Failures
+from runner.cli.folders import name_folder
 from runner.cli.planning import leave_out_refused, plan_campaigns
 from runner.cli.publishing import comment, open_repository, publish
 from runner.cli.scope import Scope, target_scope
@@ -59,7 +60,8 @@ class _Finding:
     "--id",
     "name",
     metavar="NAME",
-    help="Tells this comment from those of other jobs on the same target.",
+    help="Tells this comment from those of other jobs on the same target. Default: the current folder, "
+    "if it is not the repository's top.",
 )
 def command(scope: Scope, name: str | None) -> int:
     """Validate and plan, and keep one comment on the pull request that says what came out. Sends nothing.
@@ -145,7 +147,7 @@ def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
     def keep() -> None:
         job = read_pull_request_job(os.environ)
         text = finding.text.with_tail(f"<sub>For commit {job.head}</sub>" if job.head else "")
-        marker = write_marker(finding.target, name)
+        marker = write_marker(finding.target, name or name_folder())
         comment(open_repository(job), job.number, marker, text, head=job.head, quiet=quiet)
 
     publish("comment", finding.text, keep)

@@ -82,8 +82,6 @@ class Forge:
         variables: of the repository.
         environment: variables that differ from GitHub's own, such as GITHUB_API_URL.
         requests: method and path of those that came to the REST API.
-        installed: what was installed on a machine before. Here all have the same Python, and pip would only
-            find, for two seconds, that nothing is left to do.
         held: the concurrency groups that a job holds, each with what waits for reviewers in it.
         runs: numbers the runs.
     """
@@ -94,7 +92,6 @@ class Forge:
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     requests: Sequence[tuple[str, str]] = ()
-    installed: set[tuple[str, str]] = field(default_factory=set)
     held: dict[str, Waiting | None] = field(default_factory=dict)
     runs: Iterator[int] = field(default_factory=lambda: count(1))
 

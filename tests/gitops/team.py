@@ -84,11 +84,12 @@ class Team:
 
     def start(self, *, is_protected: bool = False) -> None:
         """Make a repository that sends at once, on a forge where somebody has sent before."""
-        assert run_inside("init", "clone", "--base-url", self.service_url, cwd=self.folder).returncode == 0
+        self.clone.mkdir()
+        git(self.clone, "init", "--quiet", "--initial-branch=main")
         git(self.clone, "remote", "add", "origin", f"file://{self.forge.remote}")
-        (self.clone / "campaigns/first-order.yaml").unlink()
-        if self.place != ".":
-            self._move_down()
+        done = run_inside("init", self.place, "--base-url", self.service_url, cwd=self.clone)
+        assert done.returncode == 0, done.stderr
+        (self.campaigns / "first-order.yaml").unlink()
         self.shorten_settling()
         self.shorten_lease()
         self.commit("Start campaigns")
@@ -96,16 +97,6 @@ class Team:
         leave_free_ref(self.clone)
         if is_protected:
             self.protect_main()
-
-    def _move_down(self) -> None:
-        """Have the campaigns in a folder of a repository that has others, too."""
-        (self.clone / self.place).mkdir()
-        (self.clone / "campaigns").rename(self.campaigns)
-        for name in ("send", "review"):
-            file = self.workflow(name)
-            text = file.read_text(encoding="utf-8").replace("campaigns/**", f"{self.place}/campaigns/**")
-            inside = f"shell: bash\n    working-directory: {self.place}\n"
-            file.write_text(text.replace("shell: bash\n", inside, 1), encoding="utf-8")
 
     def protect_main(self) -> None:
         """Have main take no push from jobs."""
@@ -223,7 +214,8 @@ class Team:
         file.write_text(text.replace("runner apply", f"runner apply {LEASE}"), encoding="utf-8")
 
     def workflow(self, name: str) -> Path:
-        return self.clone / f".github/workflows/campaigns-{name}.yml"
+        kind = name if self.place == "." else f"{name}-{self.place}"
+        return self.clone / f".github/workflows/campaigns-{kind}.yml"
 
     def tip(self) -> str:
         return git(self.forge.remote, "rev-parse", "main")
