@@ -148,6 +148,7 @@ _RIGHTS = (
     (r"/repos/[^/]+/[^/]+/actions/", ("actions",)),
     (r"/repos/[^/]+/[^/]+/(pulls|commits/[^/]+/pulls)", ("pull-requests",)),
     (r"/repos/[^/]+/[^/]+/commits", ("contents",)),
+    (r"/repos/[^/]+/[^/]+/collaborators/[^/]+/permission", ()),
     (r"/repos/[^/]+/[^/]+/issues/(comments|\d+/comments)", ("issues", "pull-requests")),
     (r"/repos/[^/]+/[^/]+/issues", ("issues",)),
 )

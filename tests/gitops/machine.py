@@ -40,6 +40,7 @@ class Machine:
         self._is_well = True
         self._folder = run.forge.folder / f"machine-{len(list(run.forge.folder.iterdir()))}"
         self._steps: dict[str, Any] = {}
+        self._variables: dict[str, str] = {}
         self._state = {"status": "success"}
         self._evaluator = Evaluator(
             {
@@ -99,7 +100,7 @@ class Machine:
         assert "${{" not in definition["run"], "what is put into a script may be another script"
         script = self._folder / "temp" / "script.sh"
         script.write_text(definition["run"], encoding="utf-8")
-        output = self._folder / "output"
+        output, variables = self._folder / "output", self._folder / "variables"
         output.touch()
         with subprocess.Popen(
             [*SHELLS[self._shell], str(script)],
@@ -119,10 +120,9 @@ class Machine:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         step.outcome = "failure" if process.returncode else "success"
-        for line in output.read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition("=")
-            step.outputs[name] = value
+        step.outputs |= _read_values(output)
         output.unlink()
+        self._variables |= _read_values(variables)
         summary = self._folder / "summary.md"
         self._job.summary = summary.read_text(encoding="utf-8") if summary.exists() else ""
 
@@ -135,6 +135,7 @@ class Machine:
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_ACTOR": "ada",
+            "GITHUB_ENV": str(place / "variables"),
             "GITHUB_EVENT_NAME": self._run.event.name,
             "GITHUB_EVENT_PATH": str(place / "event.json"),
             "GITHUB_OUTPUT": str(place / "output"),
@@ -153,6 +154,7 @@ class Machine:
             "RUNNER_OS": "Linux",
             "RUNNER_TEMP": str(place / "temp"),
             **self._forge.environment,
+            **self._variables,
             **{
                 name: self._evaluator.fill(text)
                 for given in (self._run.workflow.get("env", {}), self._definition.get("env", {}), own)
@@ -205,6 +207,11 @@ class Machine:
     def deploy_pages(self, _step: Step, _given: Mapping[str, Any]) -> None:
         """Publish; the job has the rights for it."""
         assert self._definition["permissions"] == {"pages": "write", "id-token": "write"}
+
+
+def _read_values(file: Path) -> dict[str, str]:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
 _ACTIONS: dict[str, Callable[[Machine, Step, Mapping[str, Any]], None]] = {

@@ -137,9 +137,13 @@ class Team:
         return jobs["review"]
 
     def merge(self, branch: str, title: str) -> Event:
-        """Merge a branch on the forge, and return what that starts."""
+        """Merge a branch on the forge, as its pull request was reviewed, and return what that starts."""
+        head = git(self.clone, "rev-parse", branch)
         git(self.clone, "checkout", "--quiet", "main")
-        return self._push(lambda: git(self.clone, "merge", "--quiet", "--no-ff", "--message", title, branch))
+        event = self._push(lambda: git(self.clone, "merge", "--quiet", "--no-ff", "--message", title, branch))
+        self.github.add_pull(NUMBER, event.sha, ref=branch)["head"]["sha"] = head
+        self.github.add_review(NUMBER, REVIEWER, sha=head)
+        return event
 
     def push(self, message: str) -> Event:
         """Commit what is in the work tree to main, and return what that starts."""
@@ -160,9 +164,16 @@ class Team:
         review: Callable[[Waiting], None] | None = None,
         during: Mapping[str, Callable[[int], None]] | None = None,
     ) -> dict[str, Job]:
+        self.github.before = lambda _, path: self.list_commits() if "/commits?" in path else None
         jobs = run_workflow(self.workflow("send"), event, self.forge, during, review)
         assert jobs is not None
         return jobs
+
+    def list_commits(self) -> None:
+        """Have the REST API list the commits of main, the latest first."""
+        log = git(self.forge.remote, "log", "--format=%H %B%x00", "main").split("\0")
+        pairs = (entry.strip().partition(" ") for entry in log if entry.strip())
+        self.github.commits = [{"sha": sha, "commit": {"message": message}} for sha, _, message in pairs]
 
     def hour(self) -> Event:
         """Return what happens every hour."""
@@ -183,14 +194,7 @@ class Team:
     def _decide(self, waiting: Waiting, decision: str) -> None:
         self.asked.append(waiting.name)
         waiting.decision = decision
-        self.github.approvals.setdefault(waiting.run, []).append(
-            {
-                "state": decision,
-                "comment": "",
-                "environments": [{"name": waiting.environment}],
-                "user": {"login": REVIEWER},
-            }
-        )
+        self.github.add_approval(waiting.run, waiting.environment, REVIEWER, decision)
 
     def pass_time(self, time_passed: timedelta) -> None:
         """Let time pass, for the service as for every machine from now on."""
