@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,27 +14,29 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, warn
 from runner.cli.inert import inert
 from runner.cli.job_summary import append_outputs, append_summary, has_outputs
-from runner.errors import LimitError, RunnerError
+from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.ledger.fingerprint import FingerprintKey
-from runner.plan.approval import Amount, ApprovalRequest, find_gap, find_latest, seal_request
+from runner.plan.approval import Amount, ApprovalRequest, find_gap, find_latest, read_request, seal_plan
 from runner.plan.approval_book import ENDING, add_approvals, read_approvals
 from runner.plan.reviewed import digest_reviewed
 from runner.repository.clone import replace_text
 from runner.service.destination import describe_destination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.failures import Failures
     from runner.cli.planning import PlannedHead
+    from runner.cli.saved import SavedPlan
     from runner.plan.approval import Approval
     from runner.service.target import Target
 
 Status = Literal["none", "covered", "needed"]
 REQUIRE_VARIABLE = "RUNNER_REQUIRE_APPROVAL"
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
+_PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
 _HOW = (
     "have the plan approved and record that with `runner approve --plan FILE`, then send it with "
     "`runner apply --plan FILE`"
@@ -176,9 +179,48 @@ def cover_plan(
     if not (document or is_told):
         return []
     coverages = shelf.cover(planned)
+    if format_ == "github" and has_outputs() and find_status(coverages) == "needed":
+        # Imported here: only jobs that will ask for an approval ask the forge, and pay for it.
+        from runner.cli.merge_review import add_growth
+
+        coverages = add_growth(coverages)
     if document:
         _add_coverage(document, coverages)
     return coverages if is_told else []
+
+
+def require_sealed(
+    entry: Mapping[str, Any], saved: SavedPlan, shelf: ApprovalShelf
+) -> ApprovalRequest | None:
+    """Return what a saved plan asks people to approve of a campaign; None without a state key.
+
+    Args:
+        entry: what the plan says of the campaign.
+        saved: the plan.
+        shelf: the approvals of the plan's target.
+
+    Raises:
+        RunnerError: the plan was made with another key or none, by an older version, or was edited.
+    """
+    asked, key = entry.get("approval"), shelf.key
+    if asked is None:
+        raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)
+    if key is None and asked["request"] is None:
+        return None
+    if key is None:
+        raise MissingKeyError(
+            f"the plan {saved.file} was made with a RUNNER_STATE_KEY, and none is set",
+            hint="set the same one",
+        )
+    if asked["request"] is None:
+        raise RunnerError(f"the plan {saved.file} was made without the RUNNER_STATE_KEY", hint=_PLAN_ANEW)
+    said = {**entry, "approval": {name: value for name, value in asked.items() if name != "seal"}}
+    if not hmac.compare_digest(seal_plan(key, said, saved.digest), asked["seal"] or ""):
+        raise RunnerError(
+            f"the plan {saved.file} was edited, or made with another RUNNER_STATE_KEY: its seal doesn't fit",
+            hint=_PLAN_ANEW,
+        )
+    return read_request(asked["request"])
 
 
 def find_status(coverages: Iterable[Coverage]) -> Status:
@@ -190,20 +232,16 @@ def find_status(coverages: Iterable[Coverage]) -> Status:
 def _add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> None:
     document["approval"] = find_status(coverages)
     for campaign, coverage in zip(document["campaigns"], coverages, strict=True):
+        request, secret = coverage.request, coverage.planned.target.state_key
         campaign["approval"] = {
             "status": coverage.status,
             "reason": coverage.gap,
-            **_describe_request(coverage, document["plan_digest"]),
+            "request": None if request is None else request.as_json(),
         }
-
-
-def _describe_request(coverage: Coverage, plan_digest: str) -> dict[str, Any]:
-    request = coverage.request
-    key = coverage.planned.target.state_key
-    if request is None or not key:
-        return {"request": None, "seal": None}
-    seal = seal_request(FingerprintKey.from_secret(key), request, plan_digest)
-    return {"request": request.as_json(), "seal": seal}
+        key = FingerprintKey.from_secret(secret) if secret else None
+        # Last, of all the rest.
+        seal = None if key is None else seal_plan(key, campaign, document["plan_digest"])
+        campaign["approval"]["seal"] = seal
 
 
 def write_coverage(coverages: Iterable[Coverage], format_: str) -> None:

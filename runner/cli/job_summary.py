@@ -68,14 +68,30 @@ def append_outputs(values: Mapping[str, str]) -> None:
     Raises:
         RunnerError: the file cannot be written.
     """
-    file = os.environ.get(_OUTPUT_VARIABLE)
+    _append_values(_OUTPUT_VARIABLE, values)
+
+
+def append_variables(values: Mapping[str, str]) -> None:
+    """Set variables of the environment for the later steps of the job, if this is one.
+
+    Args:
+        values: by their names; each of one line.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    _append_values("GITHUB_ENV", values)
+
+
+def _append_values(variable: str, values: Mapping[str, str]) -> None:
+    file = os.environ.get(variable)
     if not file:
         return
     try:
         with Path(file).open("a", encoding="utf-8") as stream:
             stream.writelines(f"{name}={value}\n" for name, value in values.items())
     except OSError as error:
-        raise RunnerError(f"the job's outputs {file} cannot be written: {error.strerror}") from None
+        raise RunnerError(f"the file of {variable}, {file}, cannot be written: {error.strerror}") from None
 
 
 def cut_summary(markdown: str, room: int) -> bytes:

@@ -27,6 +27,7 @@ COMMANDS = {
     "validate": "Find every problem of every campaign, before it reaches a phone.",
     "plan": "Show what apply would send, to whom, and why not to the others.",
     "comment": "Keep the plan as one comment on a pull request.",
+    "approve": "Record who approved a plan.",
     "apply": "Send what is planned, exactly once, and write the lockfile.",
     "record": "Commit the lockfiles, and push them.",
     "alert": "Keep one issue on the forge as long as something is wrong.",

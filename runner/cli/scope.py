@@ -163,6 +163,11 @@ def clustered_target_scope(function: Callable[..., int]) -> Callable[..., int]:
     return _give_scope(function, *_TARGETED, _CLUSTER, _INSECURE_CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
 
 
+def plan_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command about a saved plan a `Scope` of the rest: --allow-path, --target, --quiet, --verbose."""
+    return _give_scope(function, _ALLOWED, _TARGET, _QUIET, _VERBOSE)
+
+
 def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:
     """Give a command about no campaign a `Scope` of the rest: --target, --ledger, --quiet, --verbose."""
     return _give_scope(function, _TARGET, _LEDGER, _QUIET, _VERBOSE)

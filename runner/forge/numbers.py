@@ -31,10 +31,12 @@ class MessageNumbers:
     Attributes:
         to_send: recipients who would get it now.
         recipients: of the whole audience.
+        later: recipients who may get it later: the plan's forecast.
     """
 
     to_send: int
     recipients: int
+    later: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class PlanNumbers:
 def write_numbers(numbers: PlanNumbers) -> str:
     """Return the line of a comment that has the numbers; it stands right below the comment's marker."""
     campaigns = {
-        name: {message: [one.to_send, one.recipients] for message, one in messages.items()}
+        name: {message: [one.to_send, one.recipients, one.later] for message, one in messages.items()}
         for name, messages in (numbers.campaigns or {}).items()
     }
     head = {
@@ -103,8 +105,8 @@ def _parse(data: Mapping[str, Any]) -> PlanNumbers:
 
 def _parse_messages(told: Mapping[str, Any]) -> dict[str, MessageNumbers]:
     return {
-        message: MessageNumbers(_require_count(to_send), _require_count(recipients))
-        for message, (to_send, recipients) in told.items()
+        message: MessageNumbers(_require_count(to_send), _require_count(recipients), _require_count(later))
+        for message, (to_send, recipients, later) in told.items()
     }
 
 

@@ -149,16 +149,16 @@ def seal_approval(key: FingerprintKey, approval: Approval) -> str:
     return key.for_purpose("approval").seal(write_canonical(approval.as_json()).encode())
 
 
-def seal_request(key: FingerprintKey, request: ApprovalRequest, plan_digest: str) -> str:
-    """Return what proves that a plan asked for this: its file passes through hands without the key.
+def seal_plan(key: FingerprintKey, campaign: Mapping[str, Any], plan_digest: str) -> str:
+    """Return what proves what a plan says of a campaign: its file passes through hands without the key.
 
     Args:
         key: the user's, for every purpose.
-        request: what is asked.
+        campaign: all that the plan says of it, as JSON.
         plan_digest: of the plan.
     """
-    said = [plan_digest, request.as_json()]
-    return key.for_purpose("approval request").seal(write_canonical(said).encode())
+    said = [plan_digest, campaign]
+    return key.for_purpose("plan").seal(write_canonical(said).encode())
 
 
 def write_canonical(value: Any) -> str:

@@ -127,6 +127,10 @@ def _list_approvals(github: GitHub, run: str, _query: Values, _body: Values) -> 
     return 200, github.approvals.get(int(run), [])
 
 
+def _read_permission(github: GitHub, login: str, _query: Values, _body: Values) -> Answer:
+    return 200, {"permission": "read" if login in github.readers else "write", "user": {"login": login}}
+
+
 _ROUTES: list[tuple[str, str, Callable[[GitHub, str, Values, Values], Answer]]] = [
     ("GET", r"issues/(\d+)/comments", _list_comments),
     ("POST", r"issues/(\d+)/comments", _add_comment),
@@ -140,4 +144,5 @@ _ROUTES: list[tuple[str, str, Callable[[GitHub, str, Values, Values], Answer]]] 
     ("GET", r"commits", _list_commits),
     ("GET", r"commits/([0-9a-f]+)/pulls", _list_pulls),
     ("GET", r"actions/runs/(\d+)/approvals", _list_approvals),
+    ("GET", r"collaborators/([\w-]+)/permission", _read_permission),
 ]

@@ -67,6 +67,7 @@ class GitHub:
         pulls: pull requests, by the commits that they brought.
         reviews: of pull requests, by their numbers.
         approvals: of workflow runs, by their ids.
+        readers: people who may read the repository, and not push to it.
         keeps_labels: false as for a token without push access, whose labels are silently dropped.
         before: is called with method and path before each answer; from several threads.
         faults: what goes wrong.
@@ -86,6 +87,7 @@ class GitHub:
     pulls: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    readers: set[str] = field(default_factory=set)
     keeps_labels: bool = True
     before: Callable[[str, str], None] = lambda _method, _path: None
     faults: list[Fault] = field(default_factory=list)

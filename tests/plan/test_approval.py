@@ -17,7 +17,7 @@ from runner.plan.approval import (
     Approval,
     ApprovalRequest,
     find_gap,
-    seal_request,
+    seal_plan,
     write_canonical,
 )
 from runner.plan.approval_book import add_approvals, lacks_approvals, read_approvals, unite_approvals
@@ -234,8 +234,8 @@ def test_another_key_believes_nothing() -> None:
     text = add_approvals("", "live", KEY, [APPROVAL])
     assert read_approvals(text, OTHER_KEY) == ((), 1)
     assert read_approvals(text, KEY.for_purpose("approval")) == ((), 1)
-    assert seal_request(KEY, REQUEST, "0f" * 16) != seal_request(KEY, REQUEST, "1f" * 16)
-    assert seal_request(KEY, REQUEST, "0f" * 16) != seal_request(OTHER_KEY, REQUEST, "0f" * 16)
+    assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(KEY, PLACE, "1f" * 16)
+    assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(OTHER_KEY, PLACE, "0f" * 16)
 
 
 YAML = """\
