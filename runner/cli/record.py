@@ -1,4 +1,4 @@
-"""`runner record`: commits the lockfiles, and pushes them."""
+"""`runner record`: commits the lockfiles and the approvals, and pushes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.annotations import job_warning
+from runner.cli.approval_record import find_books, list_approvals, name_target
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
@@ -19,6 +20,8 @@ from runner.cli.scope import Scope, path_scope
 from runner.errors import RunnerError, UsageError
 from runner.ledger.gain import find_gain, lacks_something
 from runner.ledger.union import unite_lockfiles
+from runner.plan.approval_book import ENDING as APPROVALS
+from runner.plan.approval_book import lacks_approvals, unite_approvals
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree, hide_credentials
 from runner.repository.recording import ASIDE, Change, Recorded, Recorder, find_what_waits, take_what_waits
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
     from runner.repository.recording import WaitingCommit
 
-_ENDING = ".lock.json"
+_LOCKFILE = ".lock.json"
+_ENDINGS = (_LOCKFILE, APPROVALS)
 
 
 @click.command(
@@ -54,7 +58,7 @@ _ENDING = ".lock.json"
     help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
 )
 def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
-    """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
+    """Commit the lockfiles of the campaigns and what was approved, nothing else, and push the commit.
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
@@ -67,7 +71,7 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     with clone.hold():
         if is_fetched:
             branch = branch or _choose_branch(clone.git, os.environ)
-            taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
+            taken = take_what_waits(clone, remote, branch, _ENDINGS, partial(_unite, clone.root))
             click.echo(_say_taken(taken))
             return 0
         return _record(clone, scope.paths, remote, branch, is_pushed=is_pushed)
@@ -116,7 +120,7 @@ def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> R
         partial(_unite, root),
         partial(_is_older, root),
         describe,
-        _ENDING,
+        _ENDINGS,
         lambda file, find: failures.attempt_file(file, None, find),
         author,
     )
@@ -129,7 +133,7 @@ def list_waiting(remote: str, branch: str) -> list[WaitingCommit]:
         RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
     """
     clone = _find_clone()
-    return find_what_waits(clone, remote, branch, _ENDING, partial(_is_older, clone.root))
+    return find_what_waits(clone, remote, branch, _ENDINGS, partial(_is_older, clone.root))
 
 
 def find_branch(environment: Mapping[str, str]) -> str:
@@ -142,10 +146,14 @@ def find_branch(environment: Mapping[str, str]) -> str:
 
 
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
+    if path.endswith(APPROVALS):
+        return unite_approvals(name_target(path), ours, theirs)
     return unite_lockfiles(root / path, ours, theirs)
 
 
 def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
+    if path.endswith(APPROVALS):
+        return lacks_approvals(before=theirs, after=ours)
     return lacks_something(root / path, before=theirs, after=ours)
 
 
@@ -155,13 +163,14 @@ def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
             clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
         )
         for change in changes
+        if not change.path.endswith(APPROVALS)
     ]
-    return write_message(gains, head, os.environ)
+    return write_message(gains, head, os.environ, list_approvals(clone.root, changes, gains, os.environ))
 
 
 def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
     """Yield the texts of the lockfiles that stand in the folder of one."""
-    for other in clone.list_files(head, _ENDING):
+    for other in clone.list_files(head, (_LOCKFILE,)):
         if PurePosixPath(other).parent == PurePosixPath(path).parent:
             yield clone.read(head, other) or ""
 
@@ -173,16 +182,17 @@ def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob(f"*{_ENDING}")):
+            for file in sorted(one for ending in _ENDINGS for one in path.rglob(f"*{ending}")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     yield file
         else:
-            ends = (f"{path.stem}.", _ENDING)
+            ends = (f"{path.stem}.", _LOCKFILE)
             yield from (
                 file
                 for file in sorted(path.parent.iterdir())
                 if file.name.startswith(ends[0]) and file.name.endswith(ends[1])
             )
+        yield from find_books(path)
 
 
 def _place_below(root: Path, file: Path) -> Path:

@@ -112,16 +112,16 @@ class Clone:
             raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
         return answer.output
 
-    def list_files(self, commit: str, ending: str) -> list[str]:
+    def list_files(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files of a commit whose names end so: paths from the top, with slashes."""
         listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+        return [path for path in listed.split("\0") if path.endswith(endings)]
 
-    def list_changed(self, commit: str, ending: str) -> list[str]:
+    def list_changed(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files that a commit has changed against its first parent, if their names end so."""
         command = ("diff-tree", "--root", "-r", "-z", "--no-commit-id", "--name-only", "-m", "--first-parent")
         listed = self.git.run(*command, commit)
-        return [path for path in listed.split("\0") if path.endswith(ending)]
+        return [path for path in listed.split("\0") if path.endswith(endings)]
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -72,7 +72,7 @@ class Recorder:
         unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns the message of a commit.
-        ending: what the names of all such files end in.
+        endings: what the names of all such files end in.
         attempt: returns what is found for a file, or None if only that file is concerned by what is wrong.
         author: the variables that tell git who commits, for clones that name nobody.
     """
@@ -82,7 +82,7 @@ class Recorder:
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[Change]], str]
-    ending: str
+    endings: tuple[str, ...]
     attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
     author: Mapping[str, str] = field(default_factory=dict)
 
@@ -163,7 +163,7 @@ class Recorder:
 
     def _is_told(self, commit: str, of: str) -> bool:
         """Return whether all that the record of one commit says, that of another one says, too."""
-        return _is_told(self.clone, commit, of, self.clone.list_files(commit, self.ending), self.is_older)
+        return _is_told(self.clone, commit, of, self.clone.list_files(commit, self.endings), self.is_older)
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
@@ -269,7 +269,11 @@ class WaitingCommit:
 
 
 def find_what_waits(
-    clone: Clone, remote: str, branch: str, ending: str, is_older: Callable[[str, str, str], bool]
+    clone: Clone,
+    remote: str,
+    branch: str,
+    endings: tuple[str, ...],
+    is_older: Callable[[str, str, str], bool],
 ) -> list[WaitingCommit]:
     """Return the commits of a record that waits to be merged, the latest first, of its last `MOST_WAITING`.
 
@@ -277,14 +281,14 @@ def find_what_waits(
         clone: whose remote it is; a shallow one, too, which does not know what was merged long ago.
         remote: the remote's name or address.
         branch: the branch that the record is to be merged into.
-        ending: what the names of the record's files end in.
+        endings: what the names of the record's files end in.
         is_older: as for `Recorder`.
 
     Raises:
         GitError: the remote cannot be reached.
     """
     tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
-    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, ending), is_older):
+    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, endings), is_older):
         return []
     listed = clone.git.run(
         "log", "-z", "--first-parent", f"--max-count={MOST_WAITING}", "--format=%H %cI %s", f"{tip}..{aside}"
@@ -292,7 +296,7 @@ def find_what_waits(
     found: list[WaitingCommit] = []
     for line in filter(None, listed.split("\0")):
         commit, at, subject = line.split(" ", 2)
-        paths = clone.list_changed(commit, ending)
+        paths = clone.list_changed(commit, endings)
         # What merges the branch into the record, as the forge's button does, brings nothing new.
         if not _is_told(clone, commit, tip, paths, is_older):
             found.append(WaitingCommit(commit, at, subject))
@@ -311,7 +315,7 @@ def _is_told(
 
 
 def take_what_waits(
-    clone: Clone, remote: str, branch: str, ending: str, unite: Callable[[str, str, str], str]
+    clone: Clone, remote: str, branch: str, endings: tuple[str, ...], unite: Callable[[str, str, str], str]
 ) -> list[str]:
     """Bring the files of a record that waits to be merged into the work tree, so that a run goes on from it.
 
@@ -319,7 +323,7 @@ def take_what_waits(
         clone: whose work tree it is.
         remote: the remote's name or address.
         branch: the branch that the record is to be merged into.
-        ending: what the names of the record's files end in.
+        endings: what the names of the record's files end in.
         unite: as for `Recorder`.
 
     Returns:
@@ -332,7 +336,7 @@ def take_what_waits(
     if aside is None or clone.is_ancestor(aside, tip):
         return []
     taken = []
-    for path in clone.list_files(aside, ending):
+    for path in clone.list_files(aside, endings):
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue

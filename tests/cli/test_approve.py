@@ -483,8 +483,10 @@ def test_a_forge_that_is_out_of_order_approves_nothing(merge: Merge) -> None:
     done = merge.desk.approve("--quiet", **merge.job)
     assert (done.returncode, done.stderr) == (
         1,
-        f"Error: who approved this is not known: {merge.github.url} was asked in vain: its rate limit is reached\n"
-        "  run the job again\n",
+        (
+            f"Error: who approved this is not known: {merge.github.url} was asked in vain: its rate limit is "
+            "reached\n  run the job again\n"
+        ),
     )
 
 
@@ -648,3 +650,89 @@ def test_a_plan_is_made_whatever_the_forge_says(merge: Merge) -> None:
         "(403: Resource not accessible by integration)\n" in merge.desk.noted
     )
     assert HEAD not in merge.desk.said
+
+
+def read_trailers(folder: Path, *names: str) -> list[str]:
+    """Return the trailers of the last commit that have these names, as git finds them."""
+    keys = "%n".join(f"%(trailers:key={name},valueonly,separator=%x2C)" for name in names)
+    return git(folder, "log", "-1", f"--format={keys}").splitlines()
+
+
+TRAILERS = ("Approved-By", "Pull-Request", "Reviewed-By")
+
+
+def test_the_log_of_the_repository_says_who_approved(merge: Merge) -> None:
+    """Each commit of the record names those by whose approval its texts were sent, hours later as well."""
+    desk, github = merge.desk, merge.github
+    page = f"{github.url}/acme/campaigns/pull/7"
+    github.add_approval(42, "campaigns-approval", "bo")
+    github.add_approval(42, "campaigns-approval", "cy")
+    github.add_review(7, "dee")
+    desk.plan(**merge.job)
+    desk.approve("--quiet", **merge.job)
+    done = desk.run("record", "--no-push")
+    assert done.stdout.startswith("Committed: Record the approval of pulse on live ("), done.stderr
+    assert git(desk.folder, "show", "--format=", "--name-only") == BOOK
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+    desk.plan("--limit", "1")
+    assert desk.apply().returncode == 0
+    assert desk.run("record", "--no-push").stdout.startswith("Committed: Record 1 text of pulse on live (")
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+    assert desk.plan()["approval"] == "covered"
+    assert desk.apply().returncode == 0
+    assert desk.run("record", "--no-push", "campaigns/pulse.yaml").returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+
+
+def test_a_forged_approval_names_nobody_in_the_log(desk: Desk) -> None:
+    """What the key has not sealed is recorded as it is, and believed by nobody; nor without a key."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    desk.plan()
+    desk.approve()
+    desk.apply()
+    book = desk.folder / BOOK
+    text = book.read_text(encoding="utf-8")
+    book.write_text(text.replace('"ada"', '"mallory"'), encoding="utf-8")
+    assert desk.run("record", "--no-push").returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == []
+    book.write_text(text, encoding="utf-8")
+    done = desk.run("record", "--no-push", RUNNER_STATE_KEY="")
+    assert done.stdout.startswith("Committed: Record what was approved ("), done.stdout + done.stderr
+    assert read_trailers(desk.folder, *TRAILERS) == []
+
+
+def test_a_job_without_a_key_says_who_approved(desk: Desk) -> None:
+    """What `runner approve` handed to the later steps of the job stands in their commit."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    del desk.environment["RUNNER_STATE_KEY"]
+    digest = desk.plan()["plan-digest"]
+    variables = desk.folder / "variables"
+    desk.approve("--by", "bo", "--by", "ada", GITHUB_ENV=str(variables))
+    told = dict(line.split("=", 1) for line in variables.read_text(encoding="utf-8").splitlines())
+    desk.apply("--expect-digest", digest)
+    assert desk.run("record", "--no-push", **told).returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == ["ada,bo"]
+
+
+def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> None:
+    """Two jobs have each approved something, and each has pushed: the branch has both."""
+    remote = tmp_path / "remote.git"
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    git(tmp_path, "clone", "-q", "--bare", str(desk.folder), str(remote))
+    desk.plan("--limit", "1")
+    desk.approve()
+    first = (desk.folder / BOOK).read_bytes()
+    assert desk.run("record", "--remote", str(remote)).returncode == 0
+    git(desk.folder, "reset", "-q", "--hard", "HEAD~1")
+    desk.plan()
+    desk.approve("--by", "bo")
+    assert desk.run("record", "--remote", str(remote)).returncode == 0
+    text = git(remote, "show", f"main:{BOOK}")
+    assert [one["approved_by"] for one in json.loads(text)["approvals"]] == [["ada"], ["bo"]]
+    assert first.decode().splitlines()[2].strip() in text
