@@ -24,6 +24,7 @@ from runner.cli.alert_state import (
 from runner.cli.alert_text import Place, write_alert, write_farewell, write_news, write_title
 from runner.cli.campaigns import find_campaign_files, show_path
 from runner.cli.console import note, warn
+from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.inert import printable
 from runner.cli.publishing import fit_body, open_repository, publish, try_on_forge
 from runner.cli.record import find_branch, list_waiting
@@ -46,6 +47,7 @@ _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _HIDDEN_UNITS = 8_000
 """Of an issue's body: what its marker and its state take at most."""
 _NO_LEDGER = "there is no ledger on this machine: `runner apply` fills one"
+_BAD_TARGETS = "`targets.yaml` has errors, which the job's log shows"
 _SAID = {
     "opened": "Issue opened: {url}",
     "updated": "Issue edited: {url}",
@@ -108,7 +110,8 @@ def _find_held(scope: Scope) -> tuple[str, HeldPeople, RunnerError | None]:
         target = scope.target or os.environ.get("RUNNER_TARGET") or ""
         if not _TARGET.fullmatch(target):
             raise
-        return target, HeldPeople(gap=error.message), None
+        has_errors = isinstance(error, InvalidCampaignError)
+        return target, HeldPeople(gap=_BAD_TARGETS if has_errors else error.message), None
     wanted = _read_wanted(scope)
     try:
         held = _count_held(workspace)
@@ -176,17 +179,11 @@ def _read_files(scope: Scope) -> dict[str, str]:
 
 
 def _find_place(scope: Scope, held: HeldPeople) -> Place:
-    server, repository = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    page = f"{server}/{repository}" if server and repository else ""
-    # As in OWNER/NAME/.github/workflows/campaigns-send.yml@refs/heads/main.
-    workflow = os.environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].rpartition("/")[2]
     try:
         files = _read_files(scope) if held.counts else {}
     except RunnerError:
         files = {}
-    return Place(
-        page, f"{page}/actions/workflows/{workflow}" if page and workflow else "", scope.state_remote, files
-    )
+    return Place.find(os.environ, scope.state_remote, files)
 
 
 def _publish(sight: Sight, place: Place, *, quiet: bool) -> None:
@@ -211,4 +208,4 @@ def _publish(sight: Sight, place: Place, *, quiet: bool) -> None:
         if not quiet:
             note(_SAID[kept.action].format(url=printable(kept.url)))
 
-    publish("issue", write_alert(sight, find_troubles(Troubles(), sight), place), keep)
+    publish("issue", lambda: write_alert(sight, find_troubles(Troubles(), sight), place), keep)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from runner.cli.comment_text import CommentText, Piece, write_table
 from runner.cli.console import Markdown, count_words
 from runner.cli.inert import inert
+from runner.ledger.lock import find_run_url
 from runner.repository.recording import ASIDE
 
 if TYPE_CHECKING:
@@ -37,14 +38,34 @@ class Place:
     Attributes:
         repository_url: the repository's page; empty if there is none.
         workflow_url: the page of the workflow; empty if there is none.
+        run_url: the page of this run; empty if there is none.
         state_remote: `--state-remote`, if given.
         files: campaign files by the names of the campaigns.
     """
 
     repository_url: str = ""
     workflow_url: str = ""
+    run_url: str = ""
     state_remote: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def find(
+        cls, environment: Mapping[str, str], state_remote: str | None, files: Mapping[str, str] | None = None
+    ) -> Place:
+        """Return what a job says of its place.
+
+        Args:
+            environment: the process's.
+            state_remote: `--state-remote`, if given.
+            files: campaign files by the names of the campaigns.
+        """
+        server, repository = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")
+        page = f"{server}/{repository}" if server and repository else ""
+        # As in OWNER/NAME/.github/workflows/campaigns-send.yml@refs/heads/main.
+        workflow = environment.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].rpartition("/")[2]
+        workflow_url = f"{page}/actions/workflows/{workflow}" if page and workflow else ""
+        return cls(page, workflow_url, find_run_url(environment) or "", state_remote, files or {})
 
 
 def write_title(target: str, troubles: Troubles) -> str:
@@ -66,7 +87,8 @@ def write_alert(sight: Sight, troubles: Troubles, place: Place) -> CommentText:
         place: where that is read.
     """
     target = inert(sight.target)
-    seen = f" Last looked at by [this run]({sight.url})." if _is_page(sight.url) else ""
+    run = write_page("this run", place.run_url)
+    seen = f" Last looked at by {run}." if run else ""
     tail = f"<sub>Kept up to date by `runner alert`, which closes it when all is well.{seen}</sub>"
     gaps = "".join(f"- {line}\n" for line in _list_gaps(sight))
     if not troubles.is_any:
@@ -96,9 +118,9 @@ def write_news(before: Troubles, now: Troubles, sight: Sight) -> str:
 
 def write_farewell(sight: Sight) -> str:
     """Return the comment with which the issue is closed."""
-    run = f" ([the run]({sight.url}))" if _is_page(sight.url) else ""
+    run = write_page("The run", sight.url)
     gaps = "".join(f"\n- {line}" for line in _list_gaps(sight))
-    return f"{_say_well(sight)}{run}\n{gaps}"
+    return f"{_say_well(sight)}{f' {run}.' if run else ''}\n{gaps}"
 
 
 def _say_well(sight: Sight) -> str:
@@ -134,8 +156,8 @@ def _say_held(count: int) -> str:
 
 def _say_job(job: FailedJob) -> str:
     name = f"The job {inert(job.name)}" if job.name else "A job"
-    run = f": [its run]({job.url})" if _is_page(job.url) else ""
-    return f"**{name} {_ENDED.get(job.outcome, 'failed')}**{run}"
+    run = write_page("its run", job.url)
+    return f"**{name} {_ENDED.get(job.outcome, 'failed')}**{f': {run}' if run else ''}"
 
 
 def _say_record(sight: Sight) -> str:
@@ -164,7 +186,13 @@ def _held_piece(sight: Sight, place: Place) -> Piece:
     body = "#### People are held\n\n"
     body += write_table(header, rows) if rows else ""
     body += f"\n… and {len(counts) - _MOST_ROWS:,} more\n" if len(counts) > _MOST_ROWS else ""
-    body += f"\nSay what became of these launches: {_say_workflow(place)}\n\n"
+    body += f"\n{write_resolving(sight.target, place)}"
+    return Piece("People are held", body, is_open=True)
+
+
+def write_resolving(target: str, place: Place) -> str:
+    """Return how a person says what became of launches that may have reached people."""
+    body = f"Say what became of these launches: {_say_workflow(place)}\n\n"
     file = Markdown("the campaign’s file")
     body += write_table(
         ("if", "action", "campaign", "launch"),
@@ -177,9 +205,7 @@ def _held_piece(sight: Sight, place: Place) -> Piece:
             ("it is to go on", Markdown("`resume`"), file, ""),
         ],
     )
-    return Piece(
-        "People are held", f"{body}\nOr in a clone:\n\n{_write_commands(sight.target, place)}", is_open=True
-    )
+    return f"{body}\nOr in a clone:\n\n{_write_commands(target, place)}"
 
 
 def _write_commands(target: str, place: Place) -> str:
@@ -213,9 +239,8 @@ def _record_piece(sight: Sight, place: Place) -> Piece:
 
 
 def _write_compare(branch: str, place: Place) -> str:
-    if not branch or not _is_page(place.repository_url):
-        return "open a pull request"
-    return f"[open a pull request]({place.repository_url}/compare/{quote(branch)}...{quote(ASIDE)}?expand=1)"
+    url = f"{place.repository_url}/compare/{quote(branch)}...{quote(ASIDE)}?expand=1"
+    return (write_page("open a pull request", url) if branch else "") or "open a pull request"
 
 
 def _jobs_piece(place: Place) -> Piece:
@@ -227,7 +252,7 @@ def _jobs_piece(place: Place) -> Piece:
 
 
 def _say_workflow(place: Place) -> str:
-    name = f"[{_WORKFLOW}]({place.workflow_url})" if _is_page(place.workflow_url) else _WORKFLOW
+    name = write_page(_WORKFLOW, place.workflow_url) or _WORKFLOW
     return f"in the workflow {name}, *Run workflow* with"
 
 
@@ -235,8 +260,9 @@ def _say_reason(reason: str) -> str:
     return inert(reason[:_LONGEST_REASON])
 
 
-def _is_page(url: str) -> bool:
-    return _PAGE.fullmatch(url) is not None
+def write_page(words: str, url: str) -> str:
+    """Return a link; empty if there is no address, or one that could end the link."""
+    return f"[{words}]({url})" if _PAGE.fullmatch(url) else ""
 
 
 def _write_minute(at: str) -> str:

@@ -18,6 +18,7 @@ from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
 from runner.cli.failures import Failures
 from runner.cli.folders import name_folder
+from runner.cli.merged import comment_merged
 from runner.cli.planning import leave_out_refused, plan_campaigns
 from runner.cli.publishing import comment, open_repository, publish
 from runner.cli.scope import Scope, target_scope
@@ -53,7 +54,7 @@ class _Finding:
 
 @click.command(
     epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml --id pulse\n"
-    "  runner comment --target live"
+    "  runner comment --target live\n  runner comment --merged"
 )
 @target_scope
 @click.option(
@@ -63,13 +64,21 @@ class _Finding:
     help="Tells this comment from those of other jobs on the same target. Default: the current folder, "
     "if it is not the repository's top.",
 )
-def command(scope: Scope, name: str | None) -> int:
+@click.option(
+    "--merged",
+    "is_merged",
+    is_flag=True,
+    help="After sending: say on the pull request that was merged last what was sent, and what was not.",
+)
+def command(scope: Scope, name: str | None, is_merged: bool) -> int:
     """Validate and plan, and keep one comment on the pull request that says what came out. Sends nothing.
 
     To be run in a pull request's job on GitHub, with GITHUB_TOKEN in the step's environment and the
     permission `pull-requests: write`. The comment is edited in place; what is too long for it goes to the
     job's summary. Without rights, as for a fork, the summary has everything. Outside of a job the comment is
     printed.
+
+    With --merged, to be run after `runner apply` in a job of the branch: it needs `contents: read`, too.
 
     Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
     limit; never for the comment's sake.
@@ -78,6 +87,8 @@ def command(scope: Scope, name: str | None) -> int:
         raise UsageError(
             f"{name!r} is no name for --id", hint="letters, digits, `.`, `_` and `-`, at most 50"
         )
+    if is_merged:
+        return comment_merged(scope, name)
     finding = _find(scope)
     _publish(finding, name, quiet=scope.quiet)
     if finding.error is not None:
@@ -150,4 +161,4 @@ def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
         marker = write_marker(finding.target, name or name_folder())
         comment(open_repository(job), job.number, marker, text, head=job.head, quiet=quiet)
 
-    publish("comment", finding.text, keep)
+    publish("comment", lambda: finding.text, keep)

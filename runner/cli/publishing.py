@@ -35,24 +35,24 @@ _SAID = {
 }
 
 
-def publish(what: str, text: CommentText, keep: Callable[[], None]) -> None:
+def publish(what: str, write: Callable[[], CommentText], keep: Callable[[], None]) -> None:
     """Write something on the forge; without it the text goes elsewhere, with a warning.
 
     Args:
         what: it is, as in `comment`.
-        text: it says.
-        keep: writes it.
+        write: returns what it would say.
+        keep: writes it on the forge.
     """
     try:
         keep()
     except NoJobError as error:
-        _publish_elsewhere(text, f"No {what}: {error}")
+        _publish_elsewhere(write(), f"No {what}: {error}")
     except RefusedError as error:
         reason = f"No {what}: the token has no right to" if error.status in NO_RIGHTS else f"No {what}"
-        _publish_elsewhere(text, f"{reason} ({error.status}: {printable(error.reason)})")
+        _publish_elsewhere(write(), f"{reason} ({error.status}: {printable(error.reason)})")
     except UnavailableError as error:
         api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
-        _publish_elsewhere(text, f"No {what}: {api_url} was asked in vain: {error.reason}")
+        _publish_elsewhere(write(), f"No {what}: {api_url} was asked in vain: {error.reason}")
 
 
 def open_repository(job: ForgeJob) -> Repository:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.ledger.gain import Gain
     from runner.plan.approval import Approval
 
+_TRAILER = "Campaigns-Commit: "
 _NAMED = 2
 """So many campaigns are named in a subject; more are counted."""
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
@@ -36,6 +37,11 @@ def write_message(
     trailers = [*_list_trailers(commit, environment), *_list_approvers(approvals, environment)]
     blocks = [[subject], body, trailers]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def is_record(message: str) -> bool:
+    """Return whether a message is that of a commit which records what was sent."""
+    return any(line.startswith(_TRAILER) for line in message.splitlines())
 
 
 def _write_subject(gains: Sequence[Gain]) -> str:
@@ -65,7 +71,7 @@ def _list_messages(gain: Gain) -> Iterator[str]:
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
-    yield f"Campaigns-Commit: {commit}"
+    yield f"{_TRAILER}{commit}"
     url = find_run_url(environment)
     if url:
         yield f"Run: {_one_line(url)}"

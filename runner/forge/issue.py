@@ -108,11 +108,14 @@ class IssueKeeper:
             return self._update(first, report) if report.is_trouble else self._close(first, report)
         last = next(self._list_own(f"state=closed&labels={LABEL}&sort=created&direction=desc"), None)
         report = self._compose({} if last is None else last.state)
-        # What we close has no trouble in its state: this one was closed by somebody.
-        if last is not None and not (report.is_trouble and report.news):
+        if report.is_trouble and report.news:
+            return self._open(report)
+        if last is not None and {**report.state, _CHANGE: 0} != {**last.state, _CHANGE: 0}:
+            # Somebody has closed it while something was wrong.
             self._edit(last, report, _count_changes(last))
-            return KeptIssue("left closed" if report.is_trouble else "nothing", last.url)
-        return self._open(report) if report.is_trouble else KeptIssue("nothing")
+        return (
+            KeptIssue("left closed", last.url if last else "") if report.is_trouble else KeptIssue("nothing")
+        )
 
     def _find_open(self) -> _Issue | None:
         """Return the oldest open issue, and close the others: two jobs may have opened one at once."""

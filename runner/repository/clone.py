@@ -119,8 +119,7 @@ class Clone:
 
     def list_changed(self, commit: str, endings: tuple[str, ...]) -> list[str]:
         """Return the files that a commit has changed against its first parent, if their names end so."""
-        command = ("diff-tree", "--root", "-r", "-z", "--no-commit-id", "--name-only", "-m", "--first-parent")
-        listed = self.git.run(*command, commit)
+        listed = self.git.run("log", "-1", "-z", "--first-parent", "-m", "--name-only", "--format=", commit)
         return [path for path in listed.split("\0") if path.endswith(endings)]
 
 

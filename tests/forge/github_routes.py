@@ -119,6 +119,10 @@ def _list_pulls(github: GitHub, sha: str, _query: Values, _body: Values) -> Answ
     return 200, github.pulls.get(sha, [])
 
 
+def _list_files(github: GitHub, number: str, _query: Values, _body: Values) -> Answer:
+    return 200, [{"filename": name} for name in github.files.get(int(number), ["campaigns/pulse.yaml"])]
+
+
 def _list_reviews(github: GitHub, number: str, _query: Values, _body: Values) -> Answer:
     return 200, github.reviews.get(int(number), [])
 
@@ -140,6 +144,7 @@ _ROUTES: list[tuple[str, str, Callable[[GitHub, str, Values, Values], Answer]]] 
     ("POST", r"issues", _add_issue),
     ("PATCH", r"issues/(\d+)", _edit_issue),
     ("GET", r"pulls/(\d+)", _read_pull),
+    ("GET", r"pulls/(\d+)/files", _list_files),
     ("GET", r"pulls/(\d+)/reviews", _list_reviews),
     ("GET", r"commits", _list_commits),
     ("GET", r"commits/([0-9a-f]+)/pulls", _list_pulls),

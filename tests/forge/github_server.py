@@ -65,6 +65,7 @@ class GitHub:
         threads: the comments of issues, by their numbers.
         commits: of the branch, the latest first, as the API lists them.
         pulls: pull requests, by the commits that they brought.
+        files: that pull requests changed, by their numbers; `campaigns/pulse.yaml` of those that are not here.
         reviews: of pull requests, by their numbers.
         approvals: of workflow runs, by their ids.
         readers: people who may read the repository, and not push to it.
@@ -85,11 +86,12 @@ class GitHub:
     threads: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     commits: list[dict[str, Any]] = field(default_factory=list)
     pulls: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: dict[int, list[str]] = field(default_factory=dict)
     reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     readers: set[str] = field(default_factory=set)
     keeps_labels: bool = True
-    before: Callable[[str, str], None] = lambda _method, _path: None
+    before: Callable[[str, str], object] = lambda _method, _path: None
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -313,6 +315,9 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, github: GitHub) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.github = github
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that has gone."""
 
 
 @contextmanager
