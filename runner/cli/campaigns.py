@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from runner.campaign.load import load_campaign, read_names
 from runner.cli.console import count_words
 from runner.errors import CampaignError, RunnerError
+from runner.repository.placing import list_folders
+from runner.source.confine import repository_root
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
@@ -109,7 +111,27 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
         names[campaign.name] = file
         campaigns.append(campaign)
     problems.extend(_find_claims(campaigns, names))
-    return Loaded(tuple(files), tuple(campaigns), {**_find_rivals(claims), **faults})
+    elsewhere = _read_elsewhere(files)
+    for campaign in campaigns:
+        for file, claimed in elsewhere.items():
+            if campaign.name in claimed:
+                problems.add(_repeated_name(campaign, file))
+    rivals = _find_rivals({**claims, **elsewhere})
+    return Loaded(
+        tuple(files), tuple(campaigns), {**{file: rivals[file] for file in files if file in rivals}, **faults}
+    )
+
+
+def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+    """Return the names that campaigns in other folders of the repository claim: their record is shared."""
+    folders = list_folders(repository_root(Path.cwd()))
+    if len(folders) < 2:  # noqa: PLR2004  a single one has no other
+        return {}
+    own = {file.resolve() for file in files}
+    homes = [folder / DEFAULT_FOLDER for folder in folders]
+    others = [home for home in homes if not any(file.is_relative_to(home.resolve()) for file in own)]
+    found = (file for home in others for file in sorted(home.rglob("*")) if _is_campaign(file, home))
+    return {file: read_names(file, current=Path.cwd()) for file in found}
 
 
 def describe_errors(file: Path, count: int) -> CampaignError:

@@ -275,7 +275,8 @@ def _describe(coverage: Coverage) -> Iterator[str]:
 def set_plan_outputs(
     planned: Sequence[PlannedHead], digest: str, coverages: Sequence[Coverage], format_: str
 ) -> None:
-    """Tell the later steps of a job how many people the plan sends to, and whether it is approved.
+    """Tell the later steps of a job how many people the plan sends to, how many of them by what was approved
+    before, and whether all are.
 
     Args:
         planned: the plans.
@@ -285,8 +286,10 @@ def set_plan_outputs(
     """
     if format_ == "github":
         sent = [item for item in planned if _list_sent(item)]
+        covered = [one.planned for one in coverages if one.status == "covered"]
         values = {
             "to-send": f"{sum(item.plan.recipients_to_send for item in sent)}",
+            "covered": f"{sum(item.plan.recipients_to_send for item in covered)}",
             "approval": find_status(coverages),
             "plan-digest": digest if planned else "",
         }

@@ -14,7 +14,7 @@ import click
 from runner.cli.console import count_words, warn
 from runner.errors import RunnerError, UsageError
 from runner.repository.origin import NAME, Pin, UnknownOriginError, find_pin, parse_requirement
-from runner.repository.placing import name_workflow, place_workflow
+from runner.repository.placing import make_slug, name_workflow, place_workflow
 from runner.repository.starter import BRANCH, Place, Started, find_place, start_repository
 from runner.service.target import LIVE, require_safe_url
 from runner.source.shipped import shipped_folder
@@ -27,6 +27,7 @@ _STARTER = _PACKAGE / "starter"
 """What a new repository begins with."""
 _RENAMED = {"gitignore": ".gitignore"}
 """Files that would have a meaning where they are shipped."""
+_EXAMPLE = "campaigns/first-order.yaml"
 _TARGETS = "campaigns/targets.yaml"
 _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirements.lock", ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
@@ -110,7 +111,13 @@ def _iterate_files(place: Place, base_url: str | None) -> Iterator[tuple[str, by
     for file in sorted(_STARTER.rglob("*")):
         if file.is_file():
             name = file.relative_to(_STARTER).as_posix()
-            yield str(place.below / _RENAMED.get(name, name)), _read(file)
+            content = _read(file)
+            if name == _EXAMPLE and not place.is_top:
+                # A campaign's name is taken in the whole repository.
+                content = content.replace(
+                    b": first-order", f": first-order-{make_slug(place.below)}".encode()
+                )
+            yield str(place.below / _RENAMED.get(name, name)), content
     # The workflows of this program's own repository, as they are.
     for kind in ("review", "send"):
         text = _read(shipped_folder(".github/workflows") / f"campaigns-{kind}.yml")

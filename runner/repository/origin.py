@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from runner.errors import UsageError
-from runner.repository.git import Git, GitError, hide_credentials
+from runner.repository.git import Git, GitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,8 +62,8 @@ def parse_requirement(text: str) -> Pin:
     found = _REQUIREMENT.fullmatch(" ".join(text.split()))
     if found is None:
         raise UsageError(
-            f"{hide_credentials(text)!r} does not name runner by its content: anybody may own a name, and "
-            "branches and tags can be moved",
+            "--requirement does not name runner by its content: anybody may own a name, and branches and "
+            "tags can be moved",
             hint=f"'{NAME} @ git+https://HOST/PATH@COMMIT' with the whole commit, or "
             f"'{NAME} @ https://HOST/FILE.whl --hash=sha256:DIGEST'",
         )

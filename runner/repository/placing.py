@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import PurePosixPath
+    from pathlib import Path, PurePosixPath
 
 _FOLDER = ".github/workflows"
 _JOB = re.compile(r"^  [\w-]+:\n(?:(?:    .*)?\n)+", re.MULTILINE)
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
+_WORKING_DIRECTORY = re.compile(r'^        working-directory: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _RUNS_ON = re.compile(r"^    runs-on: .*\n", re.MULTILINE)
 
 
@@ -53,6 +54,20 @@ def place_workflow(text: str, below: PurePosixPath) -> str:
         text = re.sub(pattern, write, text, flags=re.MULTILINE)
     before, mark, jobs = text.partition("\njobs:\n")
     return before + mark + _JOB.sub(lambda job: _place_job(job[0], below), jobs)
+
+
+def list_folders(top: Path) -> list[Path]:
+    """Return the folders of campaigns that a repository's workflows send from; the top may be one of them.
+
+    Args:
+        top: the top of the work tree.
+    """
+    found = []
+    for file in sorted((top / _FOLDER).glob("campaigns-send*.yml")):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        written = _WORKING_DIRECTORY.search(text)
+        found.append(top / json.loads(written[1]) if written else top)
+    return found
 
 
 def _place_job(job: str, below: PurePosixPath) -> str:

@@ -159,6 +159,7 @@ def test_nothing_is_sent_where_nobody_was_asked(team: Team) -> None:
     write(team, "coffee")
     team.write_audience(GUESTS)
     team.commit("Tell all of the coffee")
+    assert team.review().result == "success"
     event = team.merge("coffee", f"Merge pull request #{NUMBER}: coffee")
     jobs = team.send(event)
     assert jobs["send"].result == "failure"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.inside import run_inside
 from tests.gitops.forge import Event, MachineLostError
-from tests.gitops.team import git
+from tests.gitops.team import REVIEWER, git
 
 if TYPE_CHECKING:
     from tests.gitops.team import Team
@@ -61,7 +61,7 @@ def test_nobody_is_texted_twice_nobody_is_skipped_and_git_log_tells_the_story(te
     assert team.texts("coffee") == Counter(GUESTS)
     assert team.texts("coffee-nudge") == Counter(set(GUESTS) - answered)
     reminded = len(GUESTS) - len(answered)
-    assert len(team.asked) == 2
+    assert len(team.asked) == 3
     assert team.count_recorded() == {"coffee": 45 + reminded}
     assert [subject for subject in team.subjects() if "Record" in subject][-2:] == [
         "Record 5 texts of coffee on live",
@@ -157,20 +157,25 @@ def _let_people_answer(team: Team) -> set[str]:
 
 
 def _send_what_is_due_after_two_days(team: Team) -> None:
-    """The reminder goes to those who have not answered, and was approved with the rest; reports are published."""
+    """The reminder was approved with the rest, and does not wait for what is asked now; reports are published."""
     team.forge = replace(team.forge, variables={"CAMPAIGNS_PAGE": "true"})
-    jobs = team.send(team.hour())
-    assert jobs["send"].result == "success", jobs["send"].show()
-    assert "25 recipients texted" in jobs["send"].log("Send")
+    team.write_campaign("tea", CAMPAIGN.replace("coffee", "tea"))
+    jobs = team.send(team.push("Ask how the tea was"), team.reject)
+    assert "25 recipients texted" in jobs["plan"].log("Send what is approved"), jobs["plan"].show()
+    assert (jobs["approve"].result, jobs["send"].result) == ("failure", "skipped")
+    assert jobs["plan"].result == "success", jobs["plan"].show()
     assert jobs["page"].result == "success"
     assert "index.html" in jobs["plan"].artifacts["github-pages"]
     assert jobs["plan"].artifacts["campaigns-plan"] == ["plan.json"]
-    assert {"coffee.html", "coffee.json"} <= set(jobs["send"].artifacts["campaigns-reports"])
-    assert "coffee" in jobs["send"].summary
+    assert {"coffee.html", "coffee.json"} <= set(jobs["plan"].artifacts["campaigns-reports"])
+    assert "coffee" in jobs["plan"].summary
+    assert not team.texts("tea")
 
 
 def _find_nothing_to_do(team: Team) -> None:
     """The next hour there is nothing to send, nobody to ask, and nothing to commit."""
+    (team.campaigns / "tea.yaml").unlink()
+    team.push("Ask nobody about tea")
     before = team.tip()
     jobs = team.send(team.hour())
     assert jobs["plan"].result == "success", jobs["plan"].show()

@@ -153,7 +153,7 @@ def test_secrets_are_given_to_the_steps_that_need_them() -> None:
         for name, job in workflow["jobs"].items()
     }
     assert {name: steps for name, steps in credentials.items() if steps} == {
-        "plan": ["Catch up", "Plan", "Report"],
+        "plan": ["Catch up", "Plan", "Send what is approved", "Report"],
         "send": ["Catch up", "Send", "Send what is left", "Report"],
         "act": ["Act"],
     }
