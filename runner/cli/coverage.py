@@ -275,13 +275,12 @@ def _describe(coverage: Coverage) -> Iterator[str]:
 def set_plan_outputs(
     planned: Sequence[PlannedHead], digest: str, coverages: Sequence[Coverage], format_: str
 ) -> None:
-    """Tell the later steps of a job how many people the plan sends to, how many of them by what was approved
-    before, and whether all are.
+    """Tell the later steps of a job how many people the plan sends to, and whether all were approved.
 
     Args:
         planned: the plans.
         digest: of them all; empty if there are none.
-        coverages: of the plans.
+        coverages: of the plans; those that are covered may be sent while the others wait.
         format_: how the plan is written.
     """
     if format_ == "github":
