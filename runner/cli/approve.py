@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +24,8 @@ from runner.plan.approval import Approval, find_gap
 from runner.repository.git import hide_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.merge_review import MergeReview
@@ -234,17 +235,24 @@ def _record(saved: SavedPlan, asked: Sequence[_Asked], word: _Word, shelf: Appro
     key = shelf.key
     if key is None:
         return
-    now = format_moment(datetime.now(UTC))
     run_url = hide_credentials(find_run_url(os.environ) or "") or None
-    by_file: dict[Any, list[Approval]] = {}
+    by_file: dict[Path, list[Approval]] = {}
     for one in asked:
         if one.request is not None:
+            file = shelf.find_file(one.campaign)
+            now = _find_moment(shelf.list_approvals(file, key))
             approval = Approval(
                 one.request, saved.digest, now, word.names, run_url, word.pull_request, word.reviewers
             )
-            by_file.setdefault(shelf.find_file(one.campaign), []).append(approval)
+            by_file.setdefault(file, []).append(approval)
     for file, approvals in by_file.items():
         shelf.record(file, approvals, key)
+
+
+def _find_moment(approvals: Iterable[Approval]) -> str:
+    """Return when something is approved now: after all before it, however wrong the clocks were then."""
+    known = (datetime.fromisoformat(one.approved_at) + timedelta(seconds=1) for one in approvals)
+    return format_moment(max([datetime.now(UTC), *known]))
 
 
 def _hand_over(word: _Word) -> None:

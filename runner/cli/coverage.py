@@ -13,7 +13,7 @@ from runner.campaign.include import include_folder
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, warn
 from runner.cli.inert import inert
-from runner.cli.job_summary import append_outputs, append_summary, has_outputs
+from runner.cli.job_summary import append_outputs, append_summary
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.approval import Amount, ApprovalRequest, find_gap, find_latest, read_request, seal_plan
@@ -159,36 +159,6 @@ def make_request(item: PlannedHead, key: FingerprintKey) -> ApprovalRequest:
     )
 
 
-def cover_plan(
-    target: Target, planned: Sequence[PlannedHead], document: dict[str, Any], format_: str
-) -> list[Coverage]:
-    """Return whether plans are covered, where that is to be told; a plan as JSON tells it, too.
-
-    Args:
-        target: of the plans.
-        planned: the plans.
-        document: as `plan_json` gives it; receives what is asked, and what was approved; empty if
-            there is none.
-        format_: how the plan is written.
-
-    Raises:
-        RunnerError: approvals cannot be read.
-    """
-    shelf = ApprovalShelf(target)
-    is_told = shelf.is_used(item.campaign for item in planned) or (format_ == "github" and has_outputs())
-    if not (document or is_told):
-        return []
-    coverages = shelf.cover(planned)
-    if format_ == "github" and has_outputs() and find_status(coverages) == "needed":
-        # Imported here: only jobs that will ask for an approval ask the forge, and pay for it.
-        from runner.cli.merge_review import add_growth
-
-        coverages = add_growth(coverages)
-    if document:
-        _add_coverage(document, coverages)
-    return coverages if is_told else []
-
-
 def require_sealed(
     entry: Mapping[str, Any], saved: SavedPlan, shelf: ApprovalShelf
 ) -> ApprovalRequest | None:
@@ -229,7 +199,13 @@ def find_status(coverages: Iterable[Coverage]) -> Status:
     return "needed" if "needed" in found else "covered" if "covered" in found else "none"
 
 
-def _add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> None:
+def add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> None:
+    """Add what people are asked to approve, and whether they have, to a plan as JSON.
+
+    Args:
+        document: as `plan_json` gives it.
+        coverages: of its campaigns, in their order.
+    """
     document["approval"] = find_status(coverages)
     for campaign, coverage in zip(document["campaigns"], coverages, strict=True):
         request, secret = coverage.request, coverage.planned.target.state_key

@@ -156,13 +156,15 @@ def _add_owners(files: _Files, place: Place, owners: Sequence[str]) -> None:
     patterns = ("/.github/", f"/{folder}campaigns/**/targets.yaml")
     named = [f"{pattern} {' '.join(owners or ('@ORG/TEAM',))}" for pattern in patterns]
     draft = _NO_OWNER_WORDS + "".join(f"# {line} @ORG/TEAM\n" for line in patterns)
-    file = place.top / _OWNERS
-    found = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else draft
+    # GitHub reads the first of these alone.
+    places = (_OWNERS, "CODEOWNERS", "docs/CODEOWNERS")
+    name = next((name for name in places if (place.top / name).is_file()), None)
+    found = draft if name is None else (place.top / name).read_text(encoding="utf-8", errors="replace")
     if found != draft:
         known = {line.split("@")[0].rstrip() for line in found.splitlines()}
         new = [line for line, pattern in zip(named, patterns, strict=True) if pattern not in known]
         if new:
-            files.missing.append(f"add to {_OWNERS}, which is there already: {'; '.join(new)}")
+            files.missing.append(f"add to {name}, which is there already: {'; '.join(new)}")
         return
     files.drafts[_OWNERS] = draft.encode()
     if owners:

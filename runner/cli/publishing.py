@@ -86,9 +86,10 @@ def comment(
         RefusedError: the token has no right to.
         UnavailableError: the forge cannot be asked, after some tries.
     """
-    body, left_out = fit_body(text, count_units(marker) + 1)
+    first = f"{marker}\n{text.numbers}\n" if text.numbers else f"{marker}\n"
+    body, left_out = fit_body(text, count_units(first))
     discussion = Discussion(repository, number)
-    kept = try_on_forge(lambda: keep_comment(discussion, marker, f"{marker}\n{body}", head))
+    kept = try_on_forge(lambda: keep_comment(discussion, marker, first + body, head))
     if kept.removed:
         warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
     if not quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,8 +17,9 @@ from runner.cli.console import note, warn
 from runner.cli.failures import Failures
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
+from runner.cli.told_record import ToldRecord
 from runner.errors import RunnerError, UsageError
-from runner.ledger.gain import find_gain, lacks_something
+from runner.ledger.gain import Advance, lacks_something
 from runner.ledger.union import unite_lockfiles
 from runner.plan.approval_book import ENDING as APPROVALS
 from runner.plan.approval_book import lacks_approvals, unite_approvals
@@ -79,7 +80,8 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
 
 def _record(clone: Clone, paths: Sequence[Path], remote: str, branch: str | None, *, is_pushed: bool) -> int:
     failures = Failures()
-    recorder = _make_recorder(clone, paths or (DEFAULT_FOLDER,), failures)
+    source = remote if is_pushed else None
+    recorder = _make_recorder(clone, paths or (DEFAULT_FOLDER,), failures, source)
     if recorder is None:
         click.echo("Nothing to record: there is no lockfile.")
         return 0
@@ -103,7 +105,9 @@ def _find_clone() -> Clone:
     return Clone(Git(root), root)
 
 
-def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> Recorder | None:
+def _make_recorder(
+    clone: Clone, paths: Sequence[Path], failures: Failures, remote: str | None
+) -> Recorder | None:
     """Return what records the lockfiles of campaigns; None if there are none."""
     git, root = clone.git, clone.root
     files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
@@ -113,7 +117,7 @@ def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> R
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    describe = partial(_describe, clone, head)
+    describe = partial(_describe, clone, head, remote)
     return Recorder(
         clone,
         files,
@@ -157,22 +161,19 @@ def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
     return lacks_something(root / path, before=theirs, after=ours)
 
 
-def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
-    gains = [
-        find_gain(
-            clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
-        )
-        for change in changes
-        if not change.path.endswith(APPROVALS)
-    ]
+def _describe(
+    clone: Clone, head: str, remote: str | None, tips: Sequence[str], changes: Sequence[Change]
+) -> str:
+    told = ToldRecord(clone, tips, remote)
+    lockfiles = [one for one in changes if one.path.endswith(_LOCKFILE)]
+    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
+    known = told.find_guids({guid: at for advance in advances for guid, at in advance.list_fresh().items()})
+    gains = []
+    for change, advance in zip(lockfiles, advances, strict=True):
+        gains.append(advance.find_gain(known, told.list_versions(change.path, advance)))
+        # A campaign that was moved may have two lockfiles in one commit.
+        known.update(advance.list_fresh())
     return write_message(gains, head, os.environ, list_approvals(clone.root, changes, gains, os.environ))
-
-
-def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
-    """Yield the texts of the lockfiles that stand in the folder of one."""
-    for other in clone.list_files(head, (_LOCKFILE,)):
-        if PurePosixPath(other).parent == PurePosixPath(path).parent:
-            yield clone.read(head, other) or ""
 
 
 def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:

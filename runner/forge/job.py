@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_API = "https://api.github.com"
+DEFAULT_SERVER = "https://github.com"
+_HELPER = '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f'
 _DEPENDABOT = "dependabot[bot]"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
@@ -110,6 +112,26 @@ def lacks_secrets(environment: Mapping[str, str]) -> bool:
     # A fork that was deleted meanwhile has no name any more.
     is_from_fork = request is not None and repositories[0] != repositories[1]
     return is_from_fork or environment.get("GITHUB_ACTOR") == _DEPENDABOT
+
+
+def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which git asks the job's own forge with the job's token, and nobody else.
+
+    The token stands in no file and on no command line: git's helper reads it from the environment. Checkouts
+    that keep no credentials can be fetched into in this way.
+
+    Args:
+        environment: the process's; settings of git that it has already stay alone.
+    """
+    server = environment.get("GITHUB_SERVER_URL") or DEFAULT_SERVER
+    is_own = environment.get("GITHUB_ACTIONS") == "true" and environment.get("GITHUB_TOKEN")
+    if not is_own or "GIT_CONFIG_COUNT" in environment or not is_safe_address(server):
+        return {}
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"credential.{server.rstrip('/')}.helper",
+        "GIT_CONFIG_VALUE_0": _HELPER,
+    }
 
 
 def _read_event(file: str | None) -> dict[str, Any]:

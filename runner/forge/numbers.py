@@ -88,7 +88,7 @@ def read_numbers(body: str) -> PlanNumbers | None:
     lines = body.lstrip().split("\n", 2)
     found = _LINE.fullmatch(lines[1].strip()) if len(lines) > 1 else None
     try:
-        data = json.loads(found[1]) if found else None
+        data: Any = json.loads(found[1]) if found else None
         return _parse(data) if look_up(data, "version") == VERSION else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None

@@ -28,6 +28,8 @@ class Identity:
         shared: what machines with other ledgers have recorded where all of them look; None if nothing is
             kept there.
         keeps_summary: whether the lockfile is to sum up (`lockfile: summary`).
+        left_behind: lockfiles of the campaign in other folders, as after it was moved without them.
+        waiting: texts of lockfiles that are not merged yet, by where they would stand.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Identity:
     message_ids: Mapping[str, str] = field(default_factory=dict)
     shared: SharedRecord | None = field(default=None, repr=False)
     keeps_summary: bool = False
+    left_behind: tuple[Path, ...] = ()
+    waiting: Mapping[Path, str] = field(default_factory=dict, repr=False)
 
     @property
     def lockfile(self) -> Path:

@@ -71,7 +71,8 @@ class Recorder:
         files: those to record; each is there, below the clone's top.
         unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
-        describe: returns the message of a commit.
+        describe: returns the message of a commit; is given the commits that tell the record already, the one
+            that it goes onto last.
         endings: what the names of all such files end in.
         attempt: returns what is found for a file, or None if only that file is concerned by what is wrong.
         author: the variables that tell git who commits, for clones that name nobody.
@@ -81,7 +82,7 @@ class Recorder:
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
-    describe: Callable[[Sequence[Change]], str]
+    describe: Callable[[Sequence[str], Sequence[Change]], str]
     endings: tuple[str, ...]
     attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
     author: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +97,7 @@ class Recorder:
         changes = self._find_changes([head])
         if not changes:
             return Recorded()
-        commit, message = self._make_commit(head, changes)
+        commit, message = self._make_commit([head], changes)
         self._stage(changes)
         self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return Recorded(commit, message)
@@ -117,7 +118,7 @@ class Recorder:
             if not changes:
                 self._catch_up(tip, branch)
                 return Recorded()
-            commit, message = self._make_commit(tip, changes)
+            commit, message = self._make_commit([tip], changes)
             answer = push_commit(self.clone.git, remote, commit, branch)
             if answer.is_accepted:
                 return Recorded(commit, message, branch, is_followed=self._follow(commit, branch, changes))
@@ -141,7 +142,7 @@ class Recorder:
             changes = self._find_changes(tips)
             if not changes:
                 return Recorded(None, "", ASIDE, refusal)
-            commit, message = self._make_commit(parent, changes)
+            commit, message = self._make_commit([*tips[:-1], parent], changes)
             answer = push_commit(self.clone.git, remote, commit, ASIDE, replaced=replaced)
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
@@ -193,9 +194,9 @@ class Recorder:
             return ours
         return self.unite(path, ours, theirs)
 
-    def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
-        """Write a commit of these changes; return it and its message."""
-        entries = []
+    def _make_commit(self, tips: Sequence[str], changes: Sequence[Change]) -> tuple[str, str]:
+        """Write a commit of these changes onto the last of the tips; return it and its message."""
+        entries, parent = [], tips[-1]
         for change in changes:
             blob = self.clone.git.run("hash-object", "-w", "--stdin", text=change.after)
             entries.append(f"{_BLOB} {blob}\t{change.path}\0")
@@ -205,7 +206,7 @@ class Recorder:
             self.clone.git.run("read-tree", parent, environment=aside)
             self.clone.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
             tree = self.clone.git.run("write-tree", environment=aside)
-        message = self.describe(changes)
+        message = self.describe(tips, changes)
         commit = self.clone.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
         return commit, message
 
@@ -348,3 +349,29 @@ def take_what_waits(
             replace_text(file, after)
             taken.append(path)
     return taken
+
+
+def read_what_waits(clone: Clone, remote: str, endings: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of a record that waits to be merged, and says something else than this clone's commit.
+
+    Args:
+        clone: with the commit to compare with; its work tree is left alone.
+        remote: the remote's name or address.
+        endings: what the names of the record's files end in.
+
+    Returns:
+        Their texts, by their paths from the top.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    head, aside = clone.read_head(), clone.find_tip(remote, ASIDE)
+    if aside is None:
+        return {}
+    clone.bring(remote, aside)
+    if clone.is_ancestor(aside, head):
+        return {}
+    ours = clone.list_files(head, endings)
+    changed = [path for path, blob in clone.list_files(aside, endings).items() if ours.get(path) != blob]
+    texts = ((path, clone.read(aside, path)) for path in changed)
+    return {path: text for path, text in texts if text is not None}

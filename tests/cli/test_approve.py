@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.forge.comment import write_marker
 from runner.forge.numbers import MessageNumbers, PlanNumbers, write_numbers
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.approval_book import add_approvals, read_approvals
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, HEAD, Fault, GitHub, running_github
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KEY = "a-state-key-for-tests-Xq3v9LrT0bWc"
+SEALS = FingerprintKey.from_secret(KEY)
 OTHER_KEY = "another-key-for-tests-Zp7k2MsY5dUe"
 BOOK = "campaigns/live.approvals.json"
 HOW = (
@@ -192,6 +195,23 @@ def test_a_text_that_was_edited_and_edited_back_needs_an_approval(desk: Desk) ->
     desk.edit("campaigns/pulse.yaml", "a word on", "a word about")
     assert desk.plan()["approval"] == "needed"
     assert desk.said.endswith("pulse: needs approval: the campaign file has changed since it was approved\n")
+
+
+def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
+    """An approval of a machine that was ahead of time is before the next one all the same."""
+    desk.plan("--limit", "1")
+    desk.approve()
+    book = desk.folder / BOOK
+    (ahead,) = read_approvals(book.read_text(encoding="utf-8"), SEALS).approvals
+    ahead = replace(ahead, approved_at="2099-01-01T00:00:00.000000Z")
+    book.write_text(add_approvals("", "live", SEALS, [ahead]), encoding="utf-8")
+    desk.plan()
+    desk.approve("--by", "bo")
+    assert [one["approved_at"] for one in desk.read_book()] == [
+        "2099-01-01T00:00:00.000000Z",
+        "2099-01-01T00:00:01.000000Z",
+    ]
+    assert desk.plan()["approval"] == "covered"
 
 
 def test_a_target_that_leads_elsewhere_needs_an_approval(desk: Desk) -> None:

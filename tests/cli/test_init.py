@@ -199,6 +199,22 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     assert owners.read_text(encoding="utf-8") == "/.github/ @acme/security\n"
 
 
+@pytest.mark.parametrize("name", ["CODEOWNERS", "docs/CODEOWNERS"])
+def test_owners_who_are_named_elsewhere_stay(run: Run, tmp_path: Path, name: str) -> None:
+    """GitHub reads one such file alone, and first the one that would be written: the others' rules would end."""
+    make_repository(tmp_path / "acme")
+    owners = tmp_path / "acme" / name
+    owners.parent.mkdir(exist_ok=True)
+    owners.write_text("* @acme/all\n", encoding="utf-8")
+    done = run("init", "texts", *KNOWN, cwd=tmp_path / "acme")
+    assert done.returncode == 0
+    assert (
+        f"  add to {name}, which is there already: /.github/ @acme/texting; "
+        "/texts/campaigns/**/targets.yaml @acme/texting\n"
+    ) in done.stdout
+    assert not (tmp_path / "acme/.github/CODEOWNERS").exists()
+
+
 @pytest.mark.parametrize(
     "requirement",
     [

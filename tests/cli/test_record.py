@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, SummaryLine
 from runner.repository.clone import Clone
 from runner.repository.git import Git, GitError
 
@@ -723,6 +724,142 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     write_lockfile(here / "campaigns/espresso.live.lock.json", "espresso", "live", key, launches)
     run("record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
+
+
+@pytest.fixture
+def december(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits are made after the launches that they tell of."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-12-02T10:00:00Z")
+
+
+def read_subjects(folder: Path) -> list[str]:
+    """Return what the commits of the record say, the latest first."""
+    return git(folder, "log", "--format=%s", "--grep=^Record", "--grep=^Bring").splitlines()
+
+
+@pytest.mark.usefixtures("december")
+def test_what_a_moved_campaign_had_sent_is_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Its lockfile stands in another folder, where everything in it is new to git; the old one may be gone."""
+    here = clone(remote, tmp_path / "here")
+    old = write(here, 1, 2)
+    run("record", cwd=here)
+    (here / "campaigns/winter").mkdir()
+    new = here / "campaigns/winter/coffee.live.lock.json"
+    shutil.copy(write(here, 1, 2, 3), new)
+    git(here, "checkout", "--quiet", "--", str(old.relative_to(here)))
+    run("record", cwd=here)
+    git(here, "rm", "--quiet", str(old.relative_to(here)))
+    git(here, "commit", "--quiet", "-m", "Remove what was left behind")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    shutil.copy(write(here, 1, 2, 3, 4), new)
+    old.unlink()
+    run("record", cwd=here)
+    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
+        "Record 4 texts of coffee on live"
+    ]
+
+
+def test_two_lockfiles_of_one_campaign_are_counted_once(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The one that a move left behind and the one in the new place may be recorded by one commit."""
+    here = clone(remote, tmp_path / "here")
+    (here / "campaigns/winter").mkdir()
+    shutil.copy(write(here, 1, 2), here / "campaigns/winter")
+    run("record", cwd=here)
+    assert read_subjects(here) == ["Record 4 texts of coffee on live"]
+
+
+@pytest.mark.usefixtures("december")
+@pytest.mark.parametrize("options", [(), ("--depth=1",)])
+def test_what_a_restored_lockfile_tells_is_not_counted_again(
+    options: tuple[str, ...], run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """It was deleted, or put back to an older version, and is whole again: only what is new counts.
+
+    A job's clone has no history, and gets as much of it as it takes.
+    """
+    here = clone(remote, tmp_path / "here")
+    file = write(here, 1, 2)
+    run("record", cwd=here)
+    for version, told in (((1, 2, 3), 3), ((1, 2, 3, 4), 4)):
+        if told == 3:
+            git(here, "rm", "--quiet", LOCKFILE)
+        else:
+            write(here, 1)
+        git(here, "commit", "--quiet", "-am", "Lose the record")
+        git(here, "push", "--quiet", "origin", "HEAD:main")
+        job = clone(remote, tmp_path / f"job{told}", *options)
+        write(job, *version)
+        assert run("record", cwd=job).returncode == 0
+        git(here, "pull", "--quiet", "origin", "main")
+        assert list_launches(here) == set(version)
+        assert file.is_file()
+    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
+        "Record 4 texts of coffee on live"
+    ]
+
+
+@pytest.mark.usefixtures("december")
+def test_a_whole_record_again_is_brought_up_to_date(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A lockfile that tells nothing new is committed without a number."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    git(here, "rm", "--quiet", LOCKFILE)
+    git(here, "commit", "--quiet", "-m", "Lose the record")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    assert read_subjects(here)[0] == "Bring the record of coffee on live up to date"
+
+
+def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A record that goes on from one that waits counts neither what that one tells, nor what main does."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    protect(remote, "refs/heads/main")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    write(here, 1, 2, 3)
+    run("record", cwd=here)
+    git(here, "fetch", "--quiet", "origin", "runner/record")
+    subjects = git(here, "log", "--format=%s", "--grep=^Record", "FETCH_HEAD").splitlines()
+    assert subjects == ["Record 2 texts of coffee on live"] * 3
+
+
+def sum_up(folder: Path, people: int, launches: int, name: str = "coffee", file: str = LOCKFILE) -> None:
+    """Write a lockfile that sums up."""
+    first = None if name == "coffee" else "coffee"
+    key = replace(FingerprintKey.from_salt(SALT), first_name=first)
+    times = "2026-12-01T10:00:00Z", f"2026-12-01T10:00:{people:02}Z"
+    line = SummaryLine("taste", ("coffee",), launches, people, f"{people:064}", *times)
+    write_lockfile(folder / file, name, "live", key, [], lines=[line])
+
+
+@pytest.mark.usefixtures("december")
+def test_counts_that_come_back_are_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Of a lockfile that sums up (`lockfile: summary`) the highest count that was ever told is what is known."""
+    here = clone(remote, tmp_path / "here")
+    sum_up(here, 4, 2)
+    run("record", cwd=here)
+    sum_up(here, 6, 3)
+    run("record", cwd=here)
+    for name, file, people, launches in (
+        ("coffee", LOCKFILE, 7, 4),
+        ("espresso", "campaigns/espresso.live.lock.json", 9, 5),
+    ):
+        if name == "coffee":
+            sum_up(here, 4, 2)
+            git(here, "commit", "--quiet", "-am", "Lose the record")
+            git(here, "push", "--quiet", "origin", "HEAD:main")
+        sum_up(here, people, launches, name, file)
+        run("record", cwd=here)
+    assert read_subjects(here) == [
+        "Record 2 texts of espresso on live",
+        "Record 1 text of coffee on live",
+        "Record 2 texts of coffee on live",
+        "Record 4 texts of coffee on live",
+    ]
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:

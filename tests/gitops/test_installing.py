@@ -31,7 +31,7 @@ PUBLIC = "https://git.example.com/acme/runner.git"
 def read_lock() -> dict[str, Requirement]:
     """Return what the lock pins, by its name; every entry must have a hash, and nothing else."""
     entries = re.sub(r"^#.*\n", "", LOCK, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
-    pins = {}
+    pins: dict[str, Requirement] = {}
     for entry in entries:
         requirement, *hashes = re.split(r"\s+--hash=", entry)
         assert hashes, entry
