@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,16 +11,25 @@ import pytest
 from runner.sandbox.web.server import running_service
 from tests.forge.github_server import running_github
 from tests.gitops.forge import Environment, Forge
+from tests.gitops.machine import PATH
 from tests.gitops.team import Team, git
+from tests.gitops.warm import running_warm_runner
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def warm_runner() -> Iterator[Path]:
+    """A folder for PATH with a `runner` that has started already."""
+    # A path of pytest's may be longer than a socket's may be.
+    with TemporaryDirectory() as folder, running_warm_runner(Path(folder)) as found:
+        yield found
 
 
 @pytest.fixture
-def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
+def team(tmp_path: Path, warm_runner: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     settings = tmp_path / "gitconfig"
     settings.write_text("[user]\n\tname = Ada\n\temail = ada@example.com\n", encoding="utf-8")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
@@ -40,7 +51,11 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
                 "campaigns": Environment(secrets, branch="main"),
                 "campaigns-approval": Environment(has_reviewers=True),
             },
-            environment={"GITHUB_API_URL": github.url, "GIT_CONFIG_NOSYSTEM": "1"},
+            environment={
+                "GITHUB_API_URL": github.url,
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "PATH": f"{warm_runner}:{PATH}",
+            },
             requests=github.requests,
         )
         credentials = f"username={service.username}&api_key={service.api_key}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
 _PATIENCE_S = 100
-_PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
 
 class Machine:
@@ -129,7 +129,7 @@ class Machine:
     def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
         place = self._folder
         return {
-            "PATH": _PATH,
+            "PATH": PATH,
             "HOME": str(place / "home"),
             "LANG": "C.UTF-8",
             "CI": "true",
@@ -137,7 +137,7 @@ class Machine:
             "GITHUB_ACTOR": "ada",
             "GITHUB_ENV": str(place / "variables"),
             "GITHUB_EVENT_NAME": self._run.event.name,
-            "GITHUB_EVENT_PATH": str(place / "event.json"),
+            "GITHUB_EVENTPATH": str(place / "event.json"),
             "GITHUB_OUTPUT": str(place / "output"),
             "GITHUB_JOB": self._name,
             "GITHUB_REF": self._run.event.ref,
