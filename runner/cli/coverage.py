@@ -251,18 +251,20 @@ def _describe(coverage: Coverage) -> Iterator[str]:
 def set_plan_outputs(
     planned: Sequence[PlannedHead], digest: str, coverages: Sequence[Coverage], format_: str
 ) -> None:
-    """Tell the later steps of a job how many people the plan sends to, and whether it is approved.
+    """Tell the later steps of a job how many people the plan sends to, and whether all were approved.
 
     Args:
         planned: the plans.
         digest: of them all; empty if there are none.
-        coverages: of the plans.
+        coverages: of the plans; those that are covered may be sent while the others wait.
         format_: how the plan is written.
     """
     if format_ == "github":
         sent = [item for item in planned if _list_sent(item)]
+        covered = [one.planned for one in coverages if one.status == "covered"]
         values = {
             "to-send": f"{sum(item.plan.recipients_to_send for item in sent)}",
+            "covered": f"{sum(item.plan.recipients_to_send for item in covered)}",
             "approval": find_status(coverages),
             "plan-digest": digest if planned else "",
         }

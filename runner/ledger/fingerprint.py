@@ -70,8 +70,8 @@ class FingerprintKey:
     def for_purpose(self, purpose: str) -> FingerprintKey:
         """Return a key for one purpose alone.
 
-        Nothing that is made with it can be had from whoever makes something else with this key, or with that
-        of another purpose, of a text of one's own choosing: plans show what `seal` makes of campaign files.
+        Else what is made for one could be good for another: plans show what `seal` makes of campaign files,
+        and these may say what a lockfile says.
 
         Args:
             purpose: names it.

@@ -12,7 +12,8 @@ import yaml
 
 from tests.cli.inside import run_inside
 from tests.forge.github_server import HEAD, running_github
-from tests.gitops.actions import Event, Forge, is_triggered, run_workflow
+from tests.gitops.actions import is_triggered, run_workflow
+from tests.gitops.forge import Event, Forge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
