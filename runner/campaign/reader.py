@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -179,9 +180,10 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
 
 
 def _read_policy(written: dict[str, Any]) -> Policy:
-    if "frequency_cap" not in written:
-        return Policy(**written)
-    cap = written["frequency_cap"]
-    return Policy(
-        **{**written, "frequency_cap": FrequencyCap(cap["messages"], parse_duration(cap["within"]))}
-    )
+    read = dict(written)
+    if "frequency_cap" in written:
+        cap = written["frequency_cap"]
+        read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    if "review_margin" in written:
+        read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
+    return Policy(**read)

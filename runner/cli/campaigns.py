@@ -12,6 +12,8 @@ from runner.campaign.load import load_campaign, read_names
 from runner.cli.console import count_words, note
 from runner.errors import CampaignError, RunnerError
 from runner.ledger.suppression_file import SUFFIX
+from runner.repository.placing import list_folders
+from runner.source.confine import repository_root
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
@@ -129,14 +131,32 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
             continue
         known[campaign.name] = file
         campaigns.append(campaign)
+    elsewhere = _read_elsewhere(files)
+    for campaign in campaigns:
+        for file, claimed in elsewhere.items():
+            if campaign.name in claimed:
+                problems.add(_repeated_name(campaign, file))
     problems.extend(_find_claims(campaigns, known))
+    rivals = _find_rivals({**claims, **elsewhere})
     return Loaded(
         tuple(files),
         tuple(campaigns),
-        {**_find_rivals(claims), **faults},
+        {**{file: rivals[file] for file in files if file in rivals}, **faults},
         frozenset(name for names in claims.values() for name in names),
         ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
     )
+
+
+def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+    """Return the names that campaigns in other folders of the repository claim: their record is shared."""
+    folders = list_folders(repository_root(Path.cwd()))
+    if len(folders) < 2:  # noqa: PLR2004  a single one has no other
+        return {}
+    own = {file.resolve() for file in files}
+    homes = [folder / DEFAULT_FOLDER for folder in folders]
+    others = [home for home in homes if not any(file.is_relative_to(home.resolve()) for file in own)]
+    found = (file for home in others for file in sorted(home.rglob("*")) if _is_campaign(file, home))
+    return {file: read_names(file, current=Path.cwd()) for file in found}
 
 
 def describe_errors(file: Path, count: int) -> CampaignError:

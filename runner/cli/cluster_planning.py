@@ -46,11 +46,13 @@ class ClusterPlans:
     Attributes:
         planned: the campaigns with their plans.
         parts: by the campaign's name, the files of its launches, if they were written.
+        terms: by the campaign's name, the digest of who gets it in which arm and until when.
         invalid: campaigns with errors, each with all that was found in it.
     """
 
     planned: list[PlannedHead] = field(default_factory=list)
     parts: dict[str, tuple[PartFile, ...]] = field(default_factory=dict)
+    terms: dict[str, str] = field(default_factory=dict)
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
     def list_counted(self) -> list[tuple[PartFile, ...]]:
@@ -190,6 +192,7 @@ class ClusterPlanning:
                 continue
             target = self._workspace.target
             plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, target=target))
+            plans.terms[campaign.name] = made.terms
             if made.parts:
                 plans.parts[campaign.name] = made.parts
         return plans

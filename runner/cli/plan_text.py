@@ -30,6 +30,7 @@ _COST = ("launches", "segments")
 _SHOWN_CHARACTERS = 6
 _SHOWN_HOURS = 12
 _BAR = 24
+_UNENCRYPTED = "UNENCRYPTED: who is on the way reads phone numbers, texts and credentials"
 
 
 def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
@@ -58,6 +59,8 @@ def destination_line(target: Target) -> str:
     if where["address"] == EMBEDDED:
         return f"Goes to **{EMBEDDED}**, which texts nobody."
     risk = ", **`insecure: true`**" if where["insecure"] else ""
+    if where["insecure"] and where["address"].startswith("http:"):
+        risk = f", **{_UNENCRYPTED}** (`insecure: true`)"
     names = f"{inert(where['username_env'])} and {inert(where['api_key_env'])}"
     return f"Goes to **{inert(where['address'])}**{risk}, with the credentials in {names}."
 

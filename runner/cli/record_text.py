@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.gain import Gain, SuppressionGain
+    from runner.plan.approval import Approval
 
 _NAMED = 2
 """So many campaigns are named in a subject; more are counted."""
@@ -22,6 +23,7 @@ _NOBODY = "runner", "runner@localhost"
 def write_message(
     gains: Sequence[Gain],
     suppressions: Sequence[SuppressionGain],
+    approvals: Sequence[Approval],
     commit: str,
     environment: Mapping[str, str],
 ) -> str:
@@ -32,11 +34,18 @@ def write_message(
         suppressions: what was decided in each file of suppressions of the commit.
         commit: the commit of the campaigns that were sent.
         environment: of the process, for what CI says of itself.
+        approvals: of what was sent, and those that are new.
     """
     body = [line for gain in gains for line in _list_messages(gain)]
     body += [line for gain in suppressions for line in _list_decisions(gain)]
-    subject = _write_subject(gains) if gains else _write_suppression_subject(suppressions)
-    blocks = [[subject], body, list(_list_trailers(commit, environment))]
+    if gains:
+        subject = _write_subject(gains)
+    elif suppressions:
+        subject = _write_suppression_subject(suppressions)
+    else:
+        subject = _write_approval_subject(approvals)
+    trailers = [*_list_trailers(commit, environment), *_list_approvers(approvals, environment)]
+    blocks = [[subject], body, trailers]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -49,6 +58,14 @@ def _write_subject(gains: Sequence[Gain]) -> str:
         return f"Record {count_words(texts, 'text')} of {campaigns} on {targets}"
     # Somebody was forgotten, or a file that git had merged is whole again.
     return f"Bring the record of {campaigns} on {targets} up to date"
+
+
+def _write_approval_subject(approvals: Sequence[Approval]) -> str:
+    if not approvals:
+        return "Record what was approved"
+    campaigns = _join_names({_one_line(one.request.campaign) for one in approvals}, "campaigns")
+    targets = _join_names({one.request.target for one in approvals}, "targets")
+    return f"Record the approval of {campaigns} on {targets}"
 
 
 def _list_messages(gain: Gain) -> Iterator[str]:
@@ -85,6 +102,28 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
     actor = find_actor(environment)
     if actor:
         yield f"Triggered-By: {_one_line(actor)}"
+
+
+def _list_approvers(approvals: Iterable[Approval], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield trailers that say who approved: by the approvals, and by what `runner approve` told this job."""
+    people = list_approving(environment)
+    pages = _split(environment, "RUNNER_PULL_REQUEST")
+    reviewers = _split(environment, "RUNNER_REVIEWED_BY")
+    for approval in approvals:
+        people.update(approval.approved_by)
+        pages.update(filter(None, [approval.pull_request]))
+        reviewers.update(approval.reviewed_by)
+    for name, values in (("Approved-By", people), ("Pull-Request", pages), ("Reviewed-By", reviewers)):
+        yield from (f"{name}: {_one_line(value)}" for value in sorted(values))
+
+
+def list_approving(environment: Mapping[str, str]) -> set[str]:
+    """Return who approved what this job sends, as `runner approve` has told it."""
+    return _split(environment, "RUNNER_APPROVED_BY")
+
+
+def _split(environment: Mapping[str, str], name: str) -> set[str]:
+    return set(filter(None, (value.strip() for value in environment.get(name, "").split(","))))
 
 
 def choose_author(environment: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,14 @@ import click
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaigns, name_key
-from runner.errors import OnHoldError, PlanChangedError, RunLockedError, RunnerError, UnusableListError
+from runner.errors import (
+    OnHoldError,
+    PlanChangedError,
+    RunLockedError,
+    RunnerError,
+    UnusableListError,
+    UsageError,
+)
 from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
 from runner.service.destination import describe_destination, list_moves
@@ -41,6 +49,7 @@ _MOVED = (
 )
 _HOW_TO_SAVE = "make one with `runner plan --out FILE`"
 _CHECKSUM = "checksum"
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,28 @@ class SavedPlan:
     def paths(self) -> list[Path]:
         """Return the campaign files that the plan is about."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
+
+    def require_digest(self, expected: str) -> None:
+        """Refuse the plan if it is not the one that is expected, whatever it says of itself.
+
+        Args:
+            expected: the digest that was printed when the plan was made, and reviewed.
+
+        Raises:
+            PlanChangedError: it is another one.
+            UsageError: that is no digest.
+        """
+        if not _DIGEST.fullmatch(expected):
+            raise UsageError(
+                "--expect-digest takes a plan's digest: 32 digits from 0 to 9 and from a to f",
+                hint="`runner plan --out` prints it",
+            )
+        if self.digest != expected:
+            raise PlanChangedError(
+                f"the plan {self.file} is not the one that is expected: its digest is {self.digest}, and not "
+                f"{expected}",
+                hint="nothing was sent; get the plan that was approved, or have this one approved",
+            )
 
     def require_target(self, target: Target) -> None:
         """Refuse the plan on another target than its own, and where its own leads elsewhere by now.

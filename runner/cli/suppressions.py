@@ -12,10 +12,11 @@ from runner.errors import SuppressionsError
 from runner.ledger.suppression_file import SUFFIX, BookText
 from runner.ledger.suppressions import Told, absorb_book, is_absorbed, read_told, write_suppressions
 from runner.ledger.target_key import KeySource
+from runner.repository.placing import list_folders
 from runner.source.confine import repository_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from runner.ledger.database import Ledger
 
@@ -50,14 +51,21 @@ class SuppressionFiles:
         # One that is there already is gone on with.
         return cls(target, state_key, tuple(sorted(places, key=lambda place: not place.exists())))
 
-    def read(self, ledger: Ledger | None) -> Told:
+    def read(self, ledger: Ledger | None, waiting: Mapping[Path, str] | None = None) -> Told:
         """Return who is not to be texted, and what is paused, as ledger and files say together.
+
+        Args:
+            ledger: None if there is none yet.
+            waiting: texts of files of the record that are not merged yet, by where they would stand; those of
+                other kinds and targets are passed over.
 
         Raises:
             LedgerError: the ledger cannot be read, or its key is not at hand.
             SuppressionsError: a file cannot be read, or proves nothing.
         """
+        name = f"{self.target}{SUFFIX}"
         texts = list(self._read_texts())
+        texts += [BookText(file, text) for file, text in (waiting or {}).items() if file.name == name]
         if ledger is None:
             return read_told(None, texts, self.target, self.state_key)
         with ledger.reading() as connection:
@@ -151,7 +159,9 @@ def list_homes(paths: Iterable[Path]) -> list[Path]:
     root = repository_root(Path.cwd())
     folders = [path if path.is_dir() else path.parent for path in paths]
     homes = [_find_home(folder.absolute(), root) for folder in folders]
-    return list(dict.fromkeys([*homes, DEFAULT_FOLDER.absolute()]))
+    # Who opts out of texts of one folder's campaigns wants none of another's, either.
+    others = [folder / DEFAULT_FOLDER for folder in list_folders(root)]
+    return list(dict.fromkeys([*homes, DEFAULT_FOLDER.absolute(), *others]))
 
 
 def _find_home(folder: Path, root: Path) -> Path:

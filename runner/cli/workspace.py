@@ -16,6 +16,7 @@ from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_state_folder, state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.lockfile_advice import advise_summary
+from runner.cli.other_records import OtherRecords
 from runner.cli.service_access import find_clock_lead, open_service
 from runner.cli.suppressions import SuppressionFiles
 from runner.errors import LockfileError, RunnerError
@@ -33,6 +34,7 @@ from runner.source.diagnostic import Problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
@@ -66,6 +68,7 @@ class Workspace:
     _ahead: list[timedelta] = field(default_factory=list, init=False, repr=False, compare=False)
     _told: list[Told] = field(default_factory=list, init=False, repr=False, compare=False)
     _writers: list[Ledger] = field(default_factory=list, init=False, repr=False, compare=False)
+    _others: list[OtherRecords] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -74,7 +77,7 @@ class Workspace:
 
         Args:
             scope: what the command was given; `targets.yaml` is looked for beside its paths.
-            needs_credentials: whether the service will be asked.
+            needs_credentials: whether the service has to be asked.
 
         Raises:
             RunnerError: they don't say clearly where to send.
@@ -133,7 +136,20 @@ class Workspace:
             campaign.message_ids,
             keeps_summary=campaign.lockfile == "summary",
         )
+        others = self.others
+        identity = replace(
+            identity,
+            left_behind=others.find_left_behind(campaign, identity),
+            waiting=others.find_waiting(identity),
+        )
         return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
+
+    @property
+    def others(self) -> OtherRecords:
+        """The lockfiles of the target in other places than beside their campaigns; looked for once."""
+        if not self._others:
+            self._others.append(OtherRecords(self.target.name))
+        return self._others[0]
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
@@ -194,7 +210,7 @@ class Workspace:
         """Return what is on record of a campaign, with those whom files say are held; writes nothing."""
         identity = self.identify(campaign)
         held = tuple(entry for entry in self.read_told(ledger).holds if entry["campaign"] in identity.names)
-        return self._checked(read_record(ledger, replace(identity, held=held)))
+        return self._checked(read_record(ledger, replace(identity, held=held)), campaign)
 
     def read_told(self, ledger: Ledger | None) -> Told:
         """Return who is not to be texted and what waits, as ledger and files say together.
@@ -206,29 +222,29 @@ class Workspace:
             SuppressionsError: a file cannot be read, or proves nothing.
         """
         if not self._told or self._writers:
-            self._told[:] = [self.suppressions.read(ledger)]
+            self._told[:] = [self.suppressions.read(ledger, self.others.waiting)]
         return self._told[0]
 
     def read_head(self, ledger: Ledger | None, campaign: Campaign) -> RecordHead:
         """Return what a campaign's record goes by, without its deliveries, writing nothing."""
-        return self._checked(read_head(ledger, self.identify(campaign)))
+        return self._checked(read_head(ledger, self.identify(campaign)), campaign)
 
     def read_summed_record(self, ledger: Ledger | None, campaign: Campaign) -> SummedRecord:
         """Return what is on record of a campaign, the deliveries as counts and digests; writes nothing."""
-        return self._checked(read_summed_record(ledger, self.identify(campaign)))
+        return self._checked(read_summed_record(ledger, self.identify(campaign)), campaign)
 
     def enter_summed_record(self, ledger: Ledger, campaign: Campaign) -> SummedRecord:
         """Return counts and digests of what is on record, after filling the ledger from the lockfile."""
         identity = self.identify(campaign)
-        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)))
+        return self._checked(enter_summed_record(ledger, identity, secrets.token_hex(16)), campaign)
 
     def enter_record(self, ledger: Ledger, campaign: Campaign) -> Record:
         """Return what is on record of a campaign, after filling the ledger from the lockfile."""
-        return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)))
+        return self._checked(enter_record(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> RecordHead:
         """Return what a campaign's record goes by, after filling the ledger from the lockfile."""
-        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)))
+        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0, quiet: bool = False
@@ -283,7 +299,10 @@ class Workspace:
                 error.message, hint=f"the ledger has all that was sent; {error.hint}"
             ) from None
 
-    def _checked(self, record: _Head) -> _Head:
+    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
+        identity = self.identify(campaign)
+        for file in identity.left_behind:
+            self._warn_once(_say_left_behind(campaign, file, identity.lockfile))
         for file in record.merged:
             self._warn_once(
                 f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
@@ -322,6 +341,13 @@ def default_ledger_url() -> str:
 def utc_now() -> str:
     """Return this machine's time as the records write it."""
     return format_moment(datetime.now(UTC))
+
+
+def _say_left_behind(campaign: Campaign, file: Path, own: Path) -> str:
+    said = f"{show_path(file)} is a record of {campaign.name}, which stands elsewhere by now, and counts: "
+    if own.exists():
+        return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
+    return f"{said}`git mv` it along, to {show_path(own)}"
 
 
 def _say_waiting(campaign: str, leases: LiveLeases) -> str:

@@ -31,6 +31,8 @@ class Identity:
         held: entries of files of suppressions about people of the campaign who are held; only for those who
             write nothing.
         keeps_summary: whether the lockfile is to sum up (`lockfile: summary`).
+        left_behind: lockfiles of the campaign in other folders, as after it was moved without them.
+        waiting: texts of lockfiles that are not merged yet, by where they would stand.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Identity:
     shared: SharedRecord | None = field(default=None, repr=False)
     keeps_summary: bool = False
     held: tuple[Entry, ...] = field(default=(), repr=False)
+    left_behind: tuple[Path, ...] = ()
+    waiting: Mapping[Path, str] = field(default_factory=dict, repr=False)
 
     @property
     def lockfile(self) -> Path:

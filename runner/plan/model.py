@@ -86,6 +86,8 @@ class MessagePlan:
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
         on_hold: recipients who would be texted now, were the campaign not paused.
+        forecast: recipients who don't get it now and may later: deferred, held or capped ones, and of a
+            follow-up those who wait for it or may still qualify.
         launches: sends that the recipients `to_send` take.
         segments: SMS segments to send now.
         renders_min: renders if nobody answers.
@@ -120,6 +122,7 @@ class MessagePlan:
     on_hold: int = 0
     over_limit: int = 0
     to_send: int = 0
+    forecast: int = 0
     launches: int = 0
     segments: int = 0
     renders_min: int = 0
@@ -134,6 +137,21 @@ class MessagePlan:
     def next_due(self) -> datetime | None:
         """When the first of the deferred recipients is due, in UTC; None if there are none."""
         return min((moment for moment, _ in self.due), default=None)
+
+    @property
+    def pending(self) -> int:
+        """Recipients who get it now, or may later."""
+        return self.to_send + self.forecast
+
+    @property
+    def reach(self) -> int:
+        """Recipients who have it, get it now, or may later: nobody else ever gets it by this plan."""
+        return self.already_sent + self.pending
+
+    @property
+    def most_segments(self) -> int | None:
+        """SMS segments of the largest text that is sent now or later; None if no text is known."""
+        return max(self.largest, default=None)
 
 
 @dataclass(frozen=True, slots=True)

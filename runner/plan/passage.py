@@ -6,7 +6,7 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND
-from runner.plan.assignment import Assignment
+from runner.plan.assignment import Assignment, find_hopeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,6 +59,8 @@ def iterate_assignments(
                 assignments = [_hold_back(assignment, "over_limit") for assignment in assignments]
             else:
                 served += 1
+        if assigner.follows:
+            assignments = find_hopeless(assignments, assigner.follows)
         yield recipient, assignments
 
 

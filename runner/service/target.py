@@ -54,7 +54,7 @@ class Target:
     Attributes:
         name: a part of the lockfile's name.
         base_url: None for the embedded sandbox, whose address is known once it runs.
-        credentials: None for the embedded sandbox, and where the service is not asked.
+        credentials: None for the embedded sandbox, and where the service need not be asked.
         state_key: the user's secret for fingerprints, if there is one.
         concurrency: sends in flight at once.
         rate: the most sends a second; None for no limit.
@@ -156,7 +156,7 @@ def choose_target(
         name: `--target`, if given.
         targets: what `read_targets` returned.
         environment: the process's environment variables.
-        needs_credentials: whether the service will be asked; a pull request's job has none.
+        needs_credentials: whether the service has to be asked; a pull request's job has none.
 
     Raises:
         ConfigurationError: nothing, or not enough, is said about it.
@@ -184,7 +184,7 @@ def choose_target(
     return Target(
         chosen,
         base_url.rstrip("/"),
-        _read_credentials(chosen, variables, environment) if needs_credentials else None,
+        _read_credentials(chosen, variables, environment, are_needed=needs_credentials),
         _read_state_key(chosen, settings, environment),
         insecure=is_insecure,
         username_env=variables[0],
@@ -241,9 +241,13 @@ def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str
     return tuple(settings.get(key, default) for key, default in defaults.items())
 
 
-def _read_credentials(name: str, variables: tuple[str, str], environment: Mapping[str, str]) -> Credentials:
+def _read_credentials(
+    name: str, variables: tuple[str, str], environment: Mapping[str, str], *, are_needed: bool
+) -> Credentials | None:
     # A target that names its own variables never gets the credentials of another one.
     missing = [variable for variable in variables if not environment.get(variable)]
+    if missing and not are_needed:
+        return None
     if missing:
         raise ConfigurationError(
             f"the target {name!r} has no credentials", hint=f"set {' and '.join(missing)}"

@@ -124,6 +124,35 @@ def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
     assert (done.returncode, done.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n"), done.stderr
 
 
+def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
+    """A plan that is whole and true, but not the one that was approved, is refused; the approved one is sent."""
+    approved = save(run, folder, "--limit", "2")["plan_digest"]
+    other = save(run, folder)["plan_digest"]
+    refused = run("apply", "--plan", "plan.json", "--expect-digest", approved, cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"Error: the plan plan.json is not the one that is expected: its digest is {other}, and not {approved}\n"
+        "  nothing was sent; get the plan that was approved, or have this one approved\n"
+    )
+    done = run("apply", "--plan", "plan.json", "--expect-digest", other, cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+
+
+def test_an_expected_digest_is_one_and_of_a_plan(folder: Path, run: Run) -> None:
+    """An empty digest, as of a job's output that was never set, expects nothing by mistake; nor without a plan."""
+    save(run, folder)
+    for digest in ("", "0" * 31, "latest"):
+        refused = run("apply", "--plan", "plan.json", "--expect-digest", digest, cwd=folder)
+        assert (refused.returncode, refused.stdout) == (64, "")
+        assert refused.stderr == (
+            "Error: --expect-digest takes a plan's digest: 32 digits from 0 to 9 and from a to f\n"
+            "  `runner plan --out` prints it\n"
+        )
+    refused = run("apply", "--auto-approve", "--expect-digest", "0" * 32, cwd=folder)
+    assert refused.returncode == 64
+    assert refused.stderr == "Error: --expect-digest is about a saved plan\n  name it with --plan\n"
+
+
 def test_a_plan_cut_off_is_refused(folder: Path, run: Run) -> None:
     """Half a file is no plan."""
     save(run, folder)

@@ -488,7 +488,9 @@ def test_a_ledger_that_fails_under_way_ends_the_run(repository: Repository, faul
     with closing(sqlite3.connect(repository.ledger)) as connection:
         connection.execute("DROP TRIGGER refuse")
     held = repository.count_recipients()
-    assert set(held) == {"sent", "intent"}
+    # Outcomes are committed in groups: on a slow machine none was when the ledger broke.
+    assert "intent" in held
+    assert set(held) <= {"sent", "intent"}
     faulty.behave({})
     assert repository.apply().code == 0
     assert_each_once(faulty, phones)

@@ -27,7 +27,15 @@ from runner.service.connection import Connection
 from runner.service.listing import list_launches
 from runner.service.target import Credentials, Target
 from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
-from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, send_slowly, wait_for
+from tests.deliver.machines import (
+    REF,
+    Machine,
+    World,
+    assert_everybody_once,
+    hold_from,
+    send_slowly,
+    wait_for,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +94,32 @@ def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     assert second.lockfile.read_bytes() == first.lockfile.read_bytes()
     assert_everybody_once(world, faulty)
     assert second.git.ask("rev-parse", "--verify", "--quiet", REF).status == 1
+
+
+def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
+    world: World, faulty: FaultyService, service_env: dict[str, str]
+) -> None:
+    """The second run reads what the first one left on the ref, and both are recorded, whatever the folder."""
+    author = world.clone("mover")
+    (author.folder / "team x/ä").mkdir(parents=True)
+    author.git.run("mv", "campaigns", "team x/ä/campaigns")
+    author.git.run("commit", "--quiet", "-m", "Give each team a folder")
+    author.git.run("push", "--quiet", "origin", "HEAD:main")
+    for number, (name, place, path) in enumerate(
+        [("one", "team x/ä", "campaigns"), ("two", ".", "team x"), ("three", "team x", "ä/campaigns")]
+    ):
+        clone = world.clone(name, "--depth=1").folder
+        machine = Machine(clone / place, service_env)
+        assert machine.run("plan", path).stderr == ""
+        done = machine.apply(path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert_everybody_once(world, faulty)
+        assert (clone / "team x/ä/campaigns/pulse.live.lock.json").is_file()
+        recorded = machine.run("record", path)
+        assert recorded.returncode == 0, recorded.stderr
+        assert ("6 texts of pulse" in recorded.stdout) == (number == 0)
+    shown = Git(world.remote).run("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main")
+    assert shown.splitlines() == ["team x/ä/campaigns/pulse.live.lock.json", "team x/ä/campaigns/pulse.yaml"]
 
 
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "not accepted"])

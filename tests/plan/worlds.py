@@ -123,6 +123,7 @@ class World:
     limit: int | None = None
     ignore_time: bool = False
     is_paused: bool = False
+    only: str | None = None
 
     def phone(self, index: int) -> str:
         """Return the phone of the person at a place of the audience."""
@@ -158,7 +159,7 @@ class World:
                 known.sent["nudge"].add(self._fingerprint(index))
             if person.unresolved:
                 known.unresolved["nudge"].add(self._fingerprint(index))
-        options = PlanOptions(limit=self.limit, ignore_time=self.ignore_time)
+        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
         return Planner(self.load(load), "sandbox", known, KEY, options, self.circumstances())
 
     def circumstances(self) -> Circumstances:
