@@ -218,6 +218,26 @@ class StateRemote:
         ]
         return found, None if holder is None else holder.who
 
+    def read_texts(self) -> dict[str, str]:
+        """Return all that the ref says of campaigns, by the names of its files.
+
+        Raises:
+            GitError: the remote cannot be asked.
+        """
+        return {name: self._load(blob) for name, blob in self._read_files().items() if name != STATE_FILE}
+
+    def rewrite(self, texts: Mapping[str, str]) -> None:
+        """Put other texts in the places of some files, all of them with one push.
+
+        Args:
+            texts: by the names of files.
+
+        Raises:
+            RunnerError: the ref is lost, or cannot be moved.
+        """
+        blobs = {name: self.ref.store(text) for name, text in texts.items()}
+        self._require_lease().write({**self._list_files(), **blobs})
+
     def has(self, names: Sequence[str]) -> bool:
         """Return whether there is anything of a campaign on the ref."""
         return any(_is_of(name, names) for name in self._read_files())
@@ -245,7 +265,7 @@ class StateRemote:
             reservation = parse_reservation(text)
             if reservation is None:
                 raise damaged(self.ref, name)
-            macs = self.make_macs(_campaign_of(name))
+            macs = self.make_macs(campaign_of(name))
             if macs is not None and not is_signed_reservation(text, macs):
                 raise LockfileError(
                     f"{self.ref} was changed without the RUNNER_STATE_KEY: {name} in it does not have "
@@ -283,7 +303,8 @@ class StateRemote:
         )
 
 
-def _campaign_of(reserved: str) -> str:
+def campaign_of(reserved: str) -> str:
+    """Return the name of the campaign that a file of reservations is of; empty for any other file."""
     found = _RESERVED.fullmatch(reserved)
     return found["campaign"] if found else ""
 

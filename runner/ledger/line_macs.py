@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from hmac import compare_digest
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
@@ -100,7 +99,7 @@ def find_unsigned(data: dict[str, Any], state_key: str) -> Unsigned:
         for line in data.get(block, ()):
             if "mac" not in line:
                 found.bare.append(words.format(**line))
-            elif not compare_digest(line["mac"].encode(), macs.make(block, without_mac(line)).encode()):
+            elif line["mac"] != macs.make(block, without_mac(line)):
                 found.wrong.append(words.format(**line))
     return found
 

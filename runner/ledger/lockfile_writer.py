@@ -101,12 +101,12 @@ def write_lockfile(
     return _replace(file, partial(_write_contents, contents=contents))
 
 
-def write_data(file: Path, data: Mapping[str, Any]) -> bool:
-    """Write a lockfile that says what the data of one say, as `write_lockfile` does."""
-    return _replace(file, partial(_write, data=data))
+def write_text(file: Path, text: str) -> bool:
+    """Write the text of a lockfile, as `write_lockfile` does."""
+    return _replace(file, lambda stream: stream.write(text))
 
 
-def _replace(file: Path, write: Callable[[IO[str]], None]) -> bool:
+def _replace(file: Path, write: Callable[[IO[str]], object]) -> bool:
     try:
         remove_leftovers(file)
         with drafting(file) as (stream, draft):

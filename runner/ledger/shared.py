@@ -110,7 +110,7 @@ def dump_reservation(reservation: Reservation, macs: LineMacs | None = None) -> 
 def is_signed_reservation(text: str, macs: LineMacs) -> bool:
     """Return whether the text of a reservation, which can be parsed, carries the MAC that it should."""
     data = json.loads(text)
-    return data.get("mac") == macs.make("reservation", without_mac(data))
+    return bool(data.get("mac") == macs.make("reservation", without_mac(data)))
 
 
 def parse_reservation(text: str) -> Reservation | None:

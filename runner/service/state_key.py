@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 STATE_KEY = "RUNNER_STATE_KEY"
 """The environment variable with the key of targets that name none of their own."""
+OLD_STATE_KEY = "RUNNER_OLD_STATE_KEY"
+"""The environment variable with the key from which records are moved: it may be a weak one."""
 
 _BYTES = 32
 _LENGTHS = (
@@ -64,6 +66,20 @@ def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
         hint="`runner key new` prints a good one. If something was sent with this one, `runner key rotate` "
         f"moves the records, with the new key in {variable} and the old one in RUNNER_OLD_STATE_KEY",
     )
+
+
+def read_old_state_key(environment: Mapping[str, str]) -> str | None:
+    """Return the key from which records are moved, however weak; None if there is none.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    value = environment.get(OLD_STATE_KEY)
+    if value and not _is_text(value):
+        raise ConfigurationError(
+            f"the key in {OLD_STATE_KEY} is no text in UTF-8", hint="no record can have been made with it"
+        )
+    return value or None
 
 
 def _is_text(value: str) -> bool:

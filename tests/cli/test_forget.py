@@ -12,6 +12,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.lock import LockHolder, hold_campaign_lock
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +185,7 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
         environment |= {
             f"RUNNER_{own}_USERNAME": service["RUNNER_USERNAME"],
             f"RUNNER_{own}_API_KEY": service["RUNNER_API_KEY"],
-            f"KEY_{own}": f"{name}'s s3cret",
+            f"KEY_{own}": f"{name}: {STATE_KEY}",
         }
     text = "version: 1\ntargets:\n" + "".join(lines)
     (folder / "campaigns/targets.yaml").write_text(text, encoding="utf-8")

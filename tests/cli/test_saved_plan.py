@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.plan.digest import digest_json, plan_digest
+from runner.plan.shard import join_digests
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -344,6 +346,28 @@ def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
     ]
     assert digests[0]["campaign"] != digests[1]["campaign"]
     assert digests[0]["deliveries"] != digests[1]["deliveries"]
+
+
+def test_only_what_tells_of_people_is_dear_to_digest(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """Without a key: who gets something, and a file with phones in it; all else holds nothing to guess at."""
+    file = folder / "campaigns/pulse.yaml"
+
+    def find_cheap() -> set[str]:
+        digests = save(run, folder, env=service)["campaigns"][0]["digests"]
+        texts = {"campaign": file.read_bytes(), "deliveries": join_digests([]).encode()}
+        cheap = {name: hashlib.blake2b(text, digest_size=16).hexdigest() for name, text in texts.items()}
+        return {name for name in cheap if digests[name] == cheap[name]}
+
+    assert find_cheap() == set()
+    text = file.read_text(encoding="utf-8")
+    start, end = text.index("recipients:"), text.index("messages:")
+    only_file = "recipients:\n  - csv: audience/people.csv\n    phone_column: mobile\n    region: US\n"
+    file.write_text(text[:start] + only_file + text[end:], encoding="utf-8")
+    assert find_cheap() == {"campaign"}
+    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
+    assert find_cheap() == {"campaign", "deliveries"}
+    file.write_text(text, encoding="utf-8")
+    assert find_cheap() == {"deliveries"}
 
 
 def test_what_one_machine_holds_and_another_has_settled_is_one_record(

@@ -7,7 +7,7 @@ import secrets
 import pytest
 
 from runner.errors import ConfigurationError
-from runner.service.state_key import make_state_key, read_state_key
+from runner.service.state_key import make_state_key, read_old_state_key, read_state_key
 
 SHORT = "the key in RUNNER_STATE_KEY can be guessed: it has less than 16 random bytes"
 HINT = (
@@ -55,3 +55,13 @@ def test_random_keys_are_taken(make: object) -> None:
         assert read_state_key({"KEY": key}, "KEY") == key
     assert read_state_key({"KEY": ""}, "KEY") is None
     assert read_state_key({}, "KEY") is None
+
+
+def test_an_old_key_may_be_weak() -> None:
+    """Records are moved away from it; what is no text can have made none."""
+    assert read_old_state_key({"RUNNER_OLD_STATE_KEY": "x"}) == "x"
+    assert read_old_state_key({"RUNNER_OLD_STATE_KEY": ""}) is None
+    with pytest.raises(ConfigurationError) as caught:
+        read_old_state_key({"RUNNER_OLD_STATE_KEY": "x\udcff"})
+    assert caught.value.message == "the key in RUNNER_OLD_STATE_KEY is no text in UTF-8"
+    assert caught.value.hint == "no record can have been made with it"
