@@ -105,7 +105,7 @@ def write_alert(sight: Sight, troubles: Troubles, place: Place) -> CommentText:
 
 def write_news(before: Troubles, now: Troubles, sight: Sight) -> str:
     """Return the comment on what is new."""
-    lines = []
+    lines: list[str] = []
     if now.jobs and not before.jobs:
         lines += map(_say_job, now.jobs)
     if now.held > before.held:

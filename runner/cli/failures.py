@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from runner.cli.campaigns import describe_errors, load_campaigns, show_path
-from runner.cli.console import markdown_table
+from runner.cli.console import Markdown, markdown_table
 from runner.cli.diagnostics import InvalidCampaignError, refuse_errors, show_problems
+from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
 from runner.errors import RunnerError
 from runner.source.diagnostic import Problems
@@ -216,7 +217,10 @@ class Failures:
     def markdown(self) -> str:
         """Return a table of the campaigns that were left out; empty if none were."""
         rows = [
-            (show_path(failure.file), failure.error.message, failure.error.hint or "")
+            [
+                Markdown(inert(cell))
+                for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
+            ]
             for failure in self._found.values()
         ]
         return markdown_table(("left out", "why", "what to do"), rows) if rows else ""

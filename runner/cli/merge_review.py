@@ -12,9 +12,10 @@ from runner.cli.console import note
 from runner.cli.inert import hide_phones, printable
 from runner.cli.publishing import open_repository, try_on_forge
 from runner.errors import RunnerError
-from runner.forge.approvers import find_merged, list_reviewers, list_said
+from runner.forge.approvers import list_reviewers, list_said
 from runner.forge.connection import UnavailableError
 from runner.forge.job import DEFAULT_API, NoJobError, read_forge_job
+from runner.forge.merged import find_merged
 from runner.forge.repository import RefusedError
 from runner.repository.git import Git, GitError, find_work_tree
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from runner.cli.coverage import Coverage
-    from runner.forge.approvers import MergedPullRequest
+    from runner.forge.merged import MergedPullRequest
     from runner.forge.numbers import PlanNumbers
     from runner.forge.repository import Repository
 

@@ -10,19 +10,21 @@ from runner.cli.alert_text import Place
 from runner.cli.campaigns import DEFAULT_FOLDER
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.comment_text import CommentText, write_failure_text, write_problem_text
+from runner.cli.coverage import ApprovalShelf
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.failures import Failures
 from runner.cli.merged_text import Sending, write_merged_text
 from runner.cli.planning import plan_campaigns
 from runner.cli.publishing import comment, open_repository, publish, try_on_forge
-from runner.cli.record_text import is_record
+from runner.cli.record_text import list_approving
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError
 from runner.forge.comment import write_marker
 from runner.forge.job import NoJobError, read_forge_job
-from runner.forge.merged import find_merged
+from runner.forge.merged import find_last_change
 from runner.ledger.record import find_campaign_id, list_unentered
 from runner.ledger.sendings import SentCount, count_sent
+from runner.plan.approval import find_latest
 from runner.plan.model import PlanOptions
 from runner.repository.git import find_work_tree
 from runner.repository.recording import ASIDE
@@ -54,7 +56,8 @@ def comment_merged(scope: Scope, name: str | None) -> int:
         if not job.commit:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
-        pull = try_on_forge(lambda: find_merged(repository, job.commit, is_record, is_meant, ASIDE))
+        branch = os.environ.get("GITHUB_REF_NAME", "")
+        pull = try_on_forge(lambda: find_last_change(repository, job.commit, branch, is_meant, ASIDE))
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name, kind="sent")
@@ -85,7 +88,8 @@ def _prepare(scope: Scope) -> tuple[str, Callable[[str | None], CommentText], Ru
         with workspace.open_ledger_if_present() as ledger:
             sendings = [Sending(item, _count(workspace, ledger, item, merged_at)) for item in planned]
         place = Place.find(os.environ, scope.state_remote)
-        return write_merged_text(target, sendings, merged_at, failures.markdown(), place)
+        approvers = _list_approvers(workspace, sendings)
+        return write_merged_text(target, sendings, merged_at, failures.markdown(), place, approvers)
 
     return target, write, None
 
@@ -114,6 +118,20 @@ def _count(
         one = found.setdefault(launch.message, SentCount())
         one.add_sent(len(launch.recipients), is_since=launch.sent_at >= since)
     return found
+
+
+def _list_approvers(workspace: Workspace, sendings: Sequence[Sending]) -> list[str]:
+    """Return who approved what was sent, as far as this machine can believe it."""
+    shelf, found = ApprovalShelf(workspace.target), list_approving(os.environ)
+    key = shelf.key
+    for sending in sendings:
+        campaign = sending.planned.campaign
+        if key is not None:
+            approvals = shelf.list_approvals(shelf.find_file(campaign), key)
+            latest = find_latest(campaign.name, workspace.target.name, approvals)
+            sent = [message for message, count in sending.sent.items() if count.recipients]
+            found |= {name for message in sent if message in latest for name in latest[message].approved_by}
+    return sorted(found)
 
 
 def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:

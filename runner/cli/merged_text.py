@@ -94,8 +94,9 @@ def write_merged_text(
     rows = [row for sending in sendings for row in sending.list_rows()]
     head = f"### Campaigns sent → {inert(target)}\n\n"
     when = f"Since this was merged ({merged_at[:16].replace('T', ' ')} UTC): " if merged_at else ""
-    head += f"{when}**{_count(rows)}**\n\n{_write_rows(rows)}"
-    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
+    head += f"{when}**{_count(rows)}**\n"
+    pieces = [Piece("Messages", _write_rows(rows), is_open=True)] if rows else []
+    pieces += [Piece("Left out", left_out, is_open=True)] if left_out else []
     if any(row.plan.unresolved for row in rows):
         pieces.append(Piece("People are held", _write_held(target, place), is_open=True))
     if any(row.sent.rejected for row in rows):
@@ -130,8 +131,6 @@ def _count(rows: Sequence[_Row]) -> str:
 
 
 def _write_rows(rows: Sequence[_Row]) -> str:
-    if not rows:
-        return ""
     cells = [row.cells for row in rows]
     columns = [name for name in cells[0] if name in _ALWAYS or any(one[name] for one in cells)]
     more = f"\n… and {len(rows) - _MOST_ROWS:,} more\n" if len(rows) > _MOST_ROWS else ""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from runner.ledger.gain import Gain
     from runner.plan.approval import Approval
 
-_TRAILER = "Campaigns-Commit: "
 _NAMED = 2
 """So many campaigns are named in a subject; more are counted."""
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
@@ -37,11 +36,6 @@ def write_message(
     trailers = [*_list_trailers(commit, environment), *_list_approvers(approvals, environment)]
     blocks = [[subject], body, trailers]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def is_record(message: str) -> bool:
-    """Return whether a message is that of a commit which records what was sent."""
-    return any(line.startswith(_TRAILER) for line in message.splitlines())
 
 
 def _write_subject(gains: Sequence[Gain]) -> str:
@@ -71,7 +65,7 @@ def _list_messages(gain: Gain) -> Iterator[str]:
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
-    yield f"{_TRAILER}{commit}"
+    yield f"Campaigns-Commit: {commit}"
     url = find_run_url(environment)
     if url:
         yield f"Run: {_one_line(url)}"
@@ -82,7 +76,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 def _list_approvers(approvals: Iterable[Approval], environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers that say who approved: by the approvals, and by what `runner approve` told this job."""
-    people = _split(environment, "RUNNER_APPROVED_BY")
+    people = list_approving(environment)
     pages = _split(environment, "RUNNER_PULL_REQUEST")
     reviewers = _split(environment, "RUNNER_REVIEWED_BY")
     for approval in approvals:
@@ -91,6 +85,11 @@ def _list_approvers(approvals: Iterable[Approval], environment: Mapping[str, str
         reviewers.update(approval.reviewed_by)
     for name, values in (("Approved-By", people), ("Pull-Request", pages), ("Reviewed-By", reviewers)):
         yield from (f"{name}: {_one_line(value)}" for value in sorted(values))
+
+
+def list_approving(environment: Mapping[str, str]) -> set[str]:
+    """Return who approved what this job sends, as `runner approve` has told it."""
+    return _split(environment, "RUNNER_APPROVED_BY")
 
 
 def _split(environment: Mapping[str, str], name: str) -> set[str]:

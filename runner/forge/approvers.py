@@ -1,52 +1,32 @@
 """Who approved what is about to be sent, as the forge tells: of a run, and of a pull request that was merged.
 
 https://docs.github.com/rest/actions/workflow-runs#get-the-review-history-for-a-workflow-run,
-https://docs.github.com/rest/commits/commits, https://docs.github.com/rest/pulls/reviews,
+https://docs.github.com/rest/pulls/reviews,
 https://docs.github.com/rest/collaborators/collaborators#get-repository-permissions-for-a-user.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from runner.forge.connection import look_up
 from runner.forge.discussion import Discussion
 from runner.forge.numbers import PlanNumbers, read_numbers
-from runner.forge.repository import ACTIONS_BOT, read_sha
+from runner.forge.repository import ACTIONS_BOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.forge.merged import MergedPullRequest
     from runner.forge.repository import Repository
 
 ENVIRONMENT = "campaigns-approval"
 """The environment whose required reviewers approve plans."""
 _LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
-_RECORD_TRAILER = re.compile(r"^Campaigns-Commit: [0-9a-f]{7,64}$", re.MULTILINE)
-_MOST_RECORDS = 100
 _DECIDES = {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 """States of a review that take the place of an earlier one; a comment doesn't."""
 _MAY_PUSH = {"admin", "write"}
-
-
-@dataclass(frozen=True, slots=True)
-class MergedPullRequest:
-    """A pull request that was merged.
-
-    Attributes:
-        number: its number.
-        url: its page.
-        author: the login of who opened it.
-        head: the last commit of its branch.
-    """
-
-    number: int
-    url: str
-    author: str
-    head: str
 
 
 def list_run_approvers(repository: Repository, run: str) -> tuple[str, ...]:
@@ -68,41 +48,6 @@ def list_run_approvers(repository: Repository, run: str) -> tuple[str, ...]:
 def _is_ours(approval: Any) -> bool:
     environments = look_up(approval, "environments")
     return isinstance(environments, list) and any(look_up(one, "name") == ENVIRONMENT for one in environments)
-
-
-def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullRequest | None:
-    """Return the pull request whose merge made the campaigns what they are; None if the last push had none.
-
-    Commits of the record change no campaign: those before them count.
-
-    Args:
-        repository: the campaigns'.
-        commit: that is checked out.
-        branch: that it is of.
-
-    Raises:
-        RefusedError: the token may not know.
-        UnavailableError: the forge cannot be asked.
-    """
-    for found in islice(repository.list_all(f"commits?sha={commit}"), _MOST_RECORDS):
-        sha = read_sha(look_up(found, "sha"))
-        merged = _find_merge(repository, sha, branch) if sha else None
-        if merged is not None:
-            return merged
-        # With a pull request it is that one's, whatever its message says.
-        if not _RECORD_TRAILER.search(str(look_up(found, "commit", "message") or "")):
-            return None
-    return None
-
-
-def _find_merge(repository: Repository, sha: str, branch: str) -> MergedPullRequest | None:
-    for pull in repository.list_all(f"commits/{sha}/pulls"):
-        number, url = look_up(pull, "number"), look_up(pull, "html_url")
-        is_merge = look_up(pull, "merged_at") and look_up(pull, "merge_commit_sha") == sha
-        if is_merge and look_up(pull, "base", "ref") == branch and isinstance(number, int):
-            author, head = look_up(pull, "user", "login"), read_sha(look_up(pull, "head", "sha"))
-            return MergedPullRequest(number, str(url or ""), str(author or ""), head)
-    return None
 
 
 def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str, ...]:

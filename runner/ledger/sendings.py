@@ -68,22 +68,27 @@ def count_sent(
         since: UTC, ISO 8601, to the second: `2026-11-20T12:00:00`.
         message_ids: the ids that messages have now, by those that they had before.
     """
-    is_since = case((launches.c.outcome_at >= since, 1), else_=0).label("is_since")
+    is_since = launches.c.outcome_at >= since
     query = (
-        select(launches.c.message, launches.c.state, is_since, func.count(), func.sum(launches.c.recipients))
+        select(
+            launches.c.message,
+            launches.c.state,
+            func.sum(case((is_since, 1), else_=0)),
+            func.sum(case((is_since, launches.c.recipients), else_=0)),
+            func.sum(launches.c.recipients),
+        )
         .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
-        .group_by(launches.c.message, launches.c.state, is_since)
+        .group_by(launches.c.message, launches.c.state)
     )
     found: dict[str, SentCount] = {}
-    for message, state, was_since, count, recipients in connection.execute(query):
+    for message, state, count, recipients, all_recipients in connection.execute(query):
         one = found.setdefault(message_ids.get(message, message), SentCount())
         if state == "rejected":
-            one.rejected += recipients if was_since else 0
-        elif was_since:
+            one.rejected += recipients
+        else:
             one.launches += count
             one.recipients += recipients
-        else:
-            one.before += recipients
+            one.before += all_recipients - recipients
     return found
 
 

@@ -105,14 +105,13 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
         target: the target's name.
     """
     message = func.coalesce(deliveries.c.message, launches.c.message)
-    is_explained = launches.c.state != UNEXPLAINED
     query = (
         select(
             campaigns.c.name,
             message,
+            launches.c.state,
             func.count(launches.c.id.distinct()),
             func.count(deliveries.c.fingerprint),
-            is_explained,
         )
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .outerjoin(
@@ -126,10 +125,17 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
                 and_(launches.c.state == UNEXPLAINED, deliveries.c.fingerprint.is_not(None)),
             ),
         )
-        .group_by(campaigns.c.name, message, is_explained)
-        .order_by(campaigns.c.name, message, is_explained.desc())
+        .group_by(campaigns.c.name, message, launches.c.state)
     )
-    return [HeldCount(*row[:4], is_explained=bool(row[4])) for row in connection.execute(query)]
+    found: dict[tuple[str, str, bool], tuple[int, int]] = {}
+    for campaign, name, state, count, people in connection.execute(query):
+        place = campaign, name, state == UNEXPLAINED
+        before = found.get(place, (0, 0))
+        found[place] = before[0] + count, before[1] + people
+    return [
+        HeldCount(campaign, name, *counts, not is_unexplained)
+        for (campaign, name, is_unexplained), counts in sorted(found.items())
+    ]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:

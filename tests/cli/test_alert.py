@@ -47,7 +47,7 @@ def name_job(
     """Return the environment of a job of a run of the workflow."""
     workflow = "acme/campaigns/.github/workflows/campaigns-send.yml@refs/heads/main"
     ids = {"GITHUB_JOB": job, "GITHUB_RUN_ID": str(run), "GITHUB_RUN_ATTEMPT": "1"}
-    return github.job(folder, GITHUB_WORKFLOW_REF=workflow, **ids) | variables
+    return github.job(folder, GITHUB_WORKFLOW_REF=workflow) | ids | variables
 
 
 def hold(folder: Path, launches: int) -> None:

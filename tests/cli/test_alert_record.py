@@ -46,7 +46,7 @@ def record_aside(run: Run, remote: Path, folder: Path, *numbers: int) -> Path:
 def alert(run: Run, github: GitHub, here: Path, *options: str, **variables: str) -> str:
     """Run the command as a job of main, and return what it said."""
     names = {"GITHUB_REF_TYPE": "branch", "GITHUB_REF_NAME": "main", "GITHUB_JOB": "send"}
-    done = run("alert", *options, cwd=here, env=github.job(here.parent, **names) | LIVE | variables)
+    done = run("alert", *options, cwd=here, env=github.job(here.parent) | names | LIVE | variables)
     assert done.returncode == 0
     return done.stderr
 
@@ -180,7 +180,7 @@ def test_a_clone_on_no_branch_is_told_of(run: Run, remote: Path, tmp_path: Path)
 
 def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     """Reserve a launch on the state remote, as a machine does that is about to send it."""
-    state = StateRemote.open("origin", "live", 60)
+    state = StateRemote.open("origin", "live", 1)
     launch = ReservedLaunch(
         "ask",
         "k" * 20,

@@ -318,6 +318,30 @@ def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch:
     )
 
 
+def test_a_plan_set_is_approved(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cluster has planned is approved, refused and sent as what one process has planned."""
+    phones = sending.write_campaign(6)
+    folder = str(tmp_path / "set")
+    with monkeypatch.context() as patch:
+        patch.setenv("RUNNER_STATE_KEY", "a-state-key-for-tests-Xq3v9LrT0bWc")
+        # Processes of its own, which have the key.
+        code, _, err = sending.run("plan", "--cluster", "local:1", "--out", folder)
+        assert code == 0, err
+        patch.delenv("RUNNER_CLUSTER")
+        assert sending.run("approve", "--plan", folder, "--by", "ada") == (0, "Approved by ada: pulse.\n", "")
+        (book,) = tmp_path.rglob("*.approvals.json")
+        messages = json.loads(book.read_text(encoding="utf-8"))["approvals"][0]["messages"]
+        assert [one["recipients"] for one in messages.values()] == [6]
+        assert sending.run("plan")[1].endswith("\npulse: approved by ada\n")
+    assert sending.run("plan", "--out", folder)[0] == 0
+    digest = json.loads((tmp_path / "set" / "manifest.json").read_text(encoding="utf-8"))["plan_digest"]
+    assert sending.apply("--plan", folder, "--require-approval")[0] == 5
+    assert sending.service.requests == []
+    code, _, err = sending.apply("--plan", folder, "--require-approval", "--expect-digest", digest)
+    assert code == 0, err
+    sending.require_everyone_once(phones)
+
+
 def reforge(folder: Path) -> None:
     """Make a set's manifest fit whatever its files are by now: all that who can write there can do."""
     file = folder / "manifest.json"

@@ -174,6 +174,18 @@ def test_two_jobs_at_once_leave_one_issue(github: GitHub) -> None:
     assert keep(github, 2).action == "unchanged"
 
 
+def test_the_job_that_comes_second_closes_its_own(github: GitHub) -> None:
+    """An issue of another job that appears before ours is there stays, and is what is said to be kept."""
+
+    def come_first(method: str, path: str) -> None:
+        if method == "POST" and path.endswith("/issues") and not github.issues:
+            github.add_issue(f'{MARKER}\n<!-- state {{"change":0,"held":2}} -->\n2 held')
+
+    github.before = come_first
+    assert keep(github, 2) == KeptIssue("duplicate", f"{github.url}/acme/campaigns/issues/100")
+    assert list_states(github) == [(100, "open"), (101, "closed")]
+
+
 def test_an_issue_that_was_opened_without_an_answer_is_found(github: GitHub) -> None:
     """An opening that was answered with 502 is not repeated blindly."""
     github.faults.append(Fault("POST", "/issues", 502, times=1, after=True))
