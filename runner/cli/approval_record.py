@@ -9,7 +9,8 @@ from runner.cli.campaigns import DEFAULT_FOLDER, find_targets_file
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.approval import find_latest
 from runner.plan.approval_book import ENDING, read_approvals
-from runner.service.target import STATE_KEY, TargetsProblemError, find_key_variable, read_targets
+from runner.service.state_key import STATE_KEY, read_state_key
+from runner.service.target import TargetsProblemError, find_key_variable, read_targets
 from runner.source.confine import repository_root
 
 if TYPE_CHECKING:
@@ -86,5 +87,5 @@ def _find_key(file: Path, target: str, environment: Mapping[str, str]) -> Finger
         variable, _ = find_key_variable(target, read_targets(find_targets_file((file,)), environment))
     except TargetsProblemError:
         return None
-    secret = environment.get(variable or STATE_KEY)
+    secret = read_state_key(environment, variable or STATE_KEY)
     return FingerprintKey.from_secret(secret) if secret else None

@@ -201,23 +201,6 @@ class StateRemote:
         number = sum(_is_reserved(file, [name]) for file in files)
         self._require_lease().write({**files, f"{name}.{number}.reserved.json": self.ref.store(reserved)})
 
-    def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
-        """Return the reservations of all campaigns, each with the campaign's name, and who holds the ref.
-
-        As long as somebody holds it, launches are reserved that are just being sent.
-
-        Raises:
-            GitError: the remote cannot be asked, or what it says cannot be read.
-        """
-        snapshot = self.ref.read()
-        holder = read_state(self.ref, snapshot).holder
-        found = [
-            (name["campaign"], self._read_reservation(file, blob))
-            for file, blob in sorted(snapshot.files.items())
-            if (name := _RESERVED.fullmatch(file)) is not None
-        ]
-        return found, None if holder is None else holder.who
-
     def read_texts(self) -> dict[str, str]:
         """Return all that the ref says of campaigns, by the names of its files.
 
@@ -237,6 +220,23 @@ class StateRemote:
         """
         blobs = {name: self.ref.store(text) for name, text in texts.items()}
         self._require_lease().write({**self._list_files(), **blobs})
+
+    def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
+        """Return the reservations of all campaigns, each with the campaign's name, and who holds the ref.
+
+        As long as somebody holds it, launches are reserved that are just being sent.
+
+        Raises:
+            GitError: the remote cannot be asked, or what it says cannot be read.
+        """
+        snapshot = self.ref.read()
+        holder = read_state(self.ref, snapshot).holder
+        found = [
+            (name["campaign"], self._read_reservation(file, blob))
+            for file, blob in sorted(snapshot.files.items())
+            if (name := _RESERVED.fullmatch(file)) is not None
+        ]
+        return found, None if holder is None else holder.who
 
     def has(self, names: Sequence[str]) -> bool:
         """Return whether there is anything of a campaign on the ref."""

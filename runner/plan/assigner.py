@@ -191,7 +191,7 @@ class Assigner:
         timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Assignment):
             return timed._replace(largest=largest if timed.disposition == "deferred" else 0)
-        return rendered._replace(until=timed)
+        return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
 
     def _render(
         self,
@@ -247,8 +247,8 @@ class Assigner:
 
     def _find_time(
         self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
-    ) -> Assignment | datetime | None:
-        """Return until when a recipient may get a message now, None for ever; or why not now."""
+    ) -> Assignment | SendNow | None:
+        """Return that a recipient may get a message now, None if at any time; or why not now."""
         timekeeper = self._timekeepers.get(message.method)
         if timekeeper is None or self._circumstances is None:
             return None
@@ -268,18 +268,19 @@ class Assigner:
         recipient: Recipient,
         earliest: datetime | None,
         now: datetime,
-    ) -> Assignment | datetime:
+    ) -> Assignment | SendNow:
         moment = now if earliest is None else max(now, earliest)
         decision = timekeeper.decide(recipient.phone, recipient.timezone, moment)
         waits = (_WAITING,) if moment > now else ()
         if isinstance(decision, SendNow):
             if not waits:
-                return decision.until
+                return decision
             zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
             due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
-            return Assignment(index, "deferred", due=due, reasons=waits)
+            return Assignment(index, "deferred", due=due, reasons=(*waits, *decision.remarks))
         if isinstance(decision, Defer):
-            reasons = (*waits, *dict.fromkeys(reason.rule for reason in decision.reasons))
+            rules = dict.fromkeys(reason.rule for reason in decision.reasons)
+            reasons = (*waits, *rules, *decision.remarks)
             return Assignment(index, "deferred", due=decision.due, reasons=reasons)
         disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))

@@ -11,6 +11,7 @@ from runner.cli.state_remote import StateRemote
 from runner.ledger.lock import LockHolder
 from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
 from runner.repository.recording import MOST_WAITING
+from runner.service.target import Target
 from tests.cli.test_record import clone, git, isolated_git, protect, remote, write
 from tests.forge.github_server import GitHub, running_github
 
@@ -180,7 +181,7 @@ def test_a_clone_on_no_branch_is_told_of(run: Run, remote: Path, tmp_path: Path)
 
 def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     """Reserve a launch on the state remote, as a machine does that is about to send it."""
-    state = StateRemote.open("origin", "live", 1)
+    state = StateRemote.open("origin", Target("live"), 1)
     launch = ReservedLaunch(
         "ask",
         "k" * 20,

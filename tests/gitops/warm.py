@@ -73,7 +73,8 @@ def _serve(listening: socket.socket) -> None:
         import_module(f"{commands.__name__}.{module.name}")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([listening, 0], [], [])
+        waiting: list[socket.socket | int] = [listening, 0]
+        ready, _, _ = select.select(waiting, [], [])
         if 0 in ready:
             return
         client, _ = listening.accept()
@@ -95,7 +96,8 @@ def _supervise(client: socket.socket) -> None:
         client.close()
         _run(said, streams)
     ended = os.pidfd_open(child)
-    ready, _, _ = select.select([ended, client], [], [])
+    waiting: list[socket.socket | int] = [ended, client]
+    ready, _, _ = select.select(waiting, [], [])
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
