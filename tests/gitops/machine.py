@@ -137,7 +137,7 @@ class Machine:
             "GITHUB_ACTOR": "ada",
             "GITHUB_ENV": str(place / "variables"),
             "GITHUB_EVENT_NAME": self._run.event.name,
-            "GITHUB_EVENTPATH": str(place / "event.json"),
+            "GITHUB_EVENT_PATH": str(place / "event.json"),
             "GITHUB_OUTPUT": str(place / "output"),
             "GITHUB_JOB": self._name,
             "GITHUB_REF": self._run.event.ref,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import yaml
 
 from runner.sandbox.web.server import running_service
 from tests.cli.inside import run_inside
+from tests.gitops.machine import PATH
 from tests.keys import STATE_KEY
 from tests.repository.free_ref import leave_free_ref
 
@@ -43,14 +43,16 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+def environment(
+    tmp_path: Path, warm_runner: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
     """A machine whose credentials are for a service that is run beside it."""
     settings = tmp_path / "gitconfig"
     settings.write_text("[user]\n\tname = Ada\n\temail = ada@example.com\n", encoding="utf-8")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     with running_service(tmp_path / "service.sqlite") as service:
         yield {
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PATH": f"{warm_runner}:{PATH}",
             "HOME": str(tmp_path),
             "LANG": "C.UTF-8",
             "GIT_CONFIG_GLOBAL": str(settings),
