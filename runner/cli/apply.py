@@ -161,6 +161,7 @@ def command(
             runs = run.conclude(planned)
         else:
             if saved:
+                run.failures.accept_pauses(saved.knows_pause)
                 planned = leave_out_paused(planned, run.failures)
                 saved.require_unchanged(planned, run.failures.errors)
                 planned = run.bring_forward(planned, options)

@@ -190,6 +190,8 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures, about: _About)
         text = text.with_numbers(write_numbers(_count(planned)))
     else:
         text = write_problem_text(failures.problems, target, about.write(), left_out)
+    # A pause stops what is sent, and no pull request from being merged.
+    failures.accept_pauses(lambda _: True)
     try:
         kept = leave_out_refused(planned, failures)
     except LimitError as error:

@@ -12,7 +12,7 @@ from runner.cli.console import Markdown, markdown_table
 from runner.cli.diagnostics import InvalidCampaignError, refuse_errors, show_problems
 from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
-from runner.errors import RunnerError
+from runner.errors import OnHoldError, RunnerError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Failures:
         self._is_apart = is_apart
         self._found: dict[Path, Failure] = {}
         self._total = 0
+        self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
         self.claimed: frozenset[str] = frozenset()
 
@@ -88,6 +89,10 @@ class Failures:
     def expect_more(self, number: int) -> None:
         """Say that the command is about further campaigns."""
         self._total += number
+
+    def accept_pauses(self, is_known: Callable[[Path], bool]) -> None:
+        """Say which campaigns, by their files, are known to be paused: that is no failure then."""
+        self._is_known_pause = is_known
 
     def load(self, scope: Scope, problems: Problems | None = None) -> tuple[Campaign, ...]:
         """Load campaigns, and return those to go on with.
@@ -173,7 +178,7 @@ class Failures:
         Raises:
             RunnerError: the error ends the command.
         """
-        if not self._keeps_apart(error):
+        if not self._keeps_apart(error) and not self._is_accepted(file, error):
             raise error
         if file in self._found:
             return
@@ -183,6 +188,9 @@ class Failures:
         click.echo(f"{click.style('Left out:', fg='red', bold=True)} {words}", err=True)
         if error.hint:
             click.echo(f"  {error.hint}", err=True)
+
+    def _is_accepted(self, file: Path, error: RunnerError) -> bool:
+        return isinstance(error, OnHoldError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
         return self._is_apart and self._total > 1 and error.is_of_one_campaign
@@ -198,7 +206,11 @@ class Failures:
             code: of the campaigns that were not left out; None if there are none. To do nothing where
                 nothing is wrong is to do it well.
         """
-        codes = {failure.error.exit_code for failure in self._found.values()}
+        codes = {
+            failure.error.exit_code
+            for failure in self._found.values()
+            if not self._is_accepted(failure.file, failure.error)
+        }
         if code is not None:
             codes.add(code)
         if not codes:

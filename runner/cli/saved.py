@@ -100,6 +100,10 @@ class SavedPlan:
                 hint="nothing was sent; get the plan that was approved, or have this one approved",
             )
 
+    def knows_pause(self, file: Path) -> bool:
+        """Return whether a campaign, by its file, was paused already when the plan was made."""
+        return any(one["file"] == show_path(file) and one["pause"] for one in self.campaigns)
+
     def require_target(self, target: Target) -> None:
         """Refuse the plan on another target than its own, and where its own leads elsewhere by now.
 
