@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-long lint format torture torture-cluster fuzz bench bench-cluster clean help
+.PHONY: demo test test-long lint format lock torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -23,6 +23,9 @@ lint: $(VENV)/.installed-dev ## check style and types
 format: $(VENV)/.installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+lock: $(VENV)/.installed-lock ## renew .github/requirements.lock: the newest releases, with the hashes of all of their files
+	.ci/lock $(BIN)
 
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 2,000 times on all kinds of records (faults=N, seed=N)
 	@$(BIN)/python -m tests.torture $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
@@ -68,6 +71,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,cluster,test,lint]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-lock: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lock]'
+	@touch $@
 
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

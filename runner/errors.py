@@ -65,6 +65,10 @@ class MissingKeyError(LockfileError, ConfigurationError):
     is_of_one_campaign = False
 
 
+class SuppressionsError(RunnerError):
+    """The file that keeps who is not to be texted cannot be read, proves nothing, or cannot be written."""
+
+
 class LedgerError(RunnerError):
     """The ledger cannot be opened, read or written."""
 
@@ -77,6 +81,13 @@ class LimitError(RunnerError):
     """A safety limit or policy of the campaign or the target stops the plan."""
 
     exit_code = 5
+    is_of_one_campaign = True
+
+
+class OnHoldError(RunnerError):
+    """A person has paused the campaign."""
+
+    exit_code = 7
     is_of_one_campaign = True
 
 

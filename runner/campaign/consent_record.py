@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 _FIRST_SMS = date(1992, 12, 3)
 """Nobody agreed to texts before there was one: Neil Papworth's to Richard Jarvis, over the Vodafone network.
 What spreadsheets and databases write for no date at all is older: 1970-01-01, 1900-01-01, 0001-01-01."""
+_REFUSALS = frozenset(
+    {
+        *("no", "n", "none", "nothing", "never", "not", "false", "f", "0", "null", "nil", "nan"),
+        *("n/a", "na", "n.a.", "#n/a", "not applicable", "-", "--", "–", "—", "?", "x", "unknown", "tbd"),
+        *("not given", "no consent", "not consented", "without consent", "missing", "pending", "declined"),
+        *("denied", "refused", "rejected", "revoked", "withdrawn", "withdrew", "cancelled", "canceled"),
+        *("expired", "opted out", "opt out", "optout", "opt-out", "opted-out", "unsubscribed", "stop"),
+        *("nein", "keine", "widerrufen", "non", "aucun", "retiré", "nessuno", "revocado", "ninguno"),
+        *("não", "nao", "nee", "nej", "nie", "hayır"),
+    }
+)
+"""Words that stand in columns of consent for there being none."""
 _DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
 _ISO_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?")
 _HINT = "write year, month and day, as in 2026-03-01: elsewhere 3/1/2026 is the third of January"
@@ -43,15 +56,25 @@ def read_consent(source: str, written: str | None) -> Consent:
     """Return what is on record of somebody's consent.
 
     Args:
-        source: where they agreed; blank if they did not.
+        source: where they agreed; blank, or a word for no, if they did not.
         written: when; blank if it is not known, None where no dates are kept.
     """
-    if not source.strip():
+    if is_refusal(source):
         return NO_CONSENT
     if written is None:
         return Consent(is_on_record=True)
     day = _read_day(written.strip())
     return NO_CONSENT if day is None or day < _FIRST_SMS else Consent(is_on_record=True, day=day)
+
+
+def is_refusal(source: str) -> bool:
+    """Return whether what stands for a source of consent says that there is none: nothing, or a word for no.
+
+    Args:
+        source: as it is written.
+    """
+    words = " ".join(unicodedata.normalize("NFKC", source).casefold().split()).rstrip(".!")
+    return not words or words in _REFUSALS or f"{words}." in _REFUSALS
 
 
 def find_date_problem(written: str, place: Position) -> Diagnostic | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
+DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Policy:
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
         frequency_cap: None if there is none.
         opt_out_words: words that opt out beside those that are known.
+        review_margin: how many more recipients than its pull request's comment said a message may reach: a
+            share of them.
     """
 
     consent: ConsentRule = "not_required"
@@ -63,3 +67,4 @@ class Policy:
     quiet_hours: QuietHours = "none"
     frequency_cap: FrequencyCap | None = None
     opt_out_words: tuple[str, ...] = ()
+    review_margin: Fraction = DEFAULT_REVIEW_MARGIN

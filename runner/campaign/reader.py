@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -179,8 +180,10 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
 
 
 def _read_policy(written: dict[str, Any]) -> Policy:
-    policy = {**written, "opt_out_words": tuple(written.get("opt_out_words", ()))}
+    read = {**written, "opt_out_words": tuple(written.get("opt_out_words", ()))}
     if "frequency_cap" in written:
         cap = written["frequency_cap"]
-        policy["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
-    return Policy(**policy)
+        read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    if "review_margin" in written:
+        read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
+    return Policy(**read)

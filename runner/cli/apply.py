@@ -14,9 +14,16 @@ from runner.cli.audience_record import keep_audiences
 from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import print_json, warn
+from runner.cli.coverage import REQUIRE_VARIABLE, leave_out_unapproved
 from runner.cli.duration import DURATION
 from runner.cli.plan_digest import digest_plans
-from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, summary_line
+from runner.cli.planning import (
+    PlannedHead,
+    count_to_send,
+    leave_out_paused,
+    leave_out_refused,
+    summary_line,
+)
 from runner.cli.provenance import trace_run
 from runner.cli.run_start import choose_run_cluster, refuse_state_remote, start_run
 from runner.cli.saved import SavedPlan, check_plan_path, read_saved_plan
@@ -64,7 +71,20 @@ _SHOWN_DETAILS = 5
     help="Send exactly this saved plan, or nothing of it if any of its campaigns has changed since; with "
     "--cluster, the folder of a plan set.",
 )
+@click.option(
+    "--expect-digest",
+    metavar="DIGEST",
+    help="With --plan: send only the plan with this digest, which is what was approved.",
+)
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
+@click.option(
+    "--require-approval",
+    is_flag=True,
+    envvar=REQUIRE_VARIABLE,
+    show_envvar=True,
+    help="Send nothing of a campaign that people have not approved (`runner approve`); without a state key, "
+    "nothing but the plan of --expect-digest.",
+)
 @click.option("--only", metavar="MESSAGE", help="Send this message alone.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
 @click.option(
@@ -98,7 +118,9 @@ def command(
     format_: str,
     concurrency: int | None,
     plan_file: str | None,
+    expect_digest: str | None,
     auto_approve: bool,
+    require_approval: bool,
     only: str | None,
     limit: int | None,
     settle_window: float | None,
@@ -118,7 +140,7 @@ def command(
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
     refuse_state_remote(scope)
-    saved = _read_saved(plan_file, scope, only, limit)
+    saved = _read_saved(plan_file, expect_digest, scope, only, limit)
     if saved:
         scope = replace(scope, paths=tuple(saved.paths()))
         only, limit = saved.only, saved.limit
@@ -134,15 +156,20 @@ def command(
     ):
         reader = CircumstanceReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, options, reader)
+        run.settle_gone(scope)
         if settle_only:
             runs = run.conclude(planned)
         else:
             if saved:
+                run.failures.accept_pauses(saved.knows_pause)
+                planned = leave_out_paused(planned, run.failures)
                 saved.require_unchanged(planned, run.failures.errors)
                 planned = run.bring_forward(planned, options)
             for line in describe_unread(planned):
                 warn(line)
             planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
+            if require_approval:
+                planned = leave_out_unapproved(planned, run.failures, is_given=expect_digest is not None)
             _require_approval(planned, is_approved=auto_approve or saved is not None)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, saved, workspace.now_text()))
@@ -157,12 +184,19 @@ def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> N
         approve_sending(f"{summary_line(planned)} Send?", is_approved=is_approved)
 
 
-def _read_saved(plan_file: str | None, scope: Scope, only: str | None, limit: int | None) -> SavedPlan | None:
+def _read_saved(
+    plan_file: str | None, expect_digest: str | None, scope: Scope, only: str | None, limit: int | None
+) -> SavedPlan | None:
     if plan_file is None:
+        if expect_digest is not None:
+            raise UsageError("--expect-digest is about a saved plan", hint="name it with --plan")
         return None
     if scope.paths or only is not None or limit is not None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
-    return read_saved_plan(plan_file)
+    saved = read_saved_plan(plan_file)
+    if expect_digest is not None:
+        saved.require_digest(expect_digest)
+    return saved
 
 
 def _trace(planned: Sequence[PlannedHead], saved: SavedPlan | None, started_at: str) -> Run | None:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.campaign.load import load_campaign, read_names
-from runner.cli.console import count_words
+from runner.cli.console import count_words, note
 from runner.errors import CampaignError, RunnerError
+from runner.ledger.suppression_file import SUFFIX
+from runner.repository.placing import list_folders
+from runner.source.confine import repository_root
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
@@ -33,33 +36,53 @@ class Loaded:
         files: all of them.
         campaigns: those without errors.
         faults: by file, why a campaign must not be gone on with, while others may.
+        claimed: the names of all of them, with those that they had before.
+        where: what was searched, in words.
     """
 
     files: tuple[Path, ...]
     campaigns: tuple[Campaign, ...]
     faults: Mapping[Path, CampaignError]
+    claimed: frozenset[str]
+    where: str
+
+    def say_if_none(self, *, quiet: bool) -> None:
+        """Say so if there is no campaign."""
+        if not self.files and not quiet:
+            note(f"There is no campaign in {self.where}: nothing to do.")
 
 
 def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     """Return the campaign files at `paths`, or below `campaigns/` if there are none given.
 
+    There may be none in a folder of campaigns, once the last one was deleted.
+
     Raises:
-        RunnerError: there are none.
+        RunnerError: there are none, and nothing says that campaigns belong there.
     """
     given = list(paths) or [DEFAULT_FOLDER]
     found: dict[Path, None] = {}
     for path in given:
         if path.is_dir():
             found.update(dict.fromkeys(file for file in sorted(path.rglob("*")) if _is_campaign(file, path)))
-        elif path.exists():
+        elif path.exists() and not path.name.endswith(SUFFIX):
             found[path] = None
-    if not found:
+    if not found and not all(map(_is_home, given)):
         where = ", ".join(map(str, given))
         raise RunnerError(
             f"there is no campaign in {where}",
             hint="write one: `runner schema campaign` prints the format, `runner demo` shows it at work",
         )
     return list(found)
+
+
+def _is_home(path: Path) -> bool:
+    """Return whether campaigns belong into a folder, were it empty; or whether a file belongs to them."""
+    if not path.is_dir():
+        return path.name.endswith(SUFFIX)
+    if path.resolve().name == DEFAULT_FOLDER.name or (path / TARGETS_FILE).is_file():
+        return True
+    return any(True for ending in (SUFFIX, ".lock.json") for _ in path.rglob(f"*{ending}"))
 
 
 def find_targets_file(paths: Sequence[Path]) -> Path:
@@ -87,10 +110,10 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
         problems: receives what is wrong.
 
     Raises:
-        RunnerError: there is no campaign at all.
+        RunnerError: there is no campaign at all, and nothing says that campaigns belong there.
     """
     files = find_campaign_files(paths)
-    names: dict[str, Path] = {}
+    known: dict[str, Path] = {}
     campaigns = []
     faults: dict[Path, CampaignError] = {}
     claims: dict[Path, tuple[str, ...]] = {}
@@ -103,13 +126,37 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
             faults[file] = describe_errors(file, errors)
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
-        if campaign.name in names:
-            problems.add(_repeated_name(campaign, names[campaign.name]))
+        if campaign.name in known:
+            problems.add(_repeated_name(campaign, known[campaign.name]))
             continue
-        names[campaign.name] = file
+        known[campaign.name] = file
         campaigns.append(campaign)
-    problems.extend(_find_claims(campaigns, names))
-    return Loaded(tuple(files), tuple(campaigns), {**_find_rivals(claims), **faults})
+    elsewhere = _read_elsewhere(files)
+    for campaign in campaigns:
+        for file, claimed in elsewhere.items():
+            if campaign.name in claimed:
+                problems.add(_repeated_name(campaign, file))
+    problems.extend(_find_claims(campaigns, known))
+    rivals = _find_rivals({**claims, **elsewhere})
+    return Loaded(
+        tuple(files),
+        tuple(campaigns),
+        {**{file: rivals[file] for file in files if file in rivals}, **faults},
+        frozenset(name for names in claims.values() for name in names),
+        ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
+    )
+
+
+def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+    """Return the names that campaigns in other folders of the repository claim: their record is shared."""
+    folders = list_folders(repository_root(Path.cwd()))
+    if len(folders) < 2:  # noqa: PLR2004  a single one has no other
+        return {}
+    own = {file.resolve() for file in files}
+    homes = [folder / DEFAULT_FOLDER for folder in folders]
+    others = [home for home in homes if not any(file.is_relative_to(home.resolve()) for file in own)]
+    found = (file for home in others for file in sorted(home.rglob("*")) if _is_campaign(file, home))
+    return {file: read_names(file, current=Path.cwd()) for file in found}
 
 
 def describe_errors(file: Path, count: int) -> CampaignError:

@@ -11,10 +11,8 @@ from runner.ledger.containment import is_told
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
-from runner.ledger.opt_outs import Suppressions, read_suppressions
 from runner.ledger.record import list_unentered, read_earlier_messages
 from runner.ledger.siblings import Sibling, read_siblings
-from runner.ledger.target_key import read_target_key
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
@@ -29,7 +27,9 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.lockfile import Lockfile
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.opt_outs import Suppressions
     from runner.ledger.recorded import RecordHead
+    from runner.ledger.suppressions import Pause, Told
 
 
 class CircumstanceReader:
@@ -45,7 +45,7 @@ class CircumstanceReader:
         self._workspace = workspace
         self._ledger = ledger
         self._now = now
-        self._suppressions: Suppressions | None = None
+        self._told: Told | None = None
         self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
 
@@ -85,16 +85,28 @@ class CircumstanceReader:
             recent=self._read_recent(campaign),
             planned=planned,
             law=load_law() if campaign.policy.quiet_hours == "legal" else None,
+            pause=self.find_pause(campaign),
         )
 
+    def find_pause(self, campaign: Campaign) -> Pause | None:
+        """Return the word that a campaign is to wait, under any of its names; None if it isn't.
+
+        Raises:
+            LedgerError: the ledger cannot be read, or a key that it was written with is not at hand.
+            SuppressionsError: the file of suppressions cannot be read, or proves nothing.
+        """
+        names = (campaign.name, *campaign.renamed_from)
+        return next((found for name in names if (found := self.read_told().pauses.get(name))), None)
+
+    def read_told(self) -> Told:
+        """Return who is not to be texted on the target, and which campaigns wait; read once."""
+        if self._told is None:
+            self._told = self._workspace.read_told(self._ledger)
+        return self._told
+
     def _read_suppressions(self) -> Suppressions | None:
-        if self._suppressions is None and self._ledger is not None:
-            target = self._workspace.target
-            with self._ledger.reading() as connection:
-                key = read_target_key(connection, target.name, target.state_key)
-                self._suppressions = read_suppressions(connection, key)
-        found = self._suppressions
-        return found if found is not None and (found.confirmed or found.doubtful) else None
+        found = self.read_told().suppressions
+        return found if found.confirmed or found.doubtful else None
 
     def _read_recent(self, campaign: Campaign) -> RecentDeliveries | None:
         cap = campaign.policy.frequency_cap
@@ -160,8 +172,10 @@ class CircumstanceReader:
             others = [file for file in found if file.resolve() not in own]
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
-            target = self._workspace.target.name
-            self._siblings = list(read_siblings(others, target, names, since, shared, self._is_told))
+            target = self._workspace.target
+            self._siblings = list(
+                read_siblings(others, target.name, names, since, target.state_key, shared, self._is_told)
+            )
         return self._siblings
 
     def _is_told(self, lockfile: Lockfile) -> bool:

@@ -13,7 +13,7 @@ from runner.cli.clustering import open_chosen_cluster
 from runner.cli.console import note, show_progress
 from runner.cli.delivery import DeliveryRun
 from runner.cluster.coordinator import Coordinator
-from runner.cluster.plan_set import PlanSet, require_part
+from runner.cluster.plan_set import PlanSet, digest_part, require_planned
 from runner.cluster.run_summary import RunSummary
 from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
@@ -23,7 +23,7 @@ from runner.plan.planner import Planner
 from runner.service.target import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cli.campaign_run import CampaignRun, RunOptions
@@ -79,6 +79,7 @@ class ClusterDelivery(DeliveryRun):
         super().__init__(workspace, ledger, options, failures)
         self._cluster_options = cluster_options
         self._plan_set: PlanSet | None = None
+        self._terms: Mapping[str, str] = {}
         self._opened: tuple[Cluster, SharedFolder] | None = None
 
     def open_cluster(self) -> tuple[Cluster, SharedFolder]:
@@ -118,19 +119,25 @@ class ClusterDelivery(DeliveryRun):
         """Return whether to plan anew: launches were adopted, or the campaign is left out from now on."""
         return self.failures.attempt(item.campaign, partial(self._find_lost, item)) is not False
 
-    def _require_parts(self, saved: PlanSet) -> None:
-        """Refuse a plan set of which a file is not as it was: before anything of it is sent."""
-        # Each task is told of its own file alone, of what may be thousands.
-        parts = [(saved.url, part) for files in saved.parts.values() for part in files]
+    def _require_parts(self, saved: PlanSet, planned: Sequence[PlannedHead]) -> None:
+        """Refuse a plan set that sends anything else than this run has planned: before its first send."""
         cluster, _ = self.open_cluster()
-        for _ in cluster.run(require_part, parts):
-            pass
+        for item in planned:
+            name = item.campaign.name
+            campaign, count = replace(item.campaign, recipients=(), exclude=()), saved.partitions(name)
+            # Each task is told of its own file alone, of what may be thousands.
+            tasks = [
+                (replace(saved, parts={name: (part,)}), campaign, partition, count)
+                for partition, part in enumerate(saved.parts[name])
+            ]
+            found = [digests for _, digests in cluster.run(digest_part, tasks)]
+            require_planned(saved.url, name, found, item.plan.digest, self._terms[name])
 
     def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
         """Return saved plans as they are: each launch says until when it may be sent."""
         del options
         if self._cluster_options.saved is not None:
-            self._require_parts(self._cluster_options.saved)
+            self._require_parts(self._cluster_options.saved, planned)
         return planned
 
     def _enter_new(self, campaign: Campaign) -> SummedRecord:
@@ -151,6 +158,7 @@ class ClusterDelivery(DeliveryRun):
         is_saved = self._cluster_options.saved is not None
         url = f"{folder.url}/plan-{secrets.token_hex(4)}"
         plans = planning.plan(scope, options, None if is_saved else url)
+        self._terms = plans.terms
         self._plan_set = PlanSet(url, (), options.only, options.limit, moment, "", plans.parts)
         return plans.planned
 

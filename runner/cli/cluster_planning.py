@@ -12,7 +12,7 @@ from runner.cli.planning import PlannedHead, find_records, require_message, warn
 from runner.cluster.address import LEDGER
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
-from runner.cluster.plan_job import KeySource, RecordPlace
+from runner.cluster.plan_job import KeySource, RecordPlace, TargetSuppressions
 from runner.ledger.lookup import find_depleted
 from runner.ledger.moment import format_moment
 from runner.ledger.opt_outs import count_opt_outs
@@ -46,11 +46,13 @@ class ClusterPlans:
     Attributes:
         planned: the campaigns with their plans.
         parts: by the campaign's name, the files of its launches, if they were written.
+        terms: by the campaign's name, the digest of who gets it in which arm and until when.
         invalid: campaigns with errors, each with all that was found in it.
     """
 
     planned: list[PlannedHead] = field(default_factory=list)
     parts: dict[str, tuple[PartFile, ...]] = field(default_factory=dict)
+    terms: dict[str, str] = field(default_factory=dict)
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
     def list_counted(self) -> list[tuple[PartFile, ...]]:
@@ -190,6 +192,7 @@ class ClusterPlanning:
                 continue
             target = self._workspace.target
             plans.planned.append(PlannedHead(campaign=campaign, record=record, plan=made.plan, target=target))
+            plans.terms[campaign.name] = made.terms
             if made.parts:
                 plans.parts[campaign.name] = made.parts
         return plans
@@ -211,6 +214,7 @@ class ClusterPlanning:
                 depleted = self._find_depleted(connection, campaign, record.campaign_id)
             has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             place = replace(place, has_opt_outs=has_opt_outs, depleted=depleted)
+        place = replace(place, pause=self._reader.find_pause(campaign), suppressed=self._find_suppressed())
         cap = campaign.policy.frequency_cap
         if cap is None:
             return place
@@ -220,6 +224,14 @@ class ClusterPlanning:
             recent_since=format_moment(self._moment - cap.within),
             told_elsewhere=tuple((name, KeySource.of(key), people) for name, key, people in told),
         )
+
+    def _find_suppressed(self) -> TargetSuppressions | None:
+        """Return who is not to be texted, if the ledger alone would not tell it."""
+        if self._workspace.suppressions.are_absorbed(self._ledger):
+            return None
+        told = self._reader.read_told().suppressions
+        salt = told.key.salt if told.key is not None else None
+        return TargetSuppressions(salt, told.confirmed, told.doubtful)
 
     @staticmethod
     def _find_depleted(

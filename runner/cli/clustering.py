@@ -48,13 +48,13 @@ def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings
 
     Raises:
         UsageError: the address is none.
-        ConfigurationError: what clusters need is not installed.
+        ConfigurationError: what clusters need is not installed, or the address is an unsafe one.
         LedgerError: only this machine can reach the ledger.
     """
     text = scope.cluster or (workspace.target.cluster if workspace is not None else None)
     if text is None:
         return None
-    address = parse_address(text)
+    address = parse_address(text, insecure=scope.insecure_cluster)
     if any(find_spec(library) is None for library in _LIBRARIES):
         raise ConfigurationError(
             "--cluster needs Dask, fsspec and PyArrow, which are not installed",

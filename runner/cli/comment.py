@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,44 +12,41 @@ import click
 from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import load_campaigns
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.comment_text import write_failure_text, write_plan_text, write_problem_text
-from runner.cli.console import note, warn
+from runner.cli.comment_text import (
+    write_failure_text,
+    write_nothing_text,
+    write_plan_text,
+    write_problem_text,
+)
+from runner.cli.console import warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.difference import find_differences
 from runner.cli.failures import Failures
-from runner.cli.inert import printable
-from runner.cli.job_summary import append_summary, has_summary, summary_room
-from runner.cli.planning import leave_out_refused, plan_campaigns
+from runner.cli.folders import name_folder
+from runner.cli.inert import hide_phones
+from runner.cli.merged import comment_merged
+from runner.cli.plan_digest import digest_plans
+from runner.cli.plan_text import destination_line
+from runner.cli.planning import count_to_send, leave_out_refused, plan_campaigns
+from runner.cli.publishing import comment, open_repository, publish
+from runner.cli.review import Review, write_unknown
 from runner.cli.scope import Scope, target_scope
-from runner.cli.service_access import ca_bundle
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
-from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, write_marker
-from runner.forge.connection import ForgeConnection, UnavailableError
-from runner.forge.job import (
-    NoPullRequestError,
-    is_of_pull_request,
-    lacks_secrets,
-    read_pull_request_job,
-)
-from runner.forge.pull_request import PullRequest, RefusedError
-from runner.ledger.lock import find_run_url
+from runner.forge.comment import write_marker
+from runner.forge.job import is_of_pull_request, lacks_secrets, read_pull_request_job
+from runner.forge.numbers import MessageNumbers, PlanNumbers, write_numbers
 from runner.plan.model import PlanOptions
+from runner.repository.recording import ASIDE
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.cli.comment_text import CommentText
-    from runner.forge.comment import Kept
-    from runner.forge.job import PullRequestJob
+    from runner.cli.planning import Planned
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
-_NO_RIGHTS = {401, 403, 404}
-_SAID = {
-    "created": "Commented: {url}",
-    "updated": "Comment edited: {url}",
-    "unchanged": "Comment unchanged: {url}",
-    "overtaken": "The pull request has moved on to another commit, whose job comments: nothing was written",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +68,41 @@ class _Finding:
 
 @click.command(
     epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml --id pulse\n"
-    "  runner comment --target live"
+    "  runner comment --target live\n  runner comment --merged"
 )
 @target_scope
 @click.option(
     "--id",
     "name",
     metavar="NAME",
-    help="Tells this comment from those of other jobs on the same target.",
+    help="Tells this comment from those of other jobs on the same target. Default: the current folder, "
+    "if it is not the repository's top.",
 )
-def command(scope: Scope, name: str | None) -> int:
+@click.option(
+    "--remote",
+    default="origin",
+    show_default=True,
+    metavar="NAME",
+    help="Where a record may wait to be merged, and where the pull request's base is.",
+)
+@click.option(
+    "--merged",
+    "is_merged",
+    is_flag=True,
+    help="After sending: say on the pull request that was merged last what was sent, and what was not.",
+)
+def command(scope: Scope, name: str | None, remote: str, is_merged: bool) -> int:
     """Validate and plan, and keep one comment on the pull request that says what came out. Sends nothing.
 
     To be run in a pull request's job on GitHub, with GITHUB_TOKEN in the step's environment and the
     permission `pull-requests: write`. The comment is edited in place; what is too long for it goes to the
     job's summary. Without rights, as for a fork, the summary has everything. Outside of a job the comment is
     printed.
+
+    A record that waits on the branch runner/record counts as if it were merged. What the pull request changes
+    of targets and records, and which campaigns it moves or deletes, is said first.
+
+    With --merged, to be run after `runner apply` in a job of the branch: it needs `contents: read`, too.
 
     Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
     limit; never for the comment's sake.
@@ -96,27 +111,69 @@ def command(scope: Scope, name: str | None) -> int:
         raise UsageError(
             f"{name!r} is no name for --id", hint="letters, digits, `.`, `_` and `-`, at most 50"
         )
-    finding = _find(scope)
+    if is_merged:
+        return comment_merged(scope, name)
+    finding = _find(scope, remote)
     _publish(finding, name, quiet=scope.quiet)
     if finding.error is not None:
         raise finding.error
     return finding.code
 
 
-def _find(scope: Scope) -> _Finding:
+def _find(scope: Scope, remote: str) -> _Finding:
     failures = Failures()
     target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    about = _About()
     try:
+        about.review(scope, remote)
         workspace = Workspace.open(scope, needs_credentials=False)
         target = workspace.target.name
-        return _plan(workspace, scope, failures)
+        about.where = destination_line(workspace.target)
+        about.count_waiting(workspace)
+        return _plan(workspace, scope, failures, about)
     except InvalidCampaignError as error:
-        return _Finding(write_problem_text(error.problems, target), target, error)
+        return _Finding(write_problem_text(error.problems, target, about.write()), target, error)
     except RunnerError as error:
-        return _explain(error, scope, target)
+        return _explain(error, scope, target, about)
 
 
-def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> _Finding:
+class _About:
+    """What is said of a pull request first, as far as it is found out.
+
+    Attributes:
+        where: where the plan is sent; Markdown.
+    """
+
+    def __init__(self) -> None:
+        self.where = ""
+        self._review: Review | None = None
+        self._changes = ""
+        self._waiting = ""
+
+    def review(self, scope: Scope, remote: str) -> None:
+        """Find out what the pull request changes."""
+        try:
+            self._review = Review.open(remote, os.environ)
+            self._changes = self._review.describe_changes(scope.paths)
+        except RunnerError as error:
+            what = "what this pull request changes of targets, records and the names of campaigns"
+            self._changes = write_unknown(what, error)
+
+    def count_waiting(self, workspace: Workspace) -> None:
+        """Have a workspace count the record that waits to be merged."""
+        try:
+            self._waiting = "" if self._review is None else self._review.read_waiting(workspace)
+        except RunnerError as error:
+            what = f"what waits on the branch {ASIDE}. People it tells of count as not texted yet"
+            self._waiting = write_unknown(what, error)
+
+    def write(self) -> str:
+        """Return it as Markdown that ends in an empty line, or nothing."""
+        parts = (self.where, self._changes, self._waiting)
+        return "".join(f"{part.strip()}\n\n" for part in parts if part)
+
+
+def _plan(workspace: Workspace, scope: Scope, failures: Failures, about: _About) -> _Finding:
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     with workspace.open_ledger_if_present() as ledger:
         reader = CircumstanceReader(workspace, ledger, workspace.now())
@@ -126,10 +183,15 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> _Finding:
         differences = find_differences(workspace, ledger, planned, None)
     target = workspace.target.name
     left_out = failures.markdown()
-    if planned:
-        text = write_plan_text(planned, differences, failures.problems, left_out)
+    if not failures.total:
+        text = write_nothing_text(target, about.write())
+    elif planned:
+        text = write_plan_text(planned, differences, failures.problems, about.write(), left_out)
+        text = text.with_numbers(write_numbers(_count(planned)))
     else:
-        text = write_problem_text(failures.problems, target, left_out)
+        text = write_problem_text(failures.problems, target, about.write(), left_out)
+    # A pause stops what is sent, and no pull request from being merged.
+    failures.accept_pauses(lambda _: True)
     try:
         kept = leave_out_refused(planned, failures)
     except LimitError as error:
@@ -137,7 +199,19 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> _Finding:
     return _Finding(text, target, code=failures.find_exit_code(0 if kept else None))
 
 
-def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
+def _count(planned: Sequence[Planned]) -> PlanNumbers:
+    """Return the numbers of plans, to be compared with those of later ones."""
+    campaigns = {
+        hide_phones(item.plan.campaign.name): {
+            hide_phones(one.id): MessageNumbers(one.to_send, one.recipients, one.forecast)
+            for one in item.plan.messages
+        }
+        for item in planned
+    }
+    return PlanNumbers(planned[0].plan.target, digest_plans(planned), campaigns, count_to_send(planned))
+
+
+def _explain(error: RunnerError, scope: Scope, target: str, about: _About) -> _Finding:
     """Return what to comment when there is no plan; what gets no secrets is only validated.
 
     A fork gets none at all, and a pull request's job should not have the key of the fingerprints, which would
@@ -147,70 +221,25 @@ def _explain(error: RunnerError, scope: Scope, target: str) -> _Finding:
     try:
         loaded = load_campaigns(scope.paths, scope.allowed, problems)
     except RunnerError:
-        return _Finding(write_failure_text(error, target), target, error)
+        return _Finding(write_failure_text(error, target, about.write()), target, error)
     for campaign in loaded.campaigns:
         find_audience_problems(campaign, problems)
     if problems.error_count:
-        return _Finding(write_problem_text(problems, target), target, error)
+        return _Finding(write_problem_text(problems, target, about.write()), target, error)
     is_excused = lacks_secrets(os.environ) or (
         isinstance(error, MissingKeyError) and is_of_pull_request(os.environ)
     )
     if is_excused:
         warn(f"not planned, since this pull request gets no secrets: {error.message}")
-    text = write_failure_text(error, target, problems)
+    text = write_failure_text(error, target, about.write(), problems)
     return _Finding(text, target, None if is_excused else error)
 
 
 def _publish(finding: _Finding, name: str | None, *, quiet: bool) -> None:
-    marker = write_marker(finding.target, name)
-    try:
+    def keep() -> None:
         job = read_pull_request_job(os.environ)
-        body, left_out = _fit_comment(finding.text, marker, job)
-        kept = _keep(job, marker, body)
-    except NoPullRequestError as error:
-        _publish_elsewhere(finding.text, f"No comment: {error}")
-    except RefusedError as error:
-        reason = "No comment: the token has no right to" if error.status in _NO_RIGHTS else "No comment"
-        _publish_elsewhere(finding.text, f"{reason} ({error.status}: {printable(error.reason)})")
-    except UnavailableError as error:
-        _publish_elsewhere(finding.text, f"No comment: {job.api_url} was asked in vain: {error.reason}")
-    else:
-        _report(kept, quiet=quiet)
-        if left_out and kept.action != "overtaken":
-            _write_summary(finding.text)
+        text = finding.text.with_tail(f"<sub>For commit {job.head}</sub>" if job.head else "")
+        marker = write_marker(finding.target, name or name_folder())
+        comment(open_repository(job), job.number, marker, text, head=job.head, quiet=quiet)
 
-
-def _keep(job: PullRequestJob, marker: str, body: str) -> Kept:
-    connection = ForgeConnection(job.api_url, job.token, verify=ca_bundle())
-    pull_request = PullRequest(connection, job.repository, job.number)
-    return keep_comment(pull_request, marker, body, job.head, time.sleep)
-
-
-def _fit_comment(text: CommentText, marker: str, job: PullRequestJob) -> tuple[str, int]:
-    room = LONGEST_BODY - count_units(marker) - 1
-    run_url = find_run_url(os.environ)
-    page = f"[the job's summary]({run_url})" if run_url else "the job's summary"
-    tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
-    body, left_out = text.with_tail(tail).fit(room, count_units, f"see {page}")
-    return f"{marker}\n{body}", left_out
-
-
-def _report(kept: Kept, *, quiet: bool) -> None:
-    if kept.removed:
-        warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
-    if not quiet:
-        note(_SAID[kept.action].format(url=printable(kept.url)))
-
-
-def _publish_elsewhere(text: CommentText, reason: str) -> None:
-    if has_summary():
-        warn(f"{reason}. The job's summary has everything")
-        _write_summary(text)
-    else:
-        warn(reason)
-        click.echo(text.fit(LONGEST_BODY, count_units, "left out")[0], nl=False)
-
-
-def _write_summary(text: CommentText) -> None:
-    room = summary_room()
-    append_summary(text.fit(room, lambda part: len(part.encode("utf-8", "replace")), "left out")[0])
+    publish("comment", lambda: finding.text, keep)

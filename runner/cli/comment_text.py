@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.campaigns import show_path
-from runner.cli.console import count_words
+from runner.cli.console import Markdown, count_words
 from runner.cli.difference import difference_markdown
 from runner.cli.inert import hide_phones, inert, inert_html
-from runner.cli.plan_text import choose_columns, column_words, destination_line, list_remarks, message_row
+from runner.cli.plan_text import choose_columns, column_words, list_remarks, message_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,15 +57,21 @@ class CommentText:
         head: Markdown that is always shown: what it is about, and the counts.
         pieces: the rest, the most important first.
         tail: the last line.
+        numbers: a line for programs, which shows nothing; empty without a plan.
     """
 
     head: str
     pieces: tuple[Piece, ...]
     tail: str = ""
+    numbers: str = ""
 
     def with_tail(self, tail: str) -> CommentText:
         """Return the same with another last line."""
         return replace(self, tail=tail)
+
+    def with_numbers(self, numbers: str) -> CommentText:
+        """Return the same with a line for programs."""
+        return replace(self, numbers=numbers)
 
     def fit(self, room: int, measure: Callable[[str], int], where: str) -> tuple[str, int]:
         """Return Markdown of at most a length, and how many pieces are left out of it.
@@ -99,7 +105,11 @@ def _left_out(pieces: Sequence[Piece], where: str) -> str:
 
 
 def write_plan_text(
-    planned: Sequence[Planned], differences: Differences, problems: Problems, left_out: str = ""
+    planned: Sequence[Planned],
+    differences: Differences,
+    problems: Problems,
+    about: str = "",
+    left_out: str = "",
 ) -> CommentText:
     """Return the comment of campaigns of which at least one is planned.
 
@@ -107,6 +117,7 @@ def write_plan_text(
         planned: the plans.
         differences: how they differ from what was sent of them, where something was.
         problems: everything that was found.
+        about: what is said first: where it goes, and what the pull request changes; Markdown.
         left_out: a table of the campaigns that could not be planned; Markdown, empty if all could.
     """
     target = planned[0].plan.target
@@ -114,7 +125,7 @@ def write_plan_text(
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
     if left_out:
         title += ", and not of all campaigns" if refused else " without some campaigns"
-    head = f"### {title} → {inert(target)}\n\n{destination_line(planned[0].target)}\n\n"
+    head = f"### {title} → {inert(target)}\n\n{about}"
     head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
@@ -125,30 +136,45 @@ def write_plan_text(
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
-def write_problem_text(problems: Problems, target: str, left_out: str = "") -> CommentText:
+def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
     """Return the comment of campaigns of which none is planned.
 
     Args:
         problems: everything that was found.
         target: the target's name.
+        about: as for `write_plan_text`.
         left_out: a table of the campaigns and why they could not be planned; Markdown.
     """
     counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
     title = "Invalid campaigns" if problems.error_count else "Campaigns not planned"
-    head = f"### {title} → {inert(target)}\n\n**{' · '.join(counts)}**: nothing is planned.\n"
+    head = f"### {title} → {inert(target)}\n\n{about}**{' · '.join(counts)}**: nothing is planned.\n"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
-def write_failure_text(error: RunnerError, target: str, problems: Problems | None = None) -> CommentText:
+def write_nothing_text(target: str, about: str = "") -> CommentText:
+    """Return the comment where there is no campaign: the last one was deleted.
+
+    Args:
+        target: the target's name.
+        about: where it leads, and what a pull request changes of that.
+    """
+    head = f"### No campaigns → {inert(target)}\n\n{about}There is no campaign: nothing is sent.\n"
+    return CommentText(head, ())
+
+
+def write_failure_text(
+    error: RunnerError, target: str, about: str = "", problems: Problems | None = None
+) -> CommentText:
     """Return the comment of campaigns that could not be planned here.
 
     Args:
         error: why.
         target: the target's name; empty if that isn't known.
+        about: as for `write_plan_text`.
         problems: what was found in the campaigns, none of it an error; None if there is none to look at.
     """
-    head = f"### Campaigns not planned{f' → {inert(target)}' if target else ''}\n\n"
+    head = f"### Campaigns not planned{f' → {inert(target)}' if target else ''}\n\n{about}"
     if problems is not None:
         head += "The campaigns are valid, but no plan could be made here. "
     head += f"{inert(error.message[:1].upper() + error.message[1:])}.\n"
@@ -184,7 +210,7 @@ def _overview(planned: Sequence[Planned]) -> str:
         for item in planned
     ]
     more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more campaign')}\n"
-    return _table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
+    return write_table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
 
 
 def _refusals(planned: Sequence[Planned]) -> str:
@@ -197,7 +223,7 @@ def _plan_piece(item: Planned, columns: tuple[str, ...]) -> Piece:
     people = count_words(plan.recipients_to_send, "recipient")
     rows = [message_row(message, columns) for message in plan.messages]
     body = f"{inert(show_path(plan.campaign.file))}\n\n"
-    body += _table(("message", *map(column_words, columns)), rows)
+    body += write_table(("message", *map(column_words, columns)), rows)
     body += "".join(f"\n- {inert(click.unstyle(line))}" for line in list_remarks(plan))
     return Piece(f"{plan.campaign.name}: {people} to send", body)
 
@@ -230,13 +256,17 @@ def _problem_table(problems: Iterable[Diagnostic]) -> str:
         (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
         for one in problems
     ]
-    return _table(("severity", "where", "what", "what to do"), rows)
+    return write_table(("severity", "where", "what", "what to do"), rows)
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+def write_table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> str:
+    """Return a Markdown table whose cells have no power over the page, but for those that are Markdown."""
     lines = [f"| {' | '.join(map(inert, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [
-        f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else inert(cell) for cell in row)} |"
-        for row in rows
-    ]
+    lines += [f"| {' | '.join(map(_write_cell, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _write_cell(cell: str | int) -> str:
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return cell if isinstance(cell, Markdown) else inert(cell)

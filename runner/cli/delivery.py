@@ -13,6 +13,7 @@ from runner.cli.campaign_run import CampaignRun, RunOptions
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import Progress, count_words, note, show_progress, warn
 from runner.cli.custody import Custody
+from runner.cli.gone import find_gone
 from runner.cli.planning import Planned, plan_campaign, plan_campaigns
 from runner.cli.signals import stop_on_signals
 from runner.deliver.diagnosis import diagnose_refusal
@@ -101,6 +102,24 @@ class DeliveryRun:
             self.failures,
             lambda item: self._check(item, options),
         )
+
+    def settle_gone(self, scope: Scope) -> None:
+        """Find out what campaigns have sent whose files are gone, and record it.
+
+        Args:
+            scope: says in which folders.
+
+        Raises:
+            RunnerError: as for `plan`.
+        """
+        gone = find_gone(self._workspace, scope, self._ledger, self.failures.claimed)
+        self.failures.expect_more(len(gone))
+        for campaign in gone:
+            self.failures.attempt(campaign, partial(self._settle_gone, campaign))
+
+    def _settle_gone(self, campaign: Campaign) -> None:
+        self._custody.enter_settled(campaign, self._custody.enter)
+        self._custody.rewrite_lockfile(campaign)
 
     def _enter(self, campaign: Campaign) -> Record:
         return self._custody.enter_settled(campaign, self._custody.enter)

@@ -13,7 +13,7 @@ from runner.campaign.template import TextCompiler
 from runner.cli.console import count_words
 from runner.cli.inert import printable
 from runner.cli.job_summary import append_summary
-from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfiles import all_launches, read_lockfiles
 from runner.ledger.sent_texts import SentTexts, read_definitions, read_sent_texts
 from runner.plan.difference import compare_with_sent
 from runner.plan.track import compile_tracks
@@ -66,10 +66,10 @@ def _compare_campaign(
         track for track in compile_tracks(campaign, compiler, Problems()) if only in (None, track.message.id)
     ]
     identity = workspace.identify(campaign)
-    lockfile = read_lockfile(identity.lockfile, identity.names, identity.message_ids)
+    launches = list(all_launches(read_lockfiles(identity)))
 
     def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
-        sent.add_recorded(lockfile.launches if lockfile else ())
+        sent.add_recorded(launches)
         return compare_with_sent(campaign, tracks, record.known, record.key, sent, read)
 
     if ledger is None or record.campaign_id is None:

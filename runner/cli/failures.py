@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from runner.cli.campaigns import describe_errors, load_campaigns, show_path
-from runner.cli.console import markdown_table
+from runner.cli.console import Markdown, markdown_table
 from runner.cli.diagnostics import InvalidCampaignError, refuse_errors, show_problems
+from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
-from runner.errors import RunnerError
+from runner.errors import OnHoldError, RunnerError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -55,13 +56,16 @@ class Failures:
 
     Attributes:
         problems: what was found in campaign files and has been shown.
+        claimed: the names of all campaigns that were loaded or left out, with those that they had before.
     """
 
     def __init__(self, *, is_apart: bool = True) -> None:
         self._is_apart = is_apart
         self._found: dict[Path, Failure] = {}
         self._total = 0
+        self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
+        self.claimed: frozenset[str] = frozenset()
 
     @property
     def is_total(self) -> bool:
@@ -82,6 +86,14 @@ class Failures:
         """Say how many campaigns the command is about."""
         self._total = total
 
+    def expect_more(self, number: int) -> None:
+        """Say that the command is about further campaigns."""
+        self._total += number
+
+    def accept_pauses(self, is_known: Callable[[Path], bool]) -> None:
+        """Say which campaigns, by their files, are known to be paused: that is no failure then."""
+        self._is_known_pause = is_known
+
     def load(self, scope: Scope, problems: Problems | None = None) -> tuple[Campaign, ...]:
         """Load campaigns, and return those to go on with.
 
@@ -96,6 +108,8 @@ class Failures:
         """
         found = Problems()
         loaded = load_campaigns(scope.paths, scope.allowed, found)
+        loaded.say_if_none(quiet=scope.quiet)
+        self.claimed = loaded.claimed
         self.expect(len(loaded.files))
         if loaded.faults.keys() - self._found.keys():
             self._leave_out_faulty(loaded, found, quiet=scope.quiet)
@@ -164,7 +178,7 @@ class Failures:
         Raises:
             RunnerError: the error ends the command.
         """
-        if not self._keeps_apart(error):
+        if not self._keeps_apart(error) and not self._is_accepted(file, error):
             raise error
         if file in self._found:
             return
@@ -174,6 +188,9 @@ class Failures:
         click.echo(f"{click.style('Left out:', fg='red', bold=True)} {words}", err=True)
         if error.hint:
             click.echo(f"  {error.hint}", err=True)
+
+    def _is_accepted(self, file: Path, error: RunnerError) -> bool:
+        return isinstance(error, OnHoldError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
         return self._is_apart and self._total > 1 and error.is_of_one_campaign
@@ -186,11 +203,18 @@ class Failures:
         """Return the command's exit code: the gravest.
 
         Args:
-            code: of the campaigns that were not left out; None if there are none.
+            code: of the campaigns that were not left out; None if there are none. To do nothing where
+                nothing is wrong is to do it well.
         """
-        codes = {failure.error.exit_code for failure in self._found.values()}
+        codes = {
+            failure.error.exit_code
+            for failure in self._found.values()
+            if not self._is_accepted(failure.file, failure.error)
+        }
         if code is not None:
             codes.add(code)
+        if not codes:
+            return 0
         for grave in _GRAVE:
             if grave in codes:
                 return grave
@@ -216,7 +240,10 @@ class Failures:
     def markdown(self) -> str:
         """Return a table of the campaigns that were left out; empty if none were."""
         rows = [
-            (show_path(failure.file), failure.error.message, failure.error.hint or "")
+            [
+                Markdown(inert(cell))
+                for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
+            ]
             for failure in self._found.values()
         ]
         return markdown_table(("left out", "why", "what to do"), rows) if rows else ""

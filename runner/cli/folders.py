@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from runner.errors import RunnerError
 from runner.ledger.draft import drafting
+from runner.repository.placing import make_slug
 from runner.source.confine import repository_root
 
 
@@ -46,6 +47,15 @@ def _ignore_all(ignore: Path) -> None:
         stream.write("*\n")
         stream.flush()
         draft.replace(ignore)
+
+
+def name_folder() -> str | None:
+    """Return a name for the current folder, unlike that of any other of its repository; None for its top.
+
+    Jobs of several folders keep comments and issues of their own by it.
+    """
+    below = Path.cwd().relative_to(repository_root(Path.cwd()))
+    return make_slug(PurePosixPath(below.as_posix())) or None
 
 
 def sandbox_database() -> Path:

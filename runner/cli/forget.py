@@ -22,12 +22,14 @@ from runner.cli.phone_list import parse_phones
 from runner.cli.reserving import Reserving
 from runner.cli.result_copies import remove_copies
 from runner.cli.scope import Scope, format_option, target_scope
+from runner.cli.suppressions import SuppressionFiles
 from runner.cli.workspace import Workspace
 from runner.ledger.forget import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.screening import list_recorded_campaigns
 from runner.ledger.target_key import TargetSecret
-from runner.service.target import STATE_KEY, find_key_variable
+from runner.service.state_key import STATE_KEY, read_state_key
+from runner.service.target import find_key_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,8 +60,8 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
 
     Their deliveries, answers and the texts that went to them alone are removed, of every campaign and
     target of the ledger; the lockfiles of the campaigns at PATH are written anew without them. One keyed
-    entry a target stays, by which no campaign texts them again, also if a file still lists them; and one in
-    each of these lockfiles, for machines with another ledger.
+    entry a target stays, in the ledger and in campaigns/<target>.suppressions.json, by which no campaign on
+    any machine texts them again, also if a file still lists them; and one in each of these lockfiles.
 
     Reports that are already written, git's history and the service are out of reach: what to do about
     these is said in the end. `runner optouts remove` lets the person in again, as a newcomer.
@@ -122,6 +124,9 @@ def _forget(
         new_salt=secrets.token_hex(16),
         at=workspace.now_text(),
     )
+    for other in done.targets:
+        secret = _find_secret(workspace, other).value
+        SuppressionFiles.find([one.file for one in campaigns], other, secret).write(ledger)
     # The answers stand in the copies that reports are counted from; the next report makes them anew.
     remove_copies(state_folder())
     rewritten = []
@@ -140,7 +145,7 @@ def _find_secret(workspace: Workspace, target: str) -> TargetSecret:
     variable, is_required = find_key_variable(target, workspace.targets)
     if target == workspace.target.name:
         return TargetSecret(variable or STATE_KEY, workspace.target.state_key, is_certain=True)
-    value = os.environ.get(variable or STATE_KEY) or None
+    value = read_state_key(os.environ, variable or STATE_KEY)
     return TargetSecret(variable or STATE_KEY, value, variable is not None, is_required)
 
 

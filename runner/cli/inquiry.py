@@ -154,9 +154,9 @@ class Inquiry:
 
     def _list_told(self, campaign: Campaign) -> set[str]:
         """Return the guids in the lockfiles of other campaigns, which this run's ledger need not know."""
-        target, state = self._workspace.target.name, self._workspace.state
+        target, state = self._workspace.target, self._workspace.state
         shared = state.tell_others([campaign.name]) if state is not None else {}
-        return list_told_guids(find_lockfiles([campaign], target), shared)
+        return list_told_guids(find_lockfiles([campaign], target.name), shared, target.state_key)
 
     @staticmethod
     def refuse_if_blind(campaign: Campaign, found: PreflightSummary) -> None:

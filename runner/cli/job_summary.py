@@ -1,13 +1,18 @@
-"""The summary of a GitHub job's step: Markdown behind what the step has written to it before."""
+"""What a step of a GitHub job tells beside its log: Markdown for the summary, outputs for later steps."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+_OUTPUT_VARIABLE = "GITHUB_OUTPUT"
 SUMMARY_BYTES = 1024 * 1024 - 1024
 """What a step may write, with a margin: of a summary beyond 1 MiB GitHub shows nothing at all.
 
@@ -47,6 +52,46 @@ def append_summary(markdown: str) -> None:
             stream.write(cut_summary(markdown + "\n", SUMMARY_BYTES - stream.tell()))
     except OSError as error:
         raise RunnerError(f"the job summary {file} cannot be written: {error.strerror}") from None
+
+
+def has_outputs() -> bool:
+    """Return whether this process is a step of a job whose later steps can read what it says."""
+    return bool(os.environ.get(_OUTPUT_VARIABLE))
+
+
+def append_outputs(values: Mapping[str, str]) -> None:
+    """Set outputs of the job's step, if it is one.
+
+    Args:
+        values: by their names; each of one line.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    _append_values(_OUTPUT_VARIABLE, values)
+
+
+def append_variables(values: Mapping[str, str]) -> None:
+    """Set variables of the environment for the later steps of the job, if this is one.
+
+    Args:
+        values: by their names; each of one line.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    _append_values("GITHUB_ENV", values)
+
+
+def _append_values(variable: str, values: Mapping[str, str]) -> None:
+    file = os.environ.get(variable)
+    if not file:
+        return
+    try:
+        with Path(file).open("a", encoding="utf-8") as stream:
+            stream.writelines(f"{name}={value}\n" for name, value in values.items())
+    except OSError as error:
+        raise RunnerError(f"the file of {variable}, {file}, cannot be written: {error.strerror}") from None
 
 
 def cut_summary(markdown: str, room: int) -> bytes:

@@ -75,8 +75,9 @@ def import_(scope: Scope, folder: Path, format_: str) -> int:
     the service for it before it sends, or, by a lockfile that sums up, refuses an export that is too old.
     """
     workspace = Workspace.open(scope, needs_credentials=False)
-    with workspace.open_ledger() as ledger:
+    with workspace.open_bare_ledger() as ledger:
         entered = import_ledger(ledger, folder)
+        workspace.suppressions.write(ledger)
     _show("import", folder, entered, format_)
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ from runner.ledger.opt_outs import add_opt_outs, decide_reply
 from runner.ledger.target_key import KeySource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from runner.ledger.database import Ledger
@@ -57,8 +57,9 @@ def command() -> None:
     participant opted out, as the sandbox does, that counts. What a service keeps to itself is not seen:
     add those people by hand, or import the service's list.
 
-    Opt-outs are kept in the ledger alone, as keyed fingerprints, and not in lockfiles. A machine with
-    another ledger learns of them by `export` and `import`.
+    Opt-outs are kept as keyed fingerprints: in the ledger, and in campaigns/<target>.suppressions.json, which
+    `runner record` commits and every plan reads. So they hold on machines with another ledger, and when the
+    campaign that somebody replied to is gone.
     """
 
 
@@ -74,7 +75,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """Count who has opted out, and list the replies that wait for a decision."""
     workspace = Workspace.open(scope)
     target = workspace.target.name
-    with workspace.open_ledger_if_present() as ledger, _reading(ledger) as connection:
+    with _open_filled(workspace) as ledger, _reading(ledger) as connection:
         found = read_view(connection, target, with_texts=show_replies) if connection else OptOutView(target)
     write_list(found, format_, with_texts=show_replies)
     return 0
@@ -238,7 +239,7 @@ def export(scope: Scope, out: Path | None) -> int:
     """
     workspace = Workspace.open(scope)
     target = workspace.target
-    with workspace.open_ledger_if_present() as ledger, _reading(ledger) as connection:
+    with _open_filled(workspace) as ledger, _reading(ledger) as connection:
         people = KeySource(target.name, target.state_key, "")
         key = people.read(connection) if connection else None
         if connection is None or key is None:
@@ -259,6 +260,17 @@ def _write_lines(lines: Iterable[str], out: Path | None) -> None:
         write_private(out, lines)
     except OSError as error:
         raise RunnerError(f"{out} cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def _open_filled(workspace: Workspace) -> Iterator[Ledger | None]:
+    """Open the ledger, with what the file of suppressions tells in it; None if there is neither."""
+    with workspace.open_ledger_if_present() as present:
+        if workspace.suppressions.are_absorbed(present):
+            yield present
+            return
+    with workspace.open_ledger() as filled:
+        yield filled
 
 
 def _reading(ledger: Ledger | None) -> AbstractContextManager[LedgerConnection | None]:
@@ -300,6 +312,6 @@ def _decide_one(connection: LedgerConnection, target: str, guid: str, state: Sta
 
 def _ask_to_let_in(workspace: Workspace, phones: Sequence[str]) -> str:
     people = KeySource(workspace.target.name, workspace.target.state_key, "")
-    with workspace.open_ledger_if_present() as ledger, _reading(ledger) as connection:
+    with _open_filled(workspace) as ledger, _reading(ledger) as connection:
         forgotten = count_forgotten(connection, people, phones) if connection else 0
     return ask_to_let_in(people.target, phones, forgotten)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, warn
+from runner.cli.coverage import (
+    ApprovalShelf,
+    add_coverage,
+    find_status,
+    set_plan_outputs,
+    write_coverage,
+)
 from runner.cli.difference import add_differences, find_differences, write_differences
 from runner.cli.failures import Failures
+from runner.cli.job_summary import has_outputs
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
 from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, plan_campaigns
+from runner.cli.review import read_waiting_in_job
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.service_access import may_know_launches
@@ -31,7 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.cli.clustering import ClusterSettings
+    from runner.cli.coverage import Coverage
     from runner.ledger.database import Ledger
+    from runner.service.target import Target
 
 SOMETHING_TO_SEND = 2
 
@@ -70,11 +82,15 @@ def command(
 ) -> int:
     """Show what apply would send, to whom, and why not to the others. Reads only.
 
+    It goes by the record, and needs no credentials. With them it also asks the service whether it knows
+    launches of a campaign whose record is empty.
+
     Exits with 5 if a plan breaks one of its campaign's limits. Each campaign stands for itself: one that
     cannot be planned is left out of the plan, with exit code 3, and of what --out saves.
     """
     at = parse_moment(now) if now else None
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open(scope, needs_credentials=False)
+    read_waiting_in_job(workspace, os.environ)
     settings = choose_cluster(scope, workspace)
     moment = at or workspace.now()
     options = PlanOptions(only, limit, workspace.target.recipients_per_send)
@@ -119,7 +135,8 @@ def _plan_here(
     # On a screen alone nobody needs the digests, which take their time.
     is_kept = wanted.out is not None or wanted.format != "human"
     document = plan_json(planned, now=format_moment(moment)) if is_kept else {}
-    if wanted.out is not None and planned:
+    coverages = _cover(workspace.target, planned, document, wanted.format)
+    if wanted.out is not None and (planned or not failures.total):
         save_plan(document, wanted.out, options, quiet=scope.quiet)
     if wanted.format == "json":
         launches = planned if wanted.with_launches else ()
@@ -127,7 +144,9 @@ def _plan_here(
     elif planned:
         WRITERS[wanted.format](planned, document.get("plan_digest", ""))
         write_differences(differences, wanted.format)
+    write_coverage(coverages, wanted.format)
     failures.write(wanted.format)
+    set_plan_outputs(planned, document.get("plan_digest", ""), coverages, wanted.format)
     return planned
 
 
@@ -155,6 +174,7 @@ def _plan_on_cluster(
         plans = planning.plan(scope, options, folder_url)
         warn_of_known_tags(workspace, opened, plans.planned)
     document = plan_json(plans.planned, now=format_moment(moment))
+    coverages = _cover(workspace.target, plans.planned, document, format_)
     if folder_url is not None and plans.planned:
         write_manifest(folder_url, document, options, plans.parts)
         if not scope.quiet:
@@ -164,8 +184,30 @@ def _plan_on_cluster(
         print_json(document | failures.as_json())
     elif plans.planned:
         WRITERS[format_](plans.planned, document["plan_digest"])
+    write_coverage(coverages, format_)
     failures.write(format_)
+    set_plan_outputs(plans.planned, document["plan_digest"], coverages, format_)
     return plans.planned
+
+
+def _cover(
+    target: Target, planned: Sequence[PlannedHead], document: dict[str, Any], format_: str
+) -> list[Coverage]:
+    """Return whether plans are covered by approvals, where that is to be told; their JSON tells it, too."""
+    shelf = ApprovalShelf(target)
+    is_job = format_ == "github" and has_outputs()
+    is_told = is_job or shelf.is_used(item.campaign for item in planned)
+    if not (document or is_told):
+        return []
+    coverages = shelf.cover(planned)
+    if is_job and find_status(coverages) == "needed":
+        # Imported here: only jobs that will ask people ask the forge, and pay for it.
+        from runner.cli.merge_review import add_growth
+
+        coverages = add_growth(coverages)
+    if document:
+        add_coverage(document, coverages)
+    return coverages if is_told else []
 
 
 def make_absolute(location: str) -> str:
@@ -195,6 +237,13 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
     """
     new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
     if not new or not may_know_launches(workspace.target):
+        return
+    if workspace.target.base_url is not None and workspace.target.credentials is None:
+        target = workspace.target
+        note(
+            f"Whether the service knows launches of {count_words(len(new), 'campaign')} with an empty record "
+            f"was not asked: {target.username_env} and {target.api_key_env} are not both set."
+        )
         return
     try:
         with workspace.open_service() as (client, _):

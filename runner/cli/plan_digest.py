@@ -3,8 +3,10 @@
 They are printed, saved as artifacts and recorded for good, so nobody must learn a phone from them. With a
 `RUNNER_STATE_KEY` they are made with it, and say nothing to who has not got it. Without one there is no
 secret: who gets what can then be guessed at, as the people of a lockfile can, so each guess is made dear
-instead (scrypt, RFC 7914). A random salt would not do in its place: a plan that is made anew on another
-machine, when nothing was ever sent, must have the same digest.
+instead (scrypt, RFC 7914): of who gets what, where anybody gets anything, and of a campaign file that names
+phones. One that names audience files alone holds nothing to guess at. A random salt would not do in the
+place of all that: a plan that is made anew on another machine, when nothing was ever sent, must have the same
+digest.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from runner.campaign.recipients import InlineRecipient
 from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.digest import plan_digest
@@ -51,9 +54,11 @@ class _Seal:
         key = None if item.record.is_empty() else item.record.key
         return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
 
-    def digest(self, text: bytes) -> str:
+    def digest(self, text: bytes, *, names_people: bool) -> str:
         if self.secret is not None:
             return self.secret.seal(text)
+        if not names_people:
+            return hashlib.blake2b(text, digest_size=_SIZE).hexdigest()
         return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)
 
 
@@ -75,10 +80,12 @@ def digests(item: PlannedHead) -> dict[str, str]:
     Raises:
         PlanChangedError: the campaign file is gone.
     """
-    seal = _Seal.of(item)
+    seal, campaign = _Seal.of(item), item.campaign
+    sources = (*campaign.recipients, *campaign.exclude)
+    names_people = any(isinstance(source, InlineRecipient) for source in sources)
     return {
-        "campaign": seal.digest(_read_file(item)),
-        "deliveries": seal.digest(item.plan.digest.encode()),
+        "campaign": seal.digest(_read_file(item), names_people=names_people),
+        "deliveries": seal.digest(item.plan.digest.encode(), names_people=item.plan.recipients_to_send > 0),
         "record": item.record.digest,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.phone import mask_phone
@@ -38,6 +38,7 @@ def _campaign_json(item: PlannedHead, described: Mapping[str, Any]) -> dict[str,
         "destination": described["destination"],
         "digests": described["digests"],
         "key_fingerprint": name_key(item),
+        "pause": None if item.plan.pause is None else asdict(item.plan.pause),
         "refusals": list(item.plan.refusals),
         "messages": [_message_json(message) for message in item.plan.messages],
     }

@@ -30,6 +30,7 @@ _COST = ("launches", "segments")
 _SHOWN_CHARACTERS = 6
 _SHOWN_HOURS = 12
 _BAR = 24
+_UNENCRYPTED = "UNENCRYPTED: who is on the way reads phone numbers, texts and credentials"
 
 
 def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
@@ -58,6 +59,8 @@ def destination_line(target: Target) -> str:
     if where["address"] == EMBEDDED:
         return f"Goes to **{EMBEDDED}**, which texts nobody."
     risk = ", **`insecure: true`**" if where["insecure"] else ""
+    if where["insecure"] and where["address"].startswith("http:"):
+        risk = f", **{_UNENCRYPTED}** (`insecure: true`)"
     names = f"{inert(where['username_env'])} and {inert(where['api_key_env'])}"
     return f"Goes to **{inert(where['address'])}**{risk}, with the credentials in {names}."
 
@@ -101,6 +104,10 @@ def list_remarks(plan: CampaignPlan) -> Iterator[str]:
     for message in plan.messages:
         for remark in _remark_on(plan, message):
             yield f"{message.id}: {remark}"
+    if plan.pause is not None:
+        words = plan.pause.describe()
+        people = count_words(plan.on_hold, "text waits", "texts wait")
+        yield f"{click.style('Paused', fg='yellow', bold=True)}: {words}; {people}, and reminders with them"
     for refusal in plan.refusals:
         yield f"{click.style('Stopped', fg='red', bold=True)}: {refusal}"
 

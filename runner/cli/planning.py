@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from runner.cli.console import count_words, warn
 from runner.cli.diagnostics import show_problems
 from runner.cli.failures import Failures
-from runner.errors import LimitError, RunnerError, UsageError
+from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
@@ -247,7 +247,7 @@ def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
 def leave_out_refused(
     planned: Sequence[PlannedHead], failures: Failures, otherwise: str = ""
 ) -> Sequence[PlannedHead]:
-    """Return the plans that keep the limits of their campaigns.
+    """Return the plans that keep the limits of their campaigns, and are not held back by a pause.
 
     Args:
         planned: the plans.
@@ -256,9 +256,10 @@ def leave_out_refused(
 
     Raises:
         LimitError: that is so.
+        OnHoldError: the only campaign is paused, and would be sent otherwise.
     """
     kept = []
-    for item in planned:
+    for item in leave_out_paused(planned, failures):
         if item.plan.refusals:
             words = "; ".join(f"{item.campaign.name}: {text}" for text in item.plan.refusals)
             words += otherwise if failures.total == 1 else ""
@@ -266,6 +267,29 @@ def leave_out_refused(
             failures.add(item.campaign.file, item.campaign.name, LimitError(words, hint=hint))
         else:
             kept.append(item)
+    return kept
+
+
+def leave_out_paused(planned: Sequence[PlannedHead], failures: Failures) -> Sequence[PlannedHead]:
+    """Return the plans of which nothing is held back by a pause.
+
+    Args:
+        planned: the plans.
+        failures: takes the others.
+
+    Raises:
+        OnHoldError: the only campaign is paused, and would be sent otherwise.
+    """
+    kept = []
+    for item in planned:
+        if item.plan.pause is None or not item.plan.on_hold:
+            kept.append(item)
+            continue
+        name, people = item.campaign.name, count_words(item.plan.on_hold, "text waits", "texts wait")
+        error = OnHoldError(
+            f"{name} is {item.plan.pause.describe()}; {people}", hint=f"`runner resume {name}` lets it go on"
+        )
+        failures.add(item.campaign.file, name, error)
     return kept
 
 

@@ -13,6 +13,7 @@ import click
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import count_words, note, print_json, show_progress, warn
 from runner.cli.failures import Failures
+from runner.cli.gone import find_gone, say_gone
 from runner.cli.scope import Scope, clustered_target_scope, format_option
 from runner.cli.workspace import Workspace
 from runner.errors import RunLockedError
@@ -62,7 +63,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
 
     Only what is new is read. What was stored is checked against the service's own counts. The exit code is 3
     if some launches could not be read, and 1 if none could. Each campaign stands for itself: one that is
-    invalid, or whose lists cannot be read, is left out, with exit code 3.
+    invalid, or whose lists cannot be read, is left out, with exit code 3. A campaign whose file is gone is
+    named, and its launches are read like the others: their people may still opt out.
 
     Where the service counts more results than it lists, somebody may have answered who is not known to:
     follow-ups that go by answers wait. A difference that stays can be accepted as it is; another one that
@@ -79,10 +81,13 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
     failures = Failures()
     campaigns = failures.load(scope)
     with workspace.open_ledger() as opened:
+        gone = find_gone(workspace, scope, opened, failures.claimed)
+        say_gone(workspace, gone, quiet=scope.quiet)
+        failures.expect_more(len(gone))
         summaries = reconcile_campaigns(
             workspace,
             opened,
-            campaigns,
+            [*campaigns, *gone],
             failures,
             quiet=scope.quiet,
             full=full,
@@ -91,7 +96,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
         )
     if format_ == "json":
         found = [_describe(name, summary) for name, summary in summaries.items()]
-        print_json({"campaigns": found, **failures.as_json()})
+        names = [campaign.name for campaign in gone]
+        print_json({"campaigns": found, "gone": names, **failures.as_json()})
     else:
         for name, summary in summaries.items():
             click.echo(_sentence(name, summary))
@@ -138,6 +144,8 @@ def reconcile_campaigns(
     """
     summaries: dict[str, ReconcileSummary] = {}
     target = workspace.target
+    if not campaigns:
+        return summaries
     with workspace.open_service() as (client, reached), ExitStack() as stack:
         cluster = stack.enter_context(_open_cluster(settings, workspace, reached)) if settings else None
         _store_plan(workspace, ledger, client)

@@ -1,32 +1,41 @@
-"""`runner record`: commits the lockfiles, and pushes them."""
+"""`runner record`: commits the lockfiles, the files of suppressions and the approvals, and pushes them."""
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.annotations import job_warning
+from runner.cli.approval_record import find_books, list_approvals, name_target
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
 from runner.cli.failures import Failures
 from runner.cli.record_text import choose_author, write_message
 from runner.cli.scope import Scope, path_scope
-from runner.errors import RunnerError, UsageError
-from runner.ledger.gain import find_gain, lacks_something
+from runner.cli.suppressions import list_homes
+from runner.cli.told_record import ToldRecord
+from runner.errors import CampaignError, RunnerError, SuppressionsError, UsageError
+from runner.ledger.gain import Advance, find_suppression_gain, lacks_something
+from runner.ledger.suppression_file import SUFFIX, lacks_suppressions, unite_books
 from runner.ledger.union import unite_lockfiles
+from runner.plan.approval_book import ENDING as APPROVALS
+from runner.plan.approval_book import lacks_approvals, unite_approvals
 from runner.repository.clone import Clone
 from runner.repository.git import Git, find_work_tree, hide_credentials
-from runner.repository.recording import ASIDE, Change, Recorded, Recorder, take_what_waits
+from runner.repository.recording import ASIDE, Change, Recorded, Recorder, find_what_waits, take_what_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_ENDING = ".lock.json"
+    from runner.repository.recording import WaitingCommit
+
+_LOCKFILE = ".lock.json"
+_ENDINGS = (_LOCKFILE, SUFFIX, APPROVALS)
 
 
 @click.command(
@@ -52,23 +61,29 @@ _ENDING = ".lock.json"
     help=f"Instead, bring what waits on the branch {ASIDE} into the work tree: a run goes on from it.",
 )
 def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
-    """Commit the lockfiles of the campaigns, and nothing else, and push the commit.
+    """Commit the record: lockfiles, who is not to be texted, approvals; nothing else. Push the commit.
 
     Run it after every `runner apply`, whether that has failed or not. If the branch has moved on, the
     commit is made on its new tip. If it takes no push, the commit goes to the branch runner/record,
     which is to be merged. The log of the repository then says what was sent, when and by which run. Each
-    lockfile stands for itself: one that cannot be read is left out, with exit code 3.
+    file stands for itself: one that cannot be read is left out, with exit code 3.
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
     clone = _find_clone()
-    if is_fetched:
-        branch = branch or _choose_branch(clone.git, os.environ)
-        taken = take_what_waits(clone, remote, branch, _ENDING, partial(_unite, clone.root))
-        click.echo(_say_taken(taken))
-        return 0
+    with clone.hold():
+        if is_fetched:
+            branch = branch or _choose_branch(clone.git, os.environ)
+            taken = take_what_waits(clone, remote, branch, _ENDINGS, partial(_unite, clone.root))
+            click.echo(_say_taken(taken))
+            return 0
+        return _record(clone, scope.paths, remote, branch, is_pushed=is_pushed)
+
+
+def _record(clone: Clone, paths: Sequence[Path], remote: str, branch: str | None, *, is_pushed: bool) -> int:
     failures = Failures()
-    recorder = _make_recorder(clone, scope.paths or (DEFAULT_FOLDER,), failures)
+    source = remote if is_pushed else None
+    recorder = _make_recorder(clone, paths or (DEFAULT_FOLDER,), failures, source)
     if recorder is None:
         click.echo("Nothing to record: there is no lockfile.")
         return 0
@@ -92,71 +107,117 @@ def _find_clone() -> Clone:
     return Clone(Git(root), root)
 
 
-def _make_recorder(clone: Clone, paths: Sequence[Path], failures: Failures) -> Recorder | None:
-    """Return what records the lockfiles of campaigns; None if there are none."""
+def _make_recorder(
+    clone: Clone, paths: Sequence[Path], failures: Failures, remote: str | None
+) -> Recorder | None:
+    """Return what records the files of campaigns' record; None if there are none."""
     git, root = clone.git, clone.root
-    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_lockfiles(paths)])
+    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_files(paths)])
     if not files:
         return None
     failures.expect(len(files))
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in os.environ
     author = {} if named else choose_author(os.environ)
-    describe = partial(_describe, clone, head)
+    describe = partial(_describe, clone, head, remote)
     return Recorder(
         clone,
         files,
         partial(_unite, root),
         partial(_is_older, root),
         describe,
-        _ENDING,
-        lambda file, find: failures.attempt_file(file, None, find),
+        _ENDINGS,
+        partial(_attempt, failures),
         author,
     )
 
 
+def _attempt(failures: Failures, file: Path, find: Callable[[], Change | None]) -> Change | None:
+    """Return what is found for a file; what is wrong with one keeps no other from being recorded."""
+
+    def find_apart() -> Change | None:
+        try:
+            return find()
+        except SuppressionsError as error:
+            raise CampaignError(error.message, hint=error.hint) from None
+
+    return failures.attempt_file(file, None, find_apart)
+
+
+def list_waiting(remote: str, branch: str) -> list[WaitingCommit]:
+    """Return the commits of the record that wait to be merged into a branch, the latest first.
+
+    Raises:
+        RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
+    """
+    clone = _find_clone()
+    return find_what_waits(clone, remote, branch, _ENDINGS, partial(_is_older, clone.root))
+
+
+def find_branch(environment: Mapping[str, str]) -> str:
+    """Return the branch that the record of this clone belongs to: the current one; in CI, the job's.
+
+    Raises:
+        RunnerError: there is no repository, or no branch.
+    """
+    return _choose_branch(_find_clone().git, environment)
+
+
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
-    return unite_lockfiles(root / path, ours, theirs)
+    if path.endswith(APPROVALS):
+        return unite_approvals(name_target(path), ours, theirs)
+    unite = unite_books if path.endswith(SUFFIX) else unite_lockfiles
+    return unite(root / path, ours, theirs)
 
 
 def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
-    return lacks_something(root / path, before=theirs, after=ours)
+    if path.endswith(APPROVALS):
+        return lacks_approvals(before=theirs, after=ours)
+    lacks = lacks_suppressions if path.endswith(SUFFIX) else lacks_something
+    return lacks(root / path, before=theirs, after=ours)
 
 
-def _describe(clone: Clone, head: str, changes: Sequence[Change]) -> str:
-    gains = [
-        find_gain(
-            clone.root / change.path, change.before, change.after, _read_others(clone, head, change.path)
-        )
-        for change in changes
+def _describe(
+    clone: Clone, head: str, remote: str | None, tips: Sequence[str], changes: Sequence[Change]
+) -> str:
+    told = ToldRecord(clone, tips, remote)
+    lockfiles = [one for one in changes if one.path.endswith(_LOCKFILE)]
+    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
+    known = told.find_guids({guid: at for advance in advances for guid, at in advance.list_fresh().items()})
+    gains = []
+    for change, advance in zip(lockfiles, advances, strict=True):
+        gains.append(advance.find_gain(known, told.list_versions(change.path, advance)))
+        # A campaign that was moved may have two lockfiles in one commit.
+        known.update(advance.list_fresh())
+    suppressions = [
+        find_suppression_gain(clone.root / one.path, one.before, one.after)
+        for one in changes
+        if one.path.endswith(SUFFIX)
     ]
-    return write_message(gains, head, os.environ)
+    approvals = list_approvals(clone.root, changes, gains, os.environ)
+    return write_message(gains, suppressions, approvals, head, os.environ)
 
 
-def _read_others(clone: Clone, head: str, path: str) -> Iterator[str]:
-    """Yield the texts of the lockfiles that stand in the folder of one."""
-    for other in clone.list_files(head, _ENDING):
-        if PurePosixPath(other).parent == PurePosixPath(path).parent:
-            yield clone.read(head, other) or ""
+def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of the record of campaigns: of a campaign file its lockfiles, of a folder all in it.
 
-
-def _iterate_lockfiles(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the lockfiles of campaign files, and all those in folders of campaigns, of any target.
-
-    Campaigns are not read: what was sent is recorded, whatever they say by now.
+    Those of any target, and the files of suppressions with them. Campaigns are not read: what was sent is
+    recorded, whatever they say by now.
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(path.rglob(f"*{_ENDING}")):
+            for file in sorted(one for ending in _ENDINGS for one in path.rglob(f"*{ending}")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     yield file
         else:
-            ends = (f"{path.stem}.", _ENDING)
             yield from (
                 file
                 for file in sorted(path.parent.iterdir())
-                if file.name.startswith(ends[0]) and file.name.endswith(ends[1])
+                if file.name.startswith(f"{path.stem}.") and file.name.endswith(_LOCKFILE)
             )
+    for home in list_homes(paths):
+        yield from sorted(home.glob(f"*{SUFFIX}"))
+        yield from find_books(home)
 
 
 def _place_below(root: Path, file: Path) -> Path:

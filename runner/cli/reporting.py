@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+import secrets
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, known_names
@@ -15,6 +16,7 @@ from runner.cli.result_copies import find_copy
 from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
+from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.reconciled import read_totals
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
@@ -79,6 +81,7 @@ class _Subject:
         options: what is asked of the report.
         outlines: of the campaign's messages.
         columns: of the audience, as its files call them.
+        state_key: the user's secret; None if there is none.
     """
 
     target: str
@@ -86,6 +89,7 @@ class _Subject:
     options: ReportOptions
     outlines: tuple[MessageOutline, ...]
     columns: tuple[str, ...]
+    state_key: str | None = field(repr=False)
 
     @property
     def needs_members(self) -> bool:
@@ -95,6 +99,13 @@ class _Subject:
     def find_copy(self) -> Path:
         """Return where the copy of the results is."""
         return find_copy(make_state_folder(), self.target, self.campaign.name)
+
+    def make_export_key(self) -> str:
+        """Return the key of pseudonyms in files of answers; without a state key, another one each time."""
+        if self.state_key is None:
+            return secrets.token_hex(16)
+        key = FingerprintKey.from_secret(self.state_key).for_purpose("export")
+        return key.seal(f"{self.target}\0{self.campaign.name}".encode())
 
 
 def make_report(
@@ -121,7 +132,8 @@ def make_report(
     """
     columns = tuple(_find_column(campaign, name) for name in options.columns)
     outlines = tuple(outline_messages(campaign))
-    subject = _Subject(workspace.target.name, campaign, options, outlines, columns)
+    target = workspace.target
+    subject = _Subject(target.name, campaign, options, outlines, columns, target.state_key)
     record = workspace.read_head(ledger, campaign)
     if ledger is None or record.campaign_id is None:
         _write_nothing(subject, files)
@@ -185,7 +197,9 @@ def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
 
 def _count(engine: Engine, subject: _Subject, files: Iterable[AnswerFile]) -> CampaignTally:
     wanted = list(files)
-    answers = AnswerFiles(engine, subject.options.include_pii) if wanted else None
+    answers = None
+    if wanted:
+        answers = AnswerFiles(engine, subject.options.include_pii, subject.make_export_key())
     tally = count_campaign(
         engine,
         subject.outlines,

@@ -132,7 +132,7 @@ class Reserving:
             return
         for group in iterate_groups(launches):
             described = self._describe(item, group, run.id if run else None)
-            self._reserve(self._state, item, self._dump(described, [run] if run else []))
+            self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
             yield from group
 
     def keep(self, campaign: Campaign, record: RecordHead) -> None:
@@ -204,15 +204,16 @@ class Reserving:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
             text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
-        unknown = [self._dump(still_open, runs)] if still_open else []
+        unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
         state.replace(identity.names, text, [*unknown, *reserved])
 
-    def _dump(self, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
+    def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger knows that it is its own."""
         reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
         with self._ledger.writing() as connection:
             note_own(connection, reservation.id)
-        return dump_reservation(reservation)
+        macs = None if self._state is None else self._state.make_macs(campaign)
+        return dump_reservation(reservation, macs)
 
 
 def iterate_groups(

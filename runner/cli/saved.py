@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,14 @@ import click
 from runner.cli.campaigns import show_path
 from runner.cli.console import FORMAT_VERSION, note
 from runner.cli.plan_digest import describe_campaigns, name_key
-from runner.errors import PlanChangedError, RunLockedError, RunnerError, UnusableListError
+from runner.errors import (
+    OnHoldError,
+    PlanChangedError,
+    RunLockedError,
+    RunnerError,
+    UnusableListError,
+    UsageError,
+)
 from runner.ledger.draft import write_private
 from runner.plan.digest import digest_json, plan_digest
 from runner.service.destination import describe_destination, list_moves
@@ -41,6 +49,7 @@ _MOVED = (
 )
 _HOW_TO_SAVE = "make one with `runner plan --out FILE`"
 _CHECKSUM = "checksum"
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,32 @@ class SavedPlan:
         """Return the campaign files that the plan is about."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
 
+    def require_digest(self, expected: str) -> None:
+        """Refuse the plan if it is not the one that is expected, whatever it says of itself.
+
+        Args:
+            expected: the digest that was printed when the plan was made, and reviewed.
+
+        Raises:
+            PlanChangedError: it is another one.
+            UsageError: that is no digest.
+        """
+        if not _DIGEST.fullmatch(expected):
+            raise UsageError(
+                "--expect-digest takes a plan's digest: 32 digits from 0 to 9 and from a to f",
+                hint="`runner plan --out` prints it",
+            )
+        if self.digest != expected:
+            raise PlanChangedError(
+                f"the plan {self.file} is not the one that is expected: its digest is {self.digest}, and not "
+                f"{expected}",
+                hint="nothing was sent; get the plan that was approved, or have this one approved",
+            )
+
+    def knows_pause(self, file: Path) -> bool:
+        """Return whether a campaign, by its file, was paused already when the plan was made."""
+        return any(one["file"] == show_path(file) and one["pause"] for one in self.campaigns)
+
     def require_target(self, target: Target) -> None:
         """Refuse the plan on another target than its own, and where its own leads elsewhere by now.
 
@@ -96,8 +131,8 @@ class SavedPlan:
     def require_unchanged(self, planned: Sequence[PlannedHead], errors: Mapping[Path, RunnerError]) -> None:
         """Refuse the plan if anything that it describes has changed: what was approved is the whole.
 
-        A campaign that another run holds, or of which the service's list proves nothing, has not changed:
-        it is not sent now, and the rest of the plan is.
+        A campaign that another run holds, that a person has paused, or of which the service's list proves
+        nothing, has not changed: it is not sent now, and the rest of the plan is.
 
         Args:
             planned: the campaigns as they are now.
@@ -111,7 +146,7 @@ class SavedPlan:
         changes = []
         for file, error in errors.items():
             entry = saved.get(show_path(file))
-            if entry is not None and isinstance(error, (RunLockedError, UnusableListError)):
+            if entry is not None and isinstance(error, (RunLockedError, UnusableListError, OnHoldError)):
                 found.append(entry)
             else:
                 changes.append(error.message)
@@ -236,7 +271,7 @@ def _read_json(file: Path) -> Any:
 
 
 def _require_whole(file: Path, data: Any) -> None:
-    if not isinstance(data, dict) or "options" not in data or not data.get("campaigns"):
+    if not isinstance(data, dict) or "options" not in data or "campaigns" not in data:
         raise _not_saved(file)
     version = data.get("format_version")
     if version != FORMAT_VERSION:

@@ -33,6 +33,7 @@ class Scope:
         state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
         state_lease_s: how long this run's hold on the state remote lasts unless it is renewed, in seconds.
         cluster: `--cluster` or RUNNER_CLUSTER, if given.
+        insecure_cluster: whether a scheduler on another machine may do without TLS.
         scratch: `--scratch` or RUNNER_SCRATCH, if given.
         quiet: say nothing on standard error but errors.
         verbose: say more on standard error.
@@ -45,6 +46,7 @@ class Scope:
     state_remote: str | None = None
     state_lease_s: float = LEASE_S
     cluster: str | None = None
+    insecure_cluster: bool = False
     scratch: str | None = None
     quiet: bool = False
     verbose: bool = False
@@ -54,10 +56,11 @@ class Scope:
 
         Raises:
             InvalidCampaignError: there are errors, which have been shown.
-            RunnerError: there is no campaign.
+            RunnerError: there is no campaign, and nothing says that campaigns belong there.
         """
         problems = Problems()
         loaded = load_campaigns(self.paths, self.allowed, problems)
+        loaded.say_if_none(quiet=self.quiet)
         refuse_errors(problems, quiet=self.quiet)
         return loaded.campaigns
 
@@ -109,6 +112,14 @@ _CLUSTER = click.option(
     help="Work on a Dask cluster: its scheduler's address, or local:N for N processes on this machine. "
     "Default: one process.",
 )
+_INSECURE_CLUSTER = click.option(
+    "--insecure-cluster",
+    is_flag=True,
+    envvar="RUNNER_INSECURE_CLUSTER",
+    show_envvar=True,
+    help="Let tcp:// lead to another machine, where anybody who reaches the scheduler's port can run code on "
+    "its workers, and read their secrets.",
+)
 _SCRATCH = click.option(
     "--scratch",
     metavar="URL",
@@ -129,8 +140,8 @@ def file_scope(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def clustered_file_scope(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command a `Scope` of campaign files that a cluster can work on: with --cluster, --scratch."""
-    return _give_scope(function, _PATHS, _ALLOWED, _CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
+    """Give a command a `Scope` of campaign files that a cluster can work on: with --cluster and its like."""
+    return _give_scope(function, _PATHS, _ALLOWED, _CLUSTER, _INSECURE_CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
 
 
 def path_scope(function: Callable[..., int]) -> Callable[..., int]:
@@ -149,8 +160,13 @@ def target_scope(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def clustered_target_scope(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command what `target_scope` gives, and --cluster, --scratch."""
-    return _give_scope(function, *_TARGETED, _CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
+    """Give a command what `target_scope` gives, and --cluster and its like."""
+    return _give_scope(function, *_TARGETED, _CLUSTER, _INSECURE_CLUSTER, _SCRATCH, _QUIET, _VERBOSE)
+
+
+def plan_scope(function: Callable[..., int]) -> Callable[..., int]:
+    """Give a command about a saved plan a `Scope` of the rest: --allow-path, --target, --quiet, --verbose."""
+    return _give_scope(function, _ALLOWED, _TARGET, _QUIET, _VERBOSE)
 
 
 def ledger_scope(function: Callable[..., int]) -> Callable[..., int]:

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli.console import note, warn
+from runner.errors import LockfileError
+from runner.ledger.line_macs import LineMacs
 from runner.ledger.lock import LockHolder, read_clock
-from runner.ledger.shared import Reservation, SharedRecord, parse_reservation
+from runner.ledger.shared import Reservation, SharedRecord, is_signed_reservation, parse_reservation
 from runner.repository.holder import STATE_FILE, advise_removal, damaged, read_state
 from runner.repository.lease import Clocks, LeaseTerms
 from runner.repository.state_ref import StateRef
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from runner.errors import RunnerError
     from runner.repository.lease import Lease
+    from runner.service.target import Target
 
 _LOCKFILE = ".lock.json"
 _RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
@@ -43,33 +46,38 @@ class StateRemote:
     Args:
         ref: the target's ref.
         terms: how long this run's hold on it lasts.
+        target: the target's name.
+        state_key: the user's secret, which must have signed what is there; None to take it as it is.
 
     Attributes:
         is_behind: whether the remote could not be told of something in the end.
     """
 
-    def __init__(self, ref: StateRef, terms: LeaseTerms) -> None:
+    def __init__(self, ref: StateRef, terms: LeaseTerms, target: str, state_key: str | None) -> None:
         self.ref = ref
         self._terms = terms
+        self._target = target
+        self._state_key = state_key
         self._lease: Lease | None = None
         self._seen: Mapping[str, str] | None = None
         self._texts: dict[str, str] = {}
-        self._reservations: dict[str, Reservation] = {}
+        self._reservations: dict[str, tuple[str, Reservation]] = {}
         self.is_behind = False
 
     @classmethod
-    def open(cls, remote: str, target: str, lease_s: float) -> StateRemote:
+    def open(cls, remote: str, target: Target, lease_s: float) -> StateRemote:
         """Return the state of a target on a remote of the repository in the current folder.
 
         Args:
             remote: `--state-remote`.
-            target: the target's name.
+            target: the target.
             lease_s: how long a hold lasts that is not renewed, in seconds.
 
         Raises:
             GitError: there is no git, no repository, or no such remote.
         """
-        return cls(StateRef.open(Path.cwd(), remote, target), LeaseTerms.lasting(lease_s))
+        ref = StateRef.open(Path.cwd(), remote, target.name)
+        return cls(ref, LeaseTerms.lasting(lease_s), target.name, target.state_key)
 
     def tell(self, names: Sequence[str]) -> SharedRecord:
         """Return what the remote says of a campaign.
@@ -108,6 +116,21 @@ class StateRemote:
             for file, blob in files.items()
             if file.endswith(_LOCKFILE) and file not in own
         }
+
+    def list_campaigns(self) -> list[str]:
+        """Return the names of the campaigns that the remote says something of.
+
+        Raises:
+            GitError: as for `tell`.
+        """
+        found = set()
+        for file in self._read_files():
+            reserved = _RESERVED.fullmatch(file)
+            if reserved is not None:
+                found.add(reserved["campaign"])
+            elif file.endswith(_LOCKFILE):
+                found.add(file.removesuffix(_LOCKFILE))
+        return sorted(found)
 
     @contextmanager
     def hold(
@@ -193,6 +216,43 @@ class StateRemote:
         number = sum(_is_reserved(file, [name]) for file in files)
         self._require_lease().write({**files, f"{name}.{number}.reserved.json": self.ref.store(reserved)})
 
+    def read_texts(self) -> dict[str, str]:
+        """Return all that the ref says of campaigns, by the names of its files.
+
+        Raises:
+            GitError: the remote cannot be asked.
+        """
+        return {name: self._load(blob) for name, blob in self._read_files().items() if name != STATE_FILE}
+
+    def rewrite(self, texts: Mapping[str, str]) -> None:
+        """Put other texts in the places of some files, all of them with one push.
+
+        Args:
+            texts: by the names of files.
+
+        Raises:
+            RunnerError: the ref is lost, or cannot be moved.
+        """
+        blobs = {name: self.ref.store(text) for name, text in texts.items()}
+        self._require_lease().write({**self._list_files(), **blobs})
+
+    def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
+        """Return the reservations of all campaigns, each with the campaign's name, and who holds the ref.
+
+        As long as somebody holds it, launches are reserved that are just being sent.
+
+        Raises:
+            GitError: the remote cannot be asked, or what it says cannot be read.
+        """
+        snapshot = self.ref.read()
+        holder = read_state(self.ref, snapshot).holder
+        found = [
+            (name["campaign"], self._read_reservation(file, blob))
+            for file, blob in sorted(snapshot.files.items())
+            if (name := _RESERVED.fullmatch(file)) is not None
+        ]
+        return found, None if holder is None else holder.who
+
     def has(self, names: Sequence[str]) -> bool:
         """Return whether there is anything of a campaign on the ref."""
         return any(_is_of(name, names) for name in self._read_files())
@@ -215,12 +275,24 @@ class StateRemote:
         return self._seen
 
     def _read_reservation(self, name: str, blob: str) -> Reservation:
-        if blob not in self._reservations:
-            reservation = parse_reservation(self.ref.load(blob))
+        if name not in self._reservations or self._reservations[name][0] != blob:
+            text = self.ref.load(blob)
+            reservation = parse_reservation(text)
             if reservation is None:
                 raise damaged(self.ref, name)
-            self._reservations[blob] = reservation
-        return self._reservations[blob]
+            macs = self.make_macs(campaign_of(name))
+            if macs is not None and not is_signed_reservation(text, macs):
+                raise LockfileError(
+                    f"{self.ref} was changed without the RUNNER_STATE_KEY: {name} in it does not have "
+                    "the MAC that it should",
+                    hint=advise_removal(self.ref),
+                )
+            self._reservations[name] = (blob, reservation)
+        return self._reservations[name][1]
+
+    def make_macs(self, campaign: str) -> LineMacs | None:
+        """Return what signs the reservations of a campaign that has this name; None without a state key."""
+        return None if self._state_key is None else LineMacs(self._state_key, self._target, campaign)
 
     def _load(self, blob: str) -> str:
         if blob not in self._texts:
@@ -244,6 +316,12 @@ class StateRemote:
             f"There is no {self.ref} yet, or it was deleted: waiting {seconds:g} s before it is made, since "
             "another machine may still be sending."
         )
+
+
+def campaign_of(reserved: str) -> str:
+    """Return the name of the campaign that a file of reservations is of; empty for any other file."""
+    found = _RESERVED.fullmatch(reserved)
+    return found["campaign"] if found else ""
 
 
 def _is_reserved(file: str, names: Sequence[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from runner.cli.campaigns import load_campaigns, show_path
 from runner.cli.circumstances import CircumstanceReader
 from runner.cli.console import count_words, markdown_table, note, print_json, print_table, warn
 from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
+from runner.cli.gone import find_gone, say_gone
 from runner.cli.inert import inert
 from runner.cli.planning import add_planned, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
@@ -23,12 +24,13 @@ from runner.ledger.moment import format_moment
 from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
 from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
+from runner.ledger.suppressions import Pause
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -54,6 +56,7 @@ def command(scope: Scope, format_: str) -> int:
     workspace = Workspace.open(scope)
     problems = Problems()
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    loaded.say_if_none(quiet=scope.quiet)
     if not loaded.campaigns:
         refuse_errors(problems, quiet=scope.quiet)
     show_problems(problems, quiet=scope.quiet)
@@ -61,7 +64,11 @@ def command(scope: Scope, format_: str) -> int:
         reader = _Reader(workspace, verbose=scope.verbose)
         reader.open_ledger(stack)
         statuses = reader.find_statuses(loaded.campaigns)
-    _WRITERS[format_](statuses)
+        gone = reader.find_gone(scope, loaded.claimed)
+    if format_ == "json":
+        print_json({"campaigns": statuses, "gone": [campaign.name for campaign in gone]})
+    elif statuses:
+        _WRITERS[format_](statuses)
     if reader.unread and not scope.quiet:
         unread = ", ".join(reader.unread)
         note(
@@ -90,6 +97,8 @@ class _Reader:
         self._texted: dict[int, int] = {}
         self._records: list[tuple[Campaign, Record]] = []
         self._has_caps = False
+        self._pauses: dict[str, Pause | None] = {}
+        self._reader: CircumstanceReader | None = None
         self.has_failed = False
         self.unread: list[str] = []
 
@@ -106,6 +115,15 @@ class _Reader:
         self._records = [(campaign, record) for campaign, record, _ in found if record is not None]
         self._has_caps = any(campaign.policy.frequency_cap for campaign in campaigns)
         return [self._find_status(*item) for item in found]
+
+    def find_gone(self, scope: Scope, claimed: Collection[str]) -> list[Campaign]:
+        """Return the campaigns whose files are gone, and name them."""
+        # A state remote that cannot be read has been complained of already.
+        with suppress(GitError):
+            gone = find_gone(self._workspace, scope, self._ledger, claimed)
+            say_gone(self._workspace, gone, quiet=scope.quiet)
+            return gone
+        return []
 
     def _read_safely(self, campaign: Campaign) -> tuple[Record | None, _Counts | None]:
         try:
@@ -126,6 +144,7 @@ class _Reader:
             "name": campaign.name,
             "file": show_path(campaign.file),
             "target": self._workspace.target.name,
+            "pause": self._describe_pause(campaign),
             "messages": [
                 *(_count(message.id, message.tag, planned, record, counts) for message in campaign.messages),
                 *(_count(message, None, planned, record, counts) for message in lost),
@@ -150,14 +169,16 @@ class _Reader:
         per_send = self._workspace.target.recipients_per_send
         options = PlanOptions(recipients_per_send=per_send, counts_people=self._has_caps)
         try:
-            reader = CircumstanceReader(self._workspace, self._ledger, self._workspace.now())
-            reader.note_records(self._records)
-            circumstances = reader.read(campaign, self._texted)
+            if self._reader is None:
+                self._reader = CircumstanceReader(self._workspace, self._ledger, self._workspace.now())
+                self._reader.note_records(self._records)
+            circumstances = self._reader.read(campaign, self._texted)
         except RunnerError as error:
             self._complain(error)
             return None
         item = plan_campaign(self._workspace, campaign, record, options, circumstances, problems)
         if item is not None:
+            self._pauses[campaign.name] = item.plan.pause
             self._texted = add_planned(self._texted, item)
             return {message.id: message for message in item.plan.messages}
         self.has_failed = True
@@ -167,10 +188,14 @@ class _Reader:
             note(line)
         return None
 
+    def _describe_pause(self, campaign: Campaign) -> dict[str, str] | None:
+        pause = self._pauses.get(campaign.name)
+        return None if pause is None else asdict(pause)
+
     def _give_up_ledger(self, error: LedgerError) -> None:
         self._complain(error)
         note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
-        self._ledger, self._is_ledger_readable = None, False
+        self._ledger, self._is_ledger_readable, self._reader = None, False, None
 
     def _complain(self, error: RunnerError) -> None:
         self.has_failed = True
@@ -284,6 +309,8 @@ def _list_remarks(statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield what is known of some launches alone, and what does not add up, each as a line."""
     stale = []
     for status in statuses:
+        if status["pause"] is not None:
+            yield f"{status['name']} is {Pause(**status['pause']).describe()}."
         for message in status["messages"]:
             name = f"{status['name']}/{message['id']}"
             if message["launches"] and not message["reconciled_launches"]:
@@ -320,10 +347,6 @@ def _write_minute(moment: str) -> str:
     return f"{moment[:16].replace('T', ' ')} UTC"
 
 
-def _write_json(statuses: Sequence[dict[str, Any]]) -> None:
-    print_json({"campaigns": list(statuses)})
-
-
 def _write_markdown(statuses: Sequence[dict[str, Any]]) -> None:
     columns = _choose_columns(statuses)
     click.echo(markdown_table(("campaign", "message", *columns), _rows(statuses, columns)), nl=False)
@@ -331,4 +354,4 @@ def _write_markdown(statuses: Sequence[dict[str, Any]]) -> None:
         click.echo(f"\n{inert(line)}")
 
 
-_WRITERS = {"human": _write_human, "json": _write_json, "markdown": _write_markdown}
+_WRITERS = {"human": _write_human, "markdown": _write_markdown}

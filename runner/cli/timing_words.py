@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from runner.timing.window import DAYS, MINUTES_A_DAY, format_clock
+from runner.timing.zone_data import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,4 +76,4 @@ def write_duration(length: timedelta) -> str:
 
 
 def _write_moment(moment: datetime, zone: str | None) -> str:
-    return f"{moment.astimezone(ZoneInfo(zone or 'UTC')):%Y-%m-%d %H:%M} {zone or 'UTC'}"
+    return f"{moment.astimezone(load_zone(zone or 'UTC')):%Y-%m-%d %H:%M} {zone or 'UTC'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,8 +16,10 @@ from runner.cli.diagnostics import refuse_errors
 from runner.cli.folders import make_state_folder, state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.lockfile_advice import advise_summary
+from runner.cli.other_records import OtherRecords
 from runner.cli.service_access import find_clock_lead, open_service
-from runner.errors import LockfileError
+from runner.cli.suppressions import SuppressionFiles
+from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.identity import Identity
 from runner.ledger.lock import hold_campaign_lock
@@ -32,6 +34,7 @@ from runner.source.diagnostic import Problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.scope import Scope
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from runner.ledger.lease_wait import LiveLeases
     from runner.ledger.lock import CampaignLock
     from runner.ledger.recorded import Record, SummedRecord
+    from runner.ledger.suppressions import Told
     from runner.service.client import ServiceClient
 
 _Head = TypeVar("_Head", bound=RecordHead)
@@ -51,15 +55,20 @@ class Workspace:
     Attributes:
         target: where it sends.
         ledger_url: where it records.
+        suppressions: where the target's opt-outs and paused campaigns are kept beside the ledger.
         targets: what `targets.yaml` says, of other targets as well.
         state: what all machines share of the record; None if there is no state remote.
     """
 
     target: Target
     ledger_url: str
+    suppressions: SuppressionFiles
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: StateRemote | None = None
     _ahead: list[timedelta] = field(default_factory=list, init=False, repr=False, compare=False)
+    _told: list[Told] = field(default_factory=list, init=False, repr=False, compare=False)
+    _writers: list[Ledger] = field(default_factory=list, init=False, repr=False, compare=False)
+    _others: list[OtherRecords] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -68,7 +77,7 @@ class Workspace:
 
         Args:
             scope: what the command was given; `targets.yaml` is looked for beside its paths.
-            needs_credentials: whether the service will be asked.
+            needs_credentials: whether the service has to be asked.
 
         Raises:
             RunnerError: they don't say clearly where to send.
@@ -81,8 +90,9 @@ class Workspace:
             refuse_errors(problems, quiet=scope.quiet)
             raise
         target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
-        state = _open_state(scope, target.name) if scope.state_remote else None
-        workspace = cls(target, scope.ledger or default_ledger_url(), targets, state)
+        state = _open_state(scope, target) if scope.state_remote else None
+        suppressions = SuppressionFiles.find(scope.paths, target.name, target.state_key)
+        workspace = cls(target, scope.ledger or default_ledger_url(), suppressions, targets, state)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
         return workspace
@@ -126,11 +136,49 @@ class Workspace:
             campaign.message_ids,
             keeps_summary=campaign.lockfile == "summary",
         )
+        others = self.others
+        identity = replace(
+            identity,
+            left_behind=others.find_left_behind(campaign, identity),
+            waiting=others.find_waiting(identity),
+        )
         return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
+
+    @property
+    def others(self) -> OtherRecords:
+        """The lockfiles of the target in other places than beside their campaigns; looked for once."""
+        if not self._others:
+            self._others.append(OtherRecords(self.target.name))
+        return self._others[0]
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
         """Open the ledger for writing, and create it if it isn't there.
+
+        What the file of suppressions tells is entered first, and what has been learned is written there in
+        the end, whatever has happened.
+
+        Raises:
+            LedgerError: it cannot be used.
+            SuppressionsError: the file cannot be read or written, or proves nothing.
+        """
+        with self.open_bare_ledger() as ledger:
+            self.suppressions.absorb(ledger)
+            self._writers.append(ledger)
+            try:
+                yield ledger
+            except BaseException:
+                # What ended the command is what the user has to hear.
+                with suppress(RunnerError):
+                    self.suppressions.write(ledger)
+                raise
+            finally:
+                self._writers.remove(ledger)
+            self.suppressions.write(ledger)
+
+    @contextmanager
+    def open_bare_ledger(self) -> Iterator[Ledger]:
+        """Open the ledger for writing as it is, for what fills an empty one.
 
         Raises:
             LedgerError: it cannot be used.
@@ -159,8 +207,23 @@ class Workspace:
             yield ledger
 
     def read_record(self, ledger: Ledger | None, campaign: Campaign) -> Record:
-        """Return what is on record of a campaign, writing nothing."""
-        return self._checked(read_record(ledger, self.identify(campaign)), campaign)
+        """Return what is on record of a campaign, with those whom files say are held; writes nothing."""
+        identity = self.identify(campaign)
+        held = tuple(entry for entry in self.read_told(ledger).holds if entry["campaign"] in identity.names)
+        return self._checked(read_record(ledger, replace(identity, held=held)), campaign)
+
+    def read_told(self, ledger: Ledger | None) -> Told:
+        """Return who is not to be texted and what waits, as ledger and files say together.
+
+        Read once, unless this command writes: then it is as of now.
+
+        Raises:
+            LedgerError: the ledger cannot be read, or its key is not at hand.
+            SuppressionsError: a file cannot be read, or proves nothing.
+        """
+        if not self._told or self._writers:
+            self._told[:] = [self.suppressions.read(ledger, self.others.waiting)]
+        return self._told[0]
 
     def read_head(self, ledger: Ledger | None, campaign: Campaign) -> RecordHead:
         """Return what a campaign's record goes by, without its deliveries, writing nothing."""
@@ -237,11 +300,9 @@ class Workspace:
             ) from None
 
     def _checked(self, record: _Head, campaign: Campaign) -> _Head:
-        if record.uses_salt_despite_key:
-            self._warn_once(
-                f"{campaign.name} was first sent without a RUNNER_STATE_KEY: "
-                "its recipients stay fingerprinted with the salt in its lockfile"
-            )
+        identity = self.identify(campaign)
+        for file in identity.left_behind:
+            self._warn_once(_say_left_behind(campaign, file, identity.lockfile))
         for file in record.merged:
             self._warn_once(
                 f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
@@ -282,6 +343,13 @@ def utc_now() -> str:
     return format_moment(datetime.now(UTC))
 
 
+def _say_left_behind(campaign: Campaign, file: Path, own: Path) -> str:
+    said = f"{show_path(file)} is a record of {campaign.name}, which stands elsewhere by now, and counts: "
+    if own.exists():
+        return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
+    return f"{said}`git mv` it along, to {show_path(own)}"
+
+
 def _say_waiting(campaign: str, leases: LiveLeases) -> str:
     return (
         f"{campaign}: an earlier run's tasks may still send: waiting for {leases.holder}, "
@@ -289,7 +357,7 @@ def _say_waiting(campaign: str, leases: LiveLeases) -> str:
     )
 
 
-def _open_state(scope: Scope, target: str) -> StateRemote:
+def _open_state(scope: Scope, target: Target) -> StateRemote:
     # Imported here: only those who keep their state on a remote pay for it.
     from runner.cli.state_remote import StateRemote
 

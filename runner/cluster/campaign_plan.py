@@ -15,6 +15,7 @@ from runner.cluster.audience_scatter import scatter_audience
 from runner.cluster.partition_plan import PartitionTask, plan_partition, rank_partition
 from runner.cluster.plan_job import PlanJob, store_job
 from runner.plan.counting import PlanCounts, add_up_plan, describe_empty
+from runner.plan.shard import join_digests
 from runner.plan.track import compile_tracks
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ class PartitionedPlan:
     Attributes:
         plan: its counts.
         parts: the files of its launches, by partition; empty if none were to be written.
+        terms: the digest of who gets it in which arm and until when.
     """
 
     plan: CampaignPlan
     parts: tuple[PartFile, ...]
+    terms: str
 
 
 class CampaignPlanner:
@@ -195,7 +198,10 @@ class CampaignPlanner:
         if not rows:
             problems.add(describe_empty(request.campaign))
         plan = add_up_plan(request.campaign, request.target, tracks, counts, audience)
-        return PartitionedPlan(plan, tuple(one.part for one in found if one.part is not None))
+        if request.record is not None:
+            plan = replace(plan, pause=request.record.pause)
+        parts = tuple(one.part for one in found if one.part is not None)
+        return PartitionedPlan(plan, parts, join_digests([counts.terms]))
 
 
 def _merge_problems(found: Sequence[PlannedPartition], problems: Problems) -> None:

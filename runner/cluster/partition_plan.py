@@ -21,6 +21,7 @@ from runner.plan.counting import PlanCounts, count_assignments
 from runner.plan.gathering import LaunchGroups
 from runner.plan.grouping import LaunchSizes
 from runner.plan.passage import find_last_day, find_per_send, iterate_assignments
+from runner.plan.shard import DeliveryDigest
 from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic, Problems
 
@@ -89,9 +90,9 @@ def plan_partition(task: PartitionTask) -> PlannedPartition:
     reporter = RowReporter(job.job.campaign, problems, Problems())
     assigned = _pass_over(task, job, audience, reporter)
     per_send = find_per_send(job.job.campaign, job.job.options)
-    sizes = [LaunchSizes() for _ in job.tracks]
+    sizes, terms = [LaunchSizes() for _ in job.tracks], DeliveryDigest()
     if task.out is None:
-        counts = count_assignments(assigned, sizes, per_send)
+        counts = count_assignments(assigned, sizes, per_send, terms=terms)
         return PlannedPartition(counts, audience.duplicates, problems, reporter.said)
     drafts = {
         (track.message.id, arm): renderer.draft
@@ -99,7 +100,7 @@ def plan_partition(task: PartitionTask) -> PlannedPartition:
         for arm, renderer in track.renderers.items()
     }
     groups = LaunchGroups(job.tracks, per_send)
-    counts = count_assignments(groups.watch(assigned), sizes, per_send)
+    counts = count_assignments(groups.watch(assigned), sizes, per_send, terms=terms)
     name = job.job.campaign.name
     part = write_partition(task.out, name, task.partition, groups.iterate_launches(), drafts)
     return PlannedPartition(counts, audience.duplicates, problems, reporter.said, part)
@@ -147,7 +148,10 @@ def _pass_over(
         ignore_time=options.ignore_time,
     )
     last_day = find_last_day(campaign, record.circumstances)
-    return iterate_assignments(audience, assigner, reporter, limit=task.limit, last_day=last_day)
+    pause = record.circumstances.pause if record.circumstances is not None else None
+    return iterate_assignments(
+        audience, assigner, reporter, limit=task.limit, last_day=last_day, is_paused=pause is not None
+    )
 
 
 def _count_planned(task: PartitionTask) -> Mapping[int, int]:

@@ -75,6 +75,8 @@ def read_partition_record(
             found = _look_up(connection, job, place, key, state_key, list_phones())
     if place is not None:
         found.known.forgotten.update(place.forgotten)
+        if place.suppressed is not None:
+            found.suppressions = place.suppressed.open(job.target, state_key)
         if place.recent_since is not None:
             others = ((name, one.open(state_key), people) for name, one, people in place.told_elsewhere)
             entered = () if found.recent is None else found.recent.shelves
@@ -87,6 +89,7 @@ def read_partition_record(
         planned=planned,
         planned_at=job.planned_at,
         law=load_law() if job.campaign.policy.quiet_hours == "legal" else None,
+        pause=place.pause if place is not None else None,
     )
     return PartitionRecord(found.known, key, circumstances)
 

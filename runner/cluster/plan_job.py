@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from runner.campaign.include import include_folder
 from runner.campaign.template import TextCompiler
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.opt_outs import Suppressions
+from runner.ledger.target_key import TargetKey
 from runner.plan.track import compile_tracks
 from runner.source.diagnostic import Problems
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
     from runner.ledger.fingerprint_set import FingerprintSet
+    from runner.ledger.suppressions import Pause
     from runner.plan.model import PlanOptions
     from runner.plan.track import Track
 
@@ -63,6 +66,35 @@ class KeySource:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetSuppressions:
+    """Who is not to be texted on a target, without the secret of its fingerprints.
+
+    Attributes:
+        salt: on record; None if the key is the user's secret.
+        confirmed: those who opted out.
+        doubtful: those of whom a person must say whether they did.
+    """
+
+    salt: str | None
+    confirmed: FingerprintSet
+    doubtful: FingerprintSet
+
+    def open(self, target: str, state_key: str | None) -> Suppressions:
+        """Return them with their key.
+
+        Args:
+            target: the target's name.
+            state_key: the user's secret; None if there is none.
+        """
+        key = (
+            TargetKey.from_secret(target, state_key or "")
+            if self.salt is None
+            else TargetKey.from_salt(target, self.salt)
+        )
+        return Suppressions(key, self.confirmed, self.doubtful)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordPlace:
     """Where in the ledger the answers about a campaign's people stand.
 
@@ -78,6 +110,8 @@ class RecordPlace:
             each its first name, its key, and the fingerprints of those it texted.
         depleted: of messages that others come after, launches some of whose recipients are entered under
             another one.
+        suppressed: who is not to be texted, where files of suppressions tell more of it than the ledger.
+        pause: a person's word that the campaign is to wait; None if there is none.
     """
 
     ledger_variable: str | None
@@ -89,6 +123,8 @@ class RecordPlace:
     recent_since: str | None = None
     told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
     depleted: tuple[int, ...] = ()
+    suppressed: TargetSuppressions | None = None
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)

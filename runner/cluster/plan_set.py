@@ -1,8 +1,12 @@
 """Plan sets: a plan as a folder, with a file of launches for each partition of each campaign.
 
 `manifest.json` says what a saved plan says, and of every file how many launches it has and the digest of its
-bytes: a set that was edited, or of which a file is missing, is refused. The launches stand in Parquet: the
+bytes: a set that was damaged, or of which a file is missing, is refused. The launches stand in Parquet: the
 personal texts in the order of their slots, and what is the same for everybody once a file.
+
+Nothing in the folder is believed: who can write there can make all of it fit. Before the first send the plan
+is made anew from the campaign's own files, and what each file would send is compared with it, delivery by
+delivery (`digest_part`). That plan's digest is the one that was reviewed.
 """
 
 from __future__ import annotations
@@ -13,13 +17,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.draft import Draft
+from runner.campaign.draft import Draft, digest_filled
 from runner.campaign.payload import Payload
 from runner.cluster.columns import LaunchFile, LaunchRow, LaunchSheet
 from runner.cluster.folder import SharedFolder
 from runner.errors import PlanChangedError, RunnerError
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.model import PlannedLaunch
+from runner.plan.shard import DeliveryDigest, digest_terms, join_digests, partition_of
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -163,18 +168,76 @@ def count_phones(url: str, part: PartFile) -> Iterator[int]:
         yield from row.phones
 
 
-def require_part(url: str, part: PartFile) -> None:
-    """Make sure that the file of a partition is the one that was planned.
+@dataclass(frozen=True, slots=True)
+class PartDigests:
+    """What the file of a partition sends, as a plan counts it. It can be pickled, and names nobody.
+
+    Attributes:
+        deliveries: digests of who gets what, by shard.
+        terms: digests of who gets it in which arm and until when, by shard.
+    """
+
+    deliveries: dict[int, bytes]
+    terms: dict[int, bytes]
+
+
+def digest_part(plan_set: PlanSet, campaign: Campaign, partition: int, count: int) -> PartDigests:
+    """Return what a partition's file would send, from what it would send: nothing that it says of itself.
+
+    Args:
+        plan_set: the set; of the campaign's files it needs this one alone.
+        campaign: the campaign.
+        partition: its number, from 0.
+        count: how many partitions the campaign has.
+
+    Raises:
+        PlanChangedError: the file is missing, or is not one that a plan can have.
+        RunnerError: it cannot be read.
+    """
+    part = plan_set.parts[campaign.name][0]
+    only = plan_set.only
+    places = {one.id: i for i, one in enumerate(m for m in campaign.messages if only in (None, m.id))}
+    deliveries, terms = DeliveryDigest(), DeliveryDigest()
+    try:
+        for launch in read_launches(plan_set, campaign, 0):
+            _require_possible(launch, partition, count)
+            place, how = places[launch.message.id], digest_terms(launch.arm, launch.until)
+            for phone in launch.phones:
+                deliveries.add(phone, place, launch.payload.digest)
+                terms.add(phone, place, how)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        raise _changed(plan_set.url, part.file, "sends what no plan has in it") from None
+    return PartDigests(deliveries.finish(), terms.finish())
+
+
+def _require_possible(launch: PlannedLaunch, partition: int, count: int) -> None:
+    """Raise ValueError if a plan's file cannot have a launch."""
+    if digest_filled(launch.payload.definition) != launch.payload.digest or not launch.phones:
+        raise ValueError(partition)
+    # A person in two files could hide in one of them behind what the other one says.
+    if any(partition_of(int(phone), count) != partition for phone in launch.phones):
+        raise ValueError(partition)
+
+
+def require_planned(
+    url: str, campaign: str, found: Sequence[PartDigests], deliveries: str, terms: str
+) -> None:
+    """Refuse the files of a campaign if they send anything else than its plan.
 
     Args:
         url: the set's folder.
-        part: the partition's file.
+        campaign: the campaign's name.
+        found: of all of its files.
+        deliveries: the plan's digest of who gets what.
+        terms: its digest of who gets it in which arm and until when.
 
     Raises:
-        PlanChangedError: it is missing, or was edited.
-        RunnerError: it cannot be read.
+        PlanChangedError: they do.
     """
-    _read_part(url, part)
+    if join_digests([one.deliveries for one in found]) != deliveries:
+        raise _changed(url, f"what the files of {campaign} send", "is not what was planned")
+    if join_digests([one.terms for one in found]) != terms:
+        raise _changed(url, f"when, or in which arm, the files of {campaign} send", "is not what was planned")
 
 
 def _read_part(url: str, part: PartFile) -> bytes:

@@ -15,7 +15,8 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.renaming import find_first_name
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
-from runner.service.target import STATE_KEY, Credentials
+from runner.service.state_key import STATE_KEY
+from runner.service.target import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.deliver.match import digest_definition
 from runner.errors import UsageError
@@ -94,12 +94,12 @@ def adopt_unexplained(subject: Subject, message: str, launches: Sequence[Unexpla
     Raises:
         ServiceError: the service cannot be asked; nothing was recorded.
     """
-    reached = [_find_reached(subject, message, launch) for launch in launches]
+    found = [_find_reached(subject, message, launch) for launch in launches]
     name, key = subject.campaign, subject.key
     with subject.ledger.writing() as connection:
-        for launch, found in zip(launches, reached, strict=True):
-            people = tuple(sorted(found))
-            digest = digest_definition(launch.definition)
+        for launch, (reached, definition) in zip(launches, found, strict=True):
+            people = tuple(sorted(reached))
+            digest = digest_definition(definition)
             record = LaunchRecord(
                 message=message,
                 key=launch_key(key.lasting_name(name), message, digest, people),
@@ -109,17 +109,23 @@ def adopt_unexplained(subject: Subject, message: str, launches: Sequence[Unexpla
                 sent_at=launch.started_at,
                 recipients=people,
             )
-            enter_adopted(connection, subject.campaign_id, record, launch.definition)
+            enter_adopted(connection, subject.campaign_id, record, definition)
 
 
-def _find_reached(subject: Subject, message: str, launch: UnexplainedLaunch) -> set[str]:
-    """Return the fingerprints of those whom a launch has reached; or may have, if the service doesn't say."""
+def _find_reached(
+    subject: Subject, message: str, launch: UnexplainedLaunch
+) -> tuple[set[str], dict[str, Any]]:
+    """Return the fingerprints of those whom a launch has reached, and what it sent.
+
+    If the service doesn't say, they are those whom it may have reached. What a launch sent that another
+    machine has told of is known to the service alone.
+    """
     held = set(launch.held.get(message, launch.people))
     stat = subject.client.read_stat(launch.project_launch_guid)
     if not isinstance(stat, StatRecord):
-        return held
+        return held, launch.definition
     listed = set(map(subject.fingerprint, stat.recipients))
-    return listed if stat.is_whole else held | listed
+    return listed if stat.is_whole else held | listed, launch.definition or stat.project_definition
 
 
 def dismiss_unexplained(ledger: Ledger, campaign_id: int, launches: Collection[UnexplainedLaunch]) -> None:

@@ -1,4 +1,4 @@
-"""What a CI job says of the pull request that it runs for.
+"""What a CI job says of itself and of the pull request that it runs for.
 
 https://docs.github.com/actions/reference/variables-reference, and for the event's file
 https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
@@ -13,36 +13,73 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.forge.connection import is_safe_address, look_up
+from runner.forge.repository import read_sha
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_API = "https://api.github.com"
+DEFAULT_SERVER = "https://github.com"
+_HELPER = '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f'
 _DEPENDABOT = "dependabot[bot]"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
-class NoPullRequestError(Exception):
-    """There is no pull request to comment on, or no way to do so; says in words why."""
+class NoJobError(Exception):
+    """There is no forge to speak to, or no way to do so; says in words why."""
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequestJob:
-    """A job for a pull request, with the right to ask its forge.
+class ForgeJob:
+    """A job with the right to ask its forge.
 
     Attributes:
         api_url: of the REST API.
         repository: as in `owner/name`.
-        number: of the pull request.
-        head: the commit that the job was started for; empty if the event doesn't say.
         token: never shown.
+        commit: that it runs for; empty if that isn't said.
     """
 
     api_url: str
     repository: str
+    token: str = field(repr=False)
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestJob(ForgeJob):
+    """A job for a pull request, with the right to ask its forge.
+
+    Attributes:
+        number: of the pull request.
+        head: the commit that the job was started for; empty if the event doesn't say.
+    """
+
     number: int
     head: str
-    token: str = field(repr=False)
+
+
+def read_forge_job(environment: Mapping[str, str]) -> ForgeJob:
+    """Return what GitHub tells a job of the way to itself.
+
+    Args:
+        environment: the process's.
+
+    Raises:
+        NoJobError: it is no job, or it has no token.
+    """
+    repository = environment.get("GITHUB_REPOSITORY", "")
+    if not _REPOSITORY.fullmatch(repository):
+        raise NoJobError("this is no job of GitHub")
+    token = environment.get("GITHUB_TOKEN")
+    if not token:
+        raise NoJobError(
+            "there is no GITHUB_TOKEN: hand it to the step with `env: {GITHUB_TOKEN: ${{ github.token }}}`"
+        )
+    api_url = environment.get("GITHUB_API_URL") or DEFAULT_API
+    if not is_safe_address(api_url):
+        raise NoJobError("GITHUB_API_URL would send the token unencrypted")
+    return ForgeJob(api_url, repository, token, read_sha(environment.get("GITHUB_SHA")))
 
 
 def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
@@ -52,23 +89,15 @@ def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
         environment: the process's.
 
     Raises:
-        NoPullRequestError: it is no such job, or it has no token.
+        NoJobError: it is no job of a pull request, or it has no token.
     """
-    event = _read_event(environment.get("GITHUB_EVENT_PATH"))
-    request = event.get("pull_request")
+    request = _read_event(environment.get("GITHUB_EVENT_PATH")).get("pull_request")
     number = request.get("number") if isinstance(request, dict) else None
-    repository = environment.get("GITHUB_REPOSITORY", "")
-    if not isinstance(number, int) or not _REPOSITORY.fullmatch(repository):
-        raise NoPullRequestError("this is no job of a pull request")
-    token = environment.get("GITHUB_TOKEN")
-    if not token:
-        raise NoPullRequestError(
-            "there is no GITHUB_TOKEN: hand it to the step with `env: {GITHUB_TOKEN: ${{ github.token }}}`"
-        )
-    api_url = environment.get("GITHUB_API_URL") or DEFAULT_API
-    if not is_safe_address(api_url):
-        raise NoPullRequestError("GITHUB_API_URL would send the token unencrypted")
-    return PullRequestJob(api_url, repository, number, _read_head(request), token)
+    if not isinstance(number, int) or not _REPOSITORY.fullmatch(environment.get("GITHUB_REPOSITORY", "")):
+        raise NoJobError("this is no job of a pull request")
+    job = read_forge_job(environment)
+    head = read_sha(look_up(request, "head", "sha"))
+    return PullRequestJob(job.api_url, job.repository, job.token, job.commit, number=number, head=head)
 
 
 def is_of_pull_request(environment: Mapping[str, str]) -> bool:
@@ -85,14 +114,29 @@ def lacks_secrets(environment: Mapping[str, str]) -> bool:
     return is_from_fork or environment.get("GITHUB_ACTOR") == _DEPENDABOT
 
 
+def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which git asks the job's own forge with the job's token, and nobody else.
+
+    The token stands in no file and on no command line: git's helper reads it from the environment. Checkouts
+    that keep no credentials can be fetched into in this way.
+
+    Args:
+        environment: the process's; settings of git that it has already stay alone.
+    """
+    server = environment.get("GITHUB_SERVER_URL") or DEFAULT_SERVER
+    is_own = environment.get("GITHUB_ACTIONS") == "true" and environment.get("GITHUB_TOKEN")
+    if not is_own or "GIT_CONFIG_COUNT" in environment or not is_safe_address(server):
+        return {}
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"credential.{server.rstrip('/')}.helper",
+        "GIT_CONFIG_VALUE_0": _HELPER,
+    }
+
+
 def _read_event(file: str | None) -> dict[str, Any]:
     try:
         event = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
     except (OSError, ValueError):
         return {}
     return event if isinstance(event, dict) else {}
-
-
-def _read_head(request: Any) -> str:
-    head = look_up(request, "head", "sha")
-    return head if isinstance(head, str) and re.fullmatch(r"[0-9a-f]{7,64}", head) else ""

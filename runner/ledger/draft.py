@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _DRAFT = ".tmp"
 
@@ -44,6 +44,34 @@ def write_private(file: Path, pieces: Iterable[str]) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, 0o600)
         stream.writelines(pieces)
+
+
+def write_whole(file: Path, write: Callable[[IO[str]], object]) -> bool:
+    """Write a text file that all may read, whole or not at all, unless that is what it says already.
+
+    What killed processes have left beside it is removed.
+
+    Args:
+        file: where it stands.
+        write: writes the text.
+
+    Returns:
+        Whether it differs from what was there.
+
+    Raises:
+        OSError: it cannot be written. What was there is untouched.
+    """
+    remove_leftovers(file)
+    with drafting(file) as (stream, draft):
+        write(stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+        changed = not same_content(file, draft)
+        if changed:
+            draft.chmod(0o644)
+            draft.replace(file)
+            sync_folder(file.parent)
+    return changed
 
 
 def remove_leftovers(file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError
@@ -12,13 +12,14 @@ from runner.ledger.database import exclude_others
 from runner.ledger.deliveries import enter_campaign, find_campaign
 from runner.ledger.entry import absorb_launches
 from runner.ledger.forgotten import absorb_forgotten, read_forgotten
-from runner.ledger.key import Entry, choose_key, keeps_salt, make_key, several_records
+from runner.ledger.key import Entry, choose_key, make_key, several_records
 from runner.ledger.lockfiles import all_dismissed, all_forgotten, all_launches, all_runs, list_merged
 from runner.ledger.marks import mark_launches, renew_marks
 from runner.ledger.message_names import rename_messages, require_current_ids
 from runner.ledger.renaming import enter_first_name, find_first_name, find_recorded_names, rename_campaign
 from runner.ledger.reserved import absorb_reservations
 from runner.ledger.runs import enter_runs
+from runner.ledger.told_holds import take_told
 from runner.ledger.unexplained import dismiss_launches, drop_unexplained
 
 if TYPE_CHECKING:
@@ -46,12 +47,11 @@ class Filled:
     key: FingerprintKey
     forgotten: set[str]
 
-    def describe(self, identity: Identity, lockfiles: dict[Path, Lockfile], stamps: Stamps) -> dict[str, Any]:
+    def describe(self, lockfiles: dict[Path, Lockfile], stamps: Stamps) -> dict[str, Any]:
         """Return the values of the `RecordHead` of what is entered."""
         return {
             "campaign_id": self.campaign_id,
             "key": self.key,
-            "uses_salt_despite_key": keeps_salt(identity, self.key),
             "merged": list_merged(lockfiles),
             "stamps": stamps,
         }
@@ -68,6 +68,9 @@ def find_entry(connection: Connection, identity: Identity) -> Entry | None:
         raise several_records(identity, found)
     if not found:
         row = find_campaign(connection, identity.target, identity.name)
+        if row is not None and row.salt is not None and identity.state_key is not None:
+            # Whoever was forgotten under the salt would be another under the key.
+            row = replace(row, has_launches=bool(read_forgotten(connection, row.id)))
         return None if row is None else Entry(identity.name, row, identity.name)
     ((name, row),) = found.items()
     return Entry(name, row, find_first_name(connection, row.id) or name)
@@ -118,7 +121,9 @@ def fill_ledger(
     remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
     enter_runs(connection, all_runs(lockfiles))
     dismiss_launches(connection, campaign_id, all_dismissed(lockfiles))
-    if absorb_launches(connection, campaign_id, remembered):
+    is_new = absorb_launches(connection, campaign_id, remembered)
+    take_told(connection, identity, campaign_id, key)
+    if is_new:
         renew_marks(connection, campaign_id)
     if identity.keeps_summary:
         mark_launches(connection, campaign_id)

@@ -44,17 +44,6 @@ class FingerprintKey:
         return cls._make(salt, salt)
 
     @classmethod
-    def as_recorded(cls, salt: str | None, name: str, first_name: str | None) -> FingerprintKey:
-        """Return what a lockfile says of its key: enough to write that again, and no more.
-
-        Args:
-            salt: what the lockfile keeps.
-            name: the key's own fingerprint.
-            first_name: of a renamed campaign.
-        """
-        return cls(salt, name, b"", first_name)
-
-    @classmethod
     def _make(cls, source: str, salt: str | None) -> FingerprintKey:
         key = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner key").digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
@@ -77,6 +66,20 @@ class FingerprintKey:
         """
         text = f"{self.lasting_name(campaign)}\0{phone}".encode()
         return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
+
+    def for_purpose(self, purpose: str) -> FingerprintKey:
+        """Return a key for one purpose alone.
+
+        Else what is made for one could be good for another: plans show what `seal` makes of campaign files,
+        and these may say what a lockfile says.
+
+        Args:
+            purpose: names it.
+        """
+        key = hashlib.blake2b(
+            purpose.encode(), key=self._key, digest_size=32, person=b"runner purpose"
+        ).digest()
+        return FingerprintKey(self.salt, self.name, key, self.first_name)
 
     def seal(self, text: bytes) -> str:
         """Return a digest of a text that nobody can make, or guess at, who has not the key: 128 bits."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, delete, select
 
 from runner.ledger.forgotten import mark_forgotten
 from runner.ledger.frequency import open_campaign_key
-from runner.ledger.opt_outs import add_opt_outs
+from runner.ledger.opt_outs import add_opt_outs, find_next_moment
 from runner.ledger.removal import remove_person
 from runner.ledger.renaming import find_first_name
 from runner.ledger.tables import campaigns, opt_ins, opt_outs
@@ -82,9 +82,8 @@ class Forgotten:
             "the service keeps its own records of whom it texted and what they answered: ask its operator",
             "reports, exports, audience files and backups of the ledger: they are yours to write anew",
             (
-                "ledgers of other machines, where only campaigns whose lockfiles name them as forgotten "
-                "leave them alone: run `runner forget` there, too, or at least take the opt-outs there with "
-                "`runner optouts export` and `runner optouts import`"
+                "ledgers of other machines keep what they have of them, though nobody texts them from there "
+                "once `runner record` has committed the file of suppressions: run `runner forget` there, too"
             ),
         ]
         if self.log_keeps:
@@ -184,6 +183,7 @@ def _empty_log(ledger: Ledger) -> bool:
 def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> int:
     """Leave the one entry that keeps a person from being texted, and return how many it has replaced."""
     is_theirs = and_(opt_outs.c.target == key.target, opt_outs.c.fingerprint == key.fingerprint(phone))
+    at = find_next_moment(connection, is_theirs, at)
     replaced = connection.execute(delete(opt_outs).where(is_theirs)).rowcount
     asked = and_(opt_ins.c.target == key.target, opt_ins.c.fingerprint == key.fingerprint(phone))
     connection.execute(delete(opt_ins).where(asked))

@@ -1,19 +1,21 @@
-"""What a lockfile tells that an earlier version of it did not: for the log of the repository."""
+"""What the files of a record tell that earlier versions of them did not: for the log of the repository."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
 from runner.ledger.lockfile import parse_lockfile
+from runner.ledger.suppression_file import parse_book
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Collection, Iterable
 
     from runner.ledger.lockfile import Lockfile
+    from runner.ledger.suppression_file import Book
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +35,138 @@ class Gain:
     texts: dict[str, int]
 
 
-def find_gain(file: Path, before: str | None, after: str, others: Iterable[str] = ()) -> Gain:
-    """Return what has been sent between two versions of a lockfile.
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Two versions of a lockfile.
+
+    Attributes:
+        lockfile: the later one.
+        earlier: the earlier one; None if there was none.
+    """
+
+    lockfile: Lockfile
+    earlier: Lockfile | None
+
+    @classmethod
+    def read(cls, file: Path, before: str | None, after: str) -> Advance:
+        """Return the versions that two texts say.
+
+        Args:
+            file: where it stands, for errors.
+            before: the text of the earlier version; None if there was none.
+            after: the text of the later one.
+
+        Raises:
+            LockfileError: one of them cannot be read.
+        """
+        earlier = None if before is None else parse_lockfile(file, before)
+        return cls(parse_lockfile(file, after), earlier)
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether one of them sums up: then only counts can be compared."""
+        return self.lockfile.is_summary or (self.earlier is not None and self.earlier.is_summary)
+
+    def list_fresh(self) -> dict[str, str]:
+        """Return the launches that the earlier version has not: when they were sent, by their guids."""
+        known = set() if self.earlier is None or self.is_summary else _list_guids(self.earlier)
+        launches = () if self.is_summary else self.lockfile.launches
+        fresh = {fold_guid(one.project_launch_guid): one.sent_at for one in launches}
+        return {guid: at for guid, at in fresh.items() if guid not in known}
+
+    def find_since(self) -> str | None:
+        """Return since when there can be versions that say more than the earlier one."""
+        if self.earlier is not None and self.earlier.lines:
+            return max(line.last_sent_at for line in self.earlier.lines)
+        return min((line.first_sent_at for line in self.lockfile.lines), default=None)
+
+    def is_of_same_record(self, text: str) -> bool:
+        """Return whether a text is a lockfile of the same campaign, whatever it is called by now."""
+        try:
+            other = parse_lockfile(Path(), text)
+        except LockfileError:
+            return False
+        names = {one.first_name or one.campaign for one in (self.lockfile, other)}
+        return len(names) == 1 and other.target == self.lockfile.target
+
+    def find_gain(self, told: Collection[str], others: Iterable[str] = ()) -> Gain:
+        """Return what has been sent between the two.
+
+        Args:
+            told: guids, as `fold_guid` writes them, of launches that the repository was told of elsewhere, or
+                in versions that are gone.
+            others: texts of other lockfiles of the same record, and of former versions: where counts are all
+                there is, the highest count.
+        """
+        if self.is_summary:
+            former = [parse_lockfile(Path(), text) for text in others]
+            return _compare_counts([*filter(None, [self.earlier]), *former], self.lockfile)
+        fresh = self.list_fresh().keys() - told
+        gain = Gain(self.lockfile.campaign, self.lockfile.target, {}, {})
+        for launch in self.lockfile.launches:
+            if fold_guid(launch.project_launch_guid) in fresh:
+                gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
+                gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
+        return gain
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionGain:
+    """The decisions that one version of a file of suppressions has and another has not.
+
+    Attributes:
+        target: for which they hold.
+        opted_out: people who have opted out, or may have, since.
+        let_in: people who may be texted again.
+        paused: names of campaigns that are on hold since.
+        resumed: names of campaigns that go on.
+    """
+
+    target: str
+    opted_out: int
+    let_in: int
+    paused: tuple[str, ...]
+    resumed: tuple[str, ...]
+
+
+def find_suppression_gain(file: Path, before: str | None, after: str) -> SuppressionGain:
+    """Return what has been decided between two versions of a file of suppressions.
 
     Args:
         file: where it stands, for errors.
         before: the text of the earlier version; None if there was none.
         after: the text of the later one.
-        others: the texts of lockfiles that a campaign may have had before it was renamed; those that cannot
-            be read tell nothing.
 
     Raises:
-        LockfileError: one of them cannot be read.
+        SuppressionsError: one of them cannot be read.
     """
-    lockfile = parse_lockfile(file, after)
-    earlier = None if before is None else parse_lockfile(file, before)
-    if lockfile.is_summary or (earlier is not None and earlier.is_summary):
-        return _compare_counts(earlier, lockfile)
-    known = set() if earlier is None else _list_guids(earlier)
-    if before is None and lockfile.first_name is not None:
-        for text in others:
-            with suppress(LockfileError):
-                known |= _list_guids(parse_lockfile(file, text))
-    gain = Gain(lockfile.campaign, lockfile.target, {}, {})
-    for launch in lockfile.launches:
-        if launch.project_launch_guid not in known:
-            gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
-            gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
-    return gain
+    book = parse_book(file, after)
+    earlier = None if before is None else parse_book(file, before)
+    barred, was_barred = _list_barred(book), set[str]() if earlier is None else _list_barred(earlier)
+    paused, was_paused = _list_paused(book), set[str]() if earlier is None else _list_paused(earlier)
+    return SuppressionGain(
+        book.target,
+        len(barred - was_barred),
+        len(was_barred - barred),
+        tuple(sorted(paused - was_paused)),
+        tuple(sorted(was_paused - paused)),
+    )
 
 
-def _compare_counts(before: Lockfile | None, after: Lockfile) -> Gain:
+def _list_barred(book: Book) -> set[str]:
+    return {one["fingerprint"] for one in book.list_kind("opt_out") if one["state"] != "dismissed"}
+
+
+def _list_paused(book: Book) -> set[str]:
+    return {one["campaign"] for one in book.list_kind("pause") if one["state"] == "paused"}
+
+
+def _compare_counts(before: Iterable[Lockfile], after: Lockfile) -> Gain:
     gain = Gain(after.campaign, after.target, {}, {})
-    old = {} if before is None else _count(before)
+    old: dict[str, tuple[int, int]] = {}
+    for one in before:
+        for message, count in _count(one).items():
+            old[message] = max(old.get(message, (0, 0)), count)
     for message, (launches, texts) in _count(after).items():
         known_launches, known_texts = old.get(message, (0, 0))
         if launches > known_launches:
@@ -117,4 +218,4 @@ def _is_behind(old: Lockfile, new: Lockfile) -> bool:
 
 
 def _list_guids(lockfile: Lockfile) -> set[str]:
-    return {launch.project_launch_guid for launch in lockfile.launches}
+    return {fold_guid(launch.project_launch_guid) for launch in lockfile.launches}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.shared import SharedRecord
+    from runner.ledger.suppression_file import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,11 @@ class Identity:
         message_ids: the ids of its messages, by those that they have and those that they had before.
         shared: what machines with other ledgers have recorded where all of them look; None if nothing is
             kept there.
+        held: entries of files of suppressions about people of the campaign who are held; only for those who
+            write nothing.
         keeps_summary: whether the lockfile is to sum up (`lockfile: summary`).
+        left_behind: lockfiles of the campaign in other folders, as after it was moved without them.
+        waiting: texts of lockfiles that are not merged yet, by where they would stand.
     """
 
     name: str
@@ -38,6 +43,9 @@ class Identity:
     message_ids: Mapping[str, str] = field(default_factory=dict)
     shared: SharedRecord | None = field(default=None, repr=False)
     keeps_summary: bool = False
+    held: tuple[Entry, ...] = field(default=(), repr=False)
+    left_behind: tuple[Path, ...] = ()
+    waiting: Mapping[Path, str] = field(default_factory=dict, repr=False)
 
     @property
     def lockfile(self) -> Path:

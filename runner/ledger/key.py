@@ -1,6 +1,8 @@
 """With which key a campaign's fingerprints are made: all its records must say the same.
 
-With another key everyone would look new (design: delivery).
+With another key everyone would look new. A salt is the key of records that were written without a state key.
+Once there is one, a salt is believed only if that key has signed it: anybody who can change a record could
+choose a salt, and who seems to have been texted.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def choose_key(
     Raises:
         LockfileError: the key is not at hand, or the records don't go together.
     """
+    _require_signed_salts(identity, lockfiles, entry)
     recorded = [
         (f"the lockfile {file}", lockfile.salt, lockfile.key_fingerprint)
         for file, lockfile in lockfiles.items()
@@ -128,6 +131,22 @@ def _open_key(identity: Identity, where: str, salt: str | None, name: str) -> Fi
     return key
 
 
-def keeps_salt(identity: Identity, key: FingerprintKey | None) -> bool:
-    """Return whether the record keeps its salt although the user has set a key since."""
-    return key is not None and key.salt is not None and identity.state_key is not None
+def _require_signed_salts(identity: Identity, lockfiles: dict[Path, Lockfile], entry: Entry | None) -> None:
+    """Make sure that nothing rests on a salt that the state key has not signed.
+
+    Lockfiles that are read with a key are signed. The ledger has no MACs: it may have the salt of a lockfile.
+    """
+    if identity.state_key is None:
+        for file, lockfile in lockfiles.items():
+            if lockfile.salt is not None and lockfile.is_signed:
+                raise MissingKeyError(
+                    f"the lockfile {file} was signed with a RUNNER_STATE_KEY, and none is set",
+                    hint="set RUNNER_STATE_KEY to that key: without it nobody can tell what was changed",
+                )
+        return
+    salt = entry.row.salt if entry is not None and entry.row.has_launches else None
+    if salt is not None and salt not in {lockfile.salt for lockfile in lockfiles.values()}:
+        raise LockfileError(
+            f"the ledger has a salt for {identity.name}, and now there is a RUNNER_STATE_KEY",
+            hint="`runner key rotate` moves the records to the key; until then nothing is sent",
+        )

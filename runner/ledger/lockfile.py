@@ -16,12 +16,13 @@ from runner.ledger.checksum import (
     require_times,
     require_unedited,
 )
+from runner.ledger.line_macs import is_signed, require_signed, without_mac
 from runner.ledger.merge import agree_on_head, read_merged, refuse_mixture, unite_launches
 from runner.ledger.model import LaunchRecord, Run, SummaryLine
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -53,6 +54,7 @@ class Lockfile:
         is_summary: whether it sums up (`lockfile: summary`), and has lines in the place of launches.
         dismissed: the `project_launch_guid`s of launches under the campaign's tags that are not the
             campaign's.
+        is_signed: whether its lines have MACs of a state key.
     """
 
     campaign: str
@@ -67,6 +69,7 @@ class Lockfile:
     lines: tuple[SummaryLine, ...] = ()
     is_summary: bool = False
     dismissed: frozenset[str] = frozenset()
+    is_signed: bool = False
 
 
 def lockfile_path(campaign_file: Path, target: str) -> Path:
@@ -75,7 +78,10 @@ def lockfile_path(campaign_file: Path, target: str) -> Path:
 
 
 def read_lockfile(
-    file: Path, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
+    file: Path,
+    names: Sequence[str] = (),
+    message_ids: Mapping[str, str] | None = None,
+    state_key: str | None = None,
 ) -> Lockfile | None:
     """Return what a lockfile says; None if there is none.
 
@@ -85,12 +91,23 @@ def read_lockfile(
         file: where it stands.
         names: those that the campaign is known to have had.
         message_ids: the ids that messages have now, by those that they had before.
+        state_key: the user's secret, which must have signed it; None to take it as it is.
 
     Raises:
-        LockfileError: it cannot be read as one, was edited, or its sides cannot be one record.
+        LockfileError: it cannot be read as one, was edited, is not signed, or its sides cannot be one record.
+    """
+    text = read_text(file)
+    return None if text is None else parse_lockfile(file, text, names, message_ids, state_key)
+
+
+def read_text(file: Path) -> str | None:
+    """Return the text of a lockfile; None if there is none.
+
+    Raises:
+        LockfileError: it cannot be read.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -99,11 +116,14 @@ def read_lockfile(
         ) from None
     except UnicodeDecodeError:
         raise LockfileError(f"the lockfile {file} is not UTF-8", hint=RESTORE_HINT) from None
-    return parse_lockfile(file, text, names, message_ids)
 
 
 def parse_lockfile(
-    file: Path, text: str, names: Sequence[str] = (), message_ids: Mapping[str, str] | None = None
+    file: Path,
+    text: str,
+    names: Sequence[str] = (),
+    message_ids: Mapping[str, str] | None = None,
+    state_key: str | None = None,
 ) -> Lockfile:
     """Return what a lockfile's text says.
 
@@ -112,12 +132,14 @@ def parse_lockfile(
         text: what it holds.
         names: as for `read_lockfile`.
         message_ids: as for `read_lockfile`.
+        state_key: as for `read_lockfile`.
 
     Raises:
         LockfileError: as for `read_lockfile`.
     """
-    data, is_merged = _parse(file, text)
-    _require_valid(file, data)
+    data, is_merged = load_data(file, text)
+    if state_key is not None:
+        require_signed(file, data, state_key)
     launches = _read_launches(file, data, names, message_ids or {})
     lines = read_lines(data, message_ids or {})
     runs = _read_runs(file, data, launches)
@@ -136,14 +158,37 @@ def parse_lockfile(
         lines,
         "kind" in data,
         frozenset(data.get("dismissed", ())),
+        is_signed(data),
     )
+
+
+def load_data(file: Path, text: str) -> tuple[dict[str, Any], bool]:
+    """Return the data of a lockfile's text, which fit the schema, and whether git has merged it.
+
+    Args:
+        file: where it is kept, for errors.
+        text: what it holds.
+
+    Raises:
+        LockfileError: as for `read_lockfile`.
+    """
+    data, is_merged = _parse(file, text)
+    _require_valid(file, data)
+    return data, is_merged
 
 
 def read_lines(data: dict[str, Any], message_ids: Mapping[str, str]) -> tuple[SummaryLine, ...]:
     """Return what data that fit the schema sum up, under the ids that messages have now; each line once."""
-    lines = (SummaryLine(**{**item, "tags": tuple(item["tags"])}) for item in data.get("messages", ()))
+    items = map(without_mac, data.get("messages", ()))
+    lines = (SummaryLine(**{**item, "tags": tuple(item["tags"])}) for item in items)
     renamed = (replace(line, message=message_ids.get(line.message, line.message)) for line in lines)
     return tuple(dict.fromkeys(renamed))
+
+
+def read_launches(lines: Iterable[dict[str, Any]]) -> list[LaunchRecord]:
+    """Return what lines of launches say, which fit the schema."""
+    items = map(without_mac, lines)
+    return [LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in items]
 
 
 def _read_launches(
@@ -151,9 +196,7 @@ def _read_launches(
 ) -> tuple[LaunchRecord, ...]:
     """Return the launches of data that fit the schema, under the ids that their messages have now."""
     first_name = data.get("first_name", data["campaign"])
-    written = [
-        LaunchRecord(**{**item, "recipients": tuple(item["recipients"])}) for item in data.get("launches", ())
-    ]
+    written = read_launches(data.get("launches", ()))
     require_unedited(file, written, (first_name, data["campaign"], *names))
     current = (rename_message(one, message_ids.get(one.message, one.message), first_name) for one in written)
     return unite_launches(file, current, first_name)
@@ -161,7 +204,7 @@ def _read_launches(
 
 def _read_runs(file: Path, data: dict[str, Any], launches: Sequence[LaunchRecord]) -> tuple[Run, ...]:
     """Return each run once: git keeps a line twice that both sides have added."""
-    runs = {run.id: run for run in (Run(**item) for item in data.get("runs", ()))}
+    runs = {run.id: run for run in (Run(**without_mac(item)) for item in data.get("runs", ()))}
     require_known_runs(file, runs.values(), launches)
     return tuple(runs.values())
 
@@ -224,7 +267,7 @@ def _require_valid(file: Path, data: Any) -> None:
 def _is_plain_launch(item: Any) -> bool:
     return (
         isinstance(item, dict)
-        and item.keys() - OPTIONAL_FIELDS == LAUNCH_FIELDS
+        and item.keys() - OPTIONAL_FIELDS - {"mac"} == LAUNCH_FIELDS
         and all(isinstance(value, list if name == "recipients" else str) for name, value in item.items())
         and all(isinstance(recipient, str) for recipient in item["recipients"])
     )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from functools import partial
 from io import StringIO
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import LockfileError
-from runner.ledger.draft import drafting, remove_leftovers, same_content, sync_folder
+from runner.ledger.draft import drafting, write_whole
 from runner.ledger.lockfile import FULL_VERSION, LAUNCH_FIELDS, OPTIONAL_FIELDS, SUMMARY_VERSION
-from runner.ledger.merge import dump_line
+from runner.ledger.merge import BLOCKS, dump_line
 from runner.ledger.provenance import store_run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.line_macs import LineMacs
     from runner.ledger.model import LaunchRecord, Run, SummaryLine
 
 _PROBE_SIZE = 4096
@@ -35,6 +37,7 @@ class LockfileContents(NamedTuple):
         runs: those that sent the launches, the earliest first.
         lines: of one that sums up: what it says of each message, in the place of launches; None of others.
         dismissed: the `project_launch_guid`s of launches under its tags that are not the campaign's.
+        macs: signs each line; None without a state key.
     """
 
     campaign: str
@@ -45,12 +48,20 @@ class LockfileContents(NamedTuple):
     runs: Iterable[Run] = ()
     lines: Sequence[SummaryLine] | None = None
     dismissed: Collection[str] = ()
+    macs: LineMacs | None = None
 
 
 def dump_lockfile(contents: LockfileContents) -> str:
     """Return the text of a lockfile, for another place than its own."""
     text = StringIO()
-    _write(text, contents)
+    _write_contents(text, contents)
+    return text.getvalue()
+
+
+def dump_data(data: Mapping[str, Any]) -> str:
+    """Return the text of a lockfile that says what the data of one say, line by line, in their order."""
+    text = StringIO()
+    _write(text, data)
     return text.getvalue()
 
 
@@ -64,6 +75,7 @@ def write_lockfile(
     runs: Iterable[Run] = (),
     lines: Sequence[SummaryLine] | None = None,
     dismissed: Collection[str] = (),
+    macs: LineMacs | None = None,
 ) -> bool:
     """Write a lockfile, whole or not at all, and remove what killed runs have left beside it.
 
@@ -77,6 +89,7 @@ def write_lockfile(
         runs: those that sent the launches, the earliest first.
         lines: as in `LockfileContents`.
         dismissed: as in `LockfileContents`.
+        macs: as in `LockfileContents`.
 
     Returns:
         Whether it differs from what was there.
@@ -84,24 +97,23 @@ def write_lockfile(
     Raises:
         LockfileError: it cannot be written. What was there is untouched.
     """
-    contents = LockfileContents(campaign, target, key, launches, forgotten, runs, lines, dismissed)
+    contents = LockfileContents(campaign, target, key, launches, forgotten, runs, lines, dismissed, macs)
+    return _replace(file, partial(_write_contents, contents=contents))
+
+
+def write_text(file: Path, text: str) -> bool:
+    """Write the text of a lockfile, as `write_lockfile` does."""
+    return _replace(file, lambda stream: stream.write(text))
+
+
+def _replace(file: Path, write: Callable[[IO[str]], object]) -> bool:
     try:
-        remove_leftovers(file)
-        with drafting(file) as (stream, draft):
-            _write(stream, contents)
-            stream.flush()
-            os.fsync(stream.fileno())
-            changed = not same_content(file, draft)
-            if changed:
-                draft.chmod(0o644)
-                draft.replace(file)
-                sync_folder(file.parent)
+        return write_whole(file, write)
     except OSError as error:
         raise LockfileError(
             f"the lockfile {file} cannot be written: {error.strerror}",
             hint="the ledger has everything: run `runner apply` again when this is mended",
         ) from None
-    return changed
 
 
 def require_writable(file: Path) -> None:
@@ -122,51 +134,60 @@ def require_writable(file: Path) -> None:
         ) from None
 
 
-def _write(stream: IO[str], contents: LockfileContents) -> None:
-    _write_head(stream, contents)
+def _write_contents(stream: IO[str], contents: LockfileContents) -> None:
+    is_summary = contents.lines is not None
+    head = {
+        "campaign": contents.campaign,
+        "dismissed": sorted(contents.dismissed),
+        "first_name": contents.key.first_name,
+        "forgotten": sorted(contents.forgotten),
+        "key_fingerprint": contents.key.name,
+        "kind": "summary" if is_summary else None,
+        "lockfile_version": SUMMARY_VERSION if is_summary else FULL_VERSION,
+        "salt": contents.key.salt,
+        "target": contents.target,
+    }
+    said = {name: value for name, value in head.items() if value is not None and value != []}
+    blocks: dict[str, Iterable[dict[str, Any]]] = {}
     if contents.lines is None:
-        _write_launches(stream, contents.launches)
-        stream.write(f'  "lockfile_version": {FULL_VERSION},\n')
+        blocks["launches"] = map(describe_launch, contents.launches)
     else:
-        stream.write(f'  "kind": "summary",\n  "lockfile_version": {SUMMARY_VERSION},\n')
-        _write_items(stream, "messages", map(asdict, contents.lines))
-    _write_end(stream, contents.target, contents.key, contents.runs)
+        blocks["messages"] = map(asdict, contents.lines)
+    if runs := [store_run(run) for run in contents.runs]:
+        blocks["runs"] = runs
+    if contents.macs is not None:
+        said["macs"] = contents.macs.sign_head(said)
+        blocks = {name: _sign(contents.macs, name, lines) for name, lines in blocks.items()}
+    _write(stream, {**said, **blocks})
 
 
-def _write_head(stream: IO[str], contents: LockfileContents) -> None:
-    stream.write(f'{{\n  "campaign": {dump_line(contents.campaign)},\n')
-    if contents.dismissed:
-        stream.write(f'  "dismissed": {dump_line(sorted(contents.dismissed))},\n')
-    if contents.key.first_name is not None:
-        stream.write(f'  "first_name": {dump_line(contents.key.first_name)},\n')
-    if contents.forgotten:
-        stream.write(f'  "forgotten": {dump_line(sorted(contents.forgotten))},\n')
-    stream.write(f'  "key_fingerprint": {dump_line(contents.key.name)},\n')
+def _sign(macs: LineMacs, block: str, lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        yield macs.sign_line(block, line)
 
 
-def _write_launches(stream: IO[str], launches: Iterable[LaunchRecord]) -> None:
-    _write_items(stream, "launches", map(_describe_launch, launches))
-
-
-def _describe_launch(launch: LaunchRecord) -> dict[str, Any]:
+def describe_launch(launch: LaunchRecord) -> dict[str, Any]:
+    """Return what the line of a launch says."""
     item = {name: getattr(launch, name) for name in LAUNCH_FIELDS}
     return item | {name: value for name in OPTIONAL_FIELDS if (value := getattr(launch, name)) is not None}
 
 
-def _write_items(stream: IO[str], name: str, items: Iterable[dict[str, Any]]) -> None:
-    stream.write(f'  "{name}": [')
+def _write(stream: IO[str], data: Mapping[str, Any]) -> None:
+    separator = "{\n"
+    for name in sorted(data):
+        stream.write(f'{separator}  "{name}": ')
+        if name in BLOCKS:
+            _write_items(stream, data[name])
+        else:
+            stream.write(dump_line(data[name]))
+        separator = ",\n"
+    stream.write("\n}\n")
+
+
+def _write_items(stream: IO[str], items: Iterable[dict[str, Any]]) -> None:
+    stream.write("[")
     separator = "\n"
     for item in items:
         stream.write(f"{separator}    {dump_line(item)}")
         separator = ",\n"
-    end = "]" if separator == "\n" else "\n  ]"
-    stream.write(f"{end},\n")
-
-
-def _write_end(stream: IO[str], target: str, key: FingerprintKey, runs: Iterable[Run]) -> None:
-    lines = ",\n".join(f"    {dump_line(store_run(run))}" for run in runs)
-    if lines:
-        stream.write(f'  "runs": [\n{lines}\n  ],\n')
-    if key.salt is not None:
-        stream.write(f'  "salt": {dump_line(key.salt)},\n')
-    stream.write(f'  "target": {dump_line(target)}\n}}\n')
+    stream.write("]" if separator == "\n" else "\n  ]")

@@ -1,4 +1,4 @@
-"""The lockfiles of one campaign on one target: its own, and those of the names that it had before."""
+"""The lockfiles of one campaign on one target: its own, and those of the names and places it had before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runner.ledger.checksum import RESTORE_HINT
 from runner.ledger.lockfile import Lockfile, parse_lockfile, read_lockfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from runner.ledger.identity import Identity
@@ -23,28 +23,53 @@ Stamps = dict["Path", tuple[int, int, int]]
 
 
 def read_lockfiles(identity: Identity) -> dict[Path, Lockfile]:
-    """Return the campaign's lockfile, those of its old names beside it, and those that all machines share.
+    """Return the campaign's lockfile, those of its old names and places, and those that are kept elsewhere.
 
     Raises:
         LockfileError: one cannot be read, or is of another campaign or target.
     """
     lockfiles = {}
     for file in _lockfile_places(identity):
-        lockfile = read_lockfile(file, identity.names, identity.message_ids)
+        lockfile = read_lockfile(file, identity.names, identity.message_ids, identity.state_key)
         # A campaign file may have had an old name whose campaign never had it.
         if lockfile is not None and (file == identity.lockfile or lockfile.campaign in identity.names):
             _require_own(identity, file, lockfile)
             lockfiles[file] = lockfile
     if identity.shared is not None:
         lockfiles |= _parse_shared(identity, identity.shared)
+    for file, text in identity.waiting.items():
+        # The file of the same place in the work tree counts as well.
+        place = file.with_name(f"{file.name} (waiting to be merged)")
+        waiting = parse_lockfile(place, text, identity.names, identity.message_ids, identity.state_key)
+        _require_own(identity, place, waiting)
+        # One that was merged long ago, and has a key of that time, has nothing to add.
+        if not _is_told(waiting, lockfiles.values()):
+            lockfiles[place] = waiting
     return lockfiles
+
+
+def _is_told(waiting: Lockfile, others: Iterable[Lockfile]) -> bool:
+    told, forgotten, dismissed = set[str](), set[str](), set[str]()
+    for one in others:
+        told.update(launch.project_launch_guid for launch in one.launches)
+        forgotten |= one.forgotten
+        dismissed |= one.dismissed
+        if one.is_summary and one.lines == waiting.lines:
+            return True
+    guids = {launch.project_launch_guid for launch in waiting.launches}
+    return (
+        not waiting.is_summary
+        and guids <= told
+        and waiting.forgotten <= forgotten
+        and waiting.dismissed <= dismissed
+    )
 
 
 def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfile]:
     lockfiles = {}
     for place, text in shared.lockfiles.items():
         try:
-            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids)
+            lockfile = parse_lockfile(place, text, identity.names, identity.message_ids, identity.state_key)
         except LockfileError as error:
             hint = shared.mending if error.hint == RESTORE_HINT else error.hint
             raise LockfileError(error.message, hint=hint) from None
@@ -56,7 +81,7 @@ def _parse_shared(identity: Identity, shared: SharedRecord) -> dict[Path, Lockfi
 def _lockfile_places(identity: Identity) -> list[Path]:
     own = identity.lockfile
     old = [own.with_name(f"{name}.{identity.target}.lock.json") for name in identity.names[1:]]
-    return list(dict.fromkeys([own, *old]))
+    return list(dict.fromkeys([own, *old, *identity.left_behind]))
 
 
 def stamp_lockfiles(identity: Identity) -> Stamps:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchRecord
 
+BLOCKS = ("launches", "messages", "runs")
+"""What a lockfile has one line each of; whatever else it says stands on one line."""
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
 _FRAME = {
@@ -68,16 +70,25 @@ def read_merged(text: str) -> MergedText | None:
     Args:
         text: the file, with the markers of any conflict style (merge, diff3, zdiff3) or without.
     """
-    lines = text.replace("\r\n", "\n").split("\n")
-    kept = list(_keep_both_sides(lines))
-    # A file that was cut off has lines of ours as well: it must have its ends.
-    if None in kept or kept[:1] != ["{"] or kept[-2:] != ["}", ""]:
-        return None
     merged = MergedText()
-    for line in kept[:-1]:
-        if line is None or not _take_line(merged, line):
-            return None
+    lines = read_merged_lines(text)
+    if lines is None or not all(_take_line(merged, line) for line in lines):
+        return None
     return merged
+
+
+def read_merged_lines(text: str) -> list[str] | None:
+    """Return the lines of both sides of a file that git has merged; None if it is not whole.
+
+    Args:
+        text: as for `read_merged`; a JSON object, laid out in lines.
+    """
+    kept = list(_keep_both_sides(text.replace("\r\n", "\n").split("\n")))
+    lines = [line for line in kept if line is not None]
+    # A file that was cut off has lines of ours as well: it must have its ends.
+    if len(lines) != len(kept) or lines[:1] != ["{"] or lines[-2:] != ["}", ""]:
+        return None
+    return lines[:-1]
 
 
 def _choose_shelf(merged: MergedText, item: dict[str, Any]) -> list[dict[str, Any]]:
@@ -114,13 +125,13 @@ def _take_line(merged: MergedText, line: str) -> bool:
         merged.has_launches |= "launches" in bare
         return True
     if line.startswith("    {"):
-        item = _parse_as_written(bare[4:])
+        item = parse_as_written(bare[4:])
         if isinstance(item, dict):
             # Known by what they are: a conflict may begin among the launches and end among the runs.
             _choose_shelf(merged, item).append(item)
         return isinstance(item, dict)
     found = _HEAD.fullmatch(bare)
-    value = _parse_as_written(found["value"]) if found else None
+    value = parse_as_written(found["value"]) if found else None
     if found is None or value is None:
         return False
     shelf = merged.head.setdefault(found["name"], [])
@@ -129,7 +140,7 @@ def _take_line(merged: MergedText, line: str) -> bool:
     return True
 
 
-def _parse_as_written(text: str) -> Any:
+def parse_as_written(text: str) -> Any:
     """Return the value of a JSON text that is written as this program writes it; None of any other."""
     try:
         value = json.loads(text)
@@ -140,7 +151,7 @@ def _parse_as_written(text: str) -> Any:
 
 def _unite_lists(head: dict[str, list[Any]]) -> None:
     """Keep what either side lists; what is no list of names is left to the schema."""
-    for name in ("dismissed", "forgotten"):
+    for name in ("dismissed", "forgotten", "macs"):
         sides = head.get(name, [])
         if all(isinstance(side, list) and all(isinstance(one, str) for one in side) for side in sides):
             head.update({name: [sorted({one for side in sides for one in side})]} if sides else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Connection, Insert, and_, literal_column
+from sqlalchemy import ColumnElement, Connection, Insert, and_, case, literal_column
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
@@ -44,7 +44,13 @@ def entering(condition: Callable[[New], ColumnElement[bool]]) -> BulkStatement:
         statement = insert_into(connection, opt_outs)
         return statement.on_conflict_do_update(
             index_elements=_KEY,
-            set_={"state": statement.excluded.state, "at": statement.excluded.at},
+            # A clock that was set back must not make a decision look older than the one before.
+            set_={
+                "state": statement.excluded.state,
+                "at": case(
+                    (statement.excluded.at > opt_outs.c.at, statement.excluded.at), else_=opt_outs.c.at
+                ),
+            },
             where=condition(statement),
         )
 

@@ -8,12 +8,14 @@ reconciling the same reply once more does not bring back what a person has decid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Connection, and_, func, inspect, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, inspect, or_, select, update
 
 from runner.ledger.fingerprint_set import FingerprintSet
+from runner.ledger.moment import format_moment
 from runner.ledger.opt_out_entry import RENEW, entering, in_state, says
 from runner.ledger.tables import opt_outs
 
@@ -162,8 +164,23 @@ def dismiss_opt_outs(connection: Connection, target: str, fingerprint: str, at: 
         at: UTC, ISO 8601.
     """
     is_theirs = and_(opt_outs.c.target == target, opt_outs.c.fingerprint == fingerprint)
+    at = find_next_moment(connection, is_theirs, at)
     changed = update(opt_outs).where(is_theirs, opt_outs.c.state != "dismissed")
     return connection.execute(changed.values(state="dismissed", at=at)).rowcount
+
+
+def find_next_moment(connection: Connection, condition: ColumnElement[bool], at: str) -> str:
+    """Return a moment, or a later one if rows are newer than it: a clock that was set back undoes nothing.
+
+    Args:
+        connection: reads the ledger.
+        condition: that the rows meet.
+        at: UTC, ISO 8601.
+    """
+    latest = connection.execute(select(func.max(opt_outs.c.at)).where(condition)).scalar()
+    if latest is None or latest < at:
+        return at
+    return format_moment(datetime.fromisoformat(latest) + timedelta(microseconds=1))
 
 
 def decide_reply(connection: Connection, target: str, result_guid: str, state: State, at: str) -> bool:
@@ -182,6 +199,7 @@ def decide_reply(connection: Connection, target: str, result_guid: str, state: S
     is_it = and_(
         opt_outs.c.target == target, opt_outs.c.evidence == result_guid, opt_outs.c.source == "reply"
     )
+    at = find_next_moment(connection, is_it, at)
     return connection.execute(update(opt_outs).where(is_it).values(state=state, at=at)).rowcount > 0
 
 

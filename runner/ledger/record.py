@@ -15,12 +15,23 @@ from runner.ledger.deliveries import read_guids, read_known
 from runner.ledger.earlier import EarlierMessage, add_recorded, read_earlier
 from runner.ledger.filling import fill_ledger, find_entry, refuse_shared_summary
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.key import choose_key, find_held_key, keeps_salt
-from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
+from runner.ledger.key import choose_key, find_held_key
+from runner.ledger.lockfiles import (
+    all_dismissed,
+    all_forgotten,
+    all_launches,
+    list_merged,
+    read_lockfiles,
+    stamp_lockfiles,
+)
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.model import Known
 from runner.ledger.recorded import Record, RecordHead
 from runner.ledger.reserved import add_reserved, list_unknown
+from runner.ledger.told_holds import add_told, open_told_key
+from runner.ledger.unexplained import read_dismissed
+from runner.ledger.unsettled import list_claimed
+from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,7 +68,17 @@ def read_record(ledger: Ledger | None, identity: Identity) -> Record:
         known.unresolved.get(launch.message, set()).difference_update(launch.recipients)
     add_reserved(known, reserved, identity.message_ids)
     known.forgotten.update(found.forgotten)
-    return Record(**found.describe(identity, lockfiles), known=known)
+    values = found.describe(identity, lockfiles)
+    key = values["key"] or open_told_key(identity)
+    if identity.held and key is not None:
+        add_told(known, identity, key, found.explained | _list_explained(lockfiles))
+        values["key"] = key
+    return Record(**values, known=known)
+
+
+def _list_explained(lockfiles: dict[Path, Lockfile]) -> set[str]:
+    guids = (launch.project_launch_guid for launch in all_launches(lockfiles))
+    return set(map(fold_guid, (*guids, *all_dismissed(lockfiles))))
 
 
 def read_head(ledger: Ledger | None, identity: Identity) -> RecordHead:
@@ -80,10 +101,13 @@ class _Found:
     Attributes:
         entry: how the ledger knows it; None if it doesn't.
         forgotten: the fingerprints of those who asked to be forgotten.
+        explained: guids of launches that the ledger has, or that were dismissed in it, as `fold_guid` writes
+            them.
     """
 
     entry: Entry | None
     forgotten: set[str]
+    explained: set[str]
 
     def describe(self, identity: Identity, lockfiles: dict[Path, Lockfile]) -> dict[str, Any]:
         """Return the values of its `RecordHead`."""
@@ -91,18 +115,20 @@ class _Found:
         return {
             "campaign_id": None if self.entry is None else self.entry.row.id,
             "key": key,
-            "uses_salt_despite_key": keeps_salt(identity, key),
             "merged": list_merged(lockfiles),
         }
 
 
 def _find(connection: Connection | None, identity: Identity, lockfiles: dict[Path, Lockfile]) -> _Found:
     refuse_shared_summary(identity, lockfiles)
-    found = _Found(None, all_forgotten(lockfiles))
+    found = _Found(None, all_forgotten(lockfiles), set())
     entry = None if connection is None else find_entry(connection, identity)
     if connection is not None and entry is not None:
         require_current_ids(connection, entry.row.id, identity.message_ids)
-        found = _Found(entry, read_forgotten(connection, entry.row.id, found.forgotten))
+        explained = set(map(fold_guid, read_dismissed(connection, entry.row.id)))
+        if identity.held:
+            explained |= list_claimed(connection, identity.target)
+        found = _Found(entry, read_forgotten(connection, entry.row.id, found.forgotten), explained)
     campaign_id = None if entry is None else entry.row.id
     require_contained(connection, campaign_id, lockfiles, identity.message_ids, found.forgotten)
     return found
@@ -185,7 +211,7 @@ def enter_record(ledger: Ledger, identity: Identity, new_salt: str) -> Record:
     with ledger.writing() as connection:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
         known = replace(read_known(connection, filled.campaign_id), forgotten=filled.forgotten)
-    return Record(**filled.describe(identity, lockfiles, stamps), known=known)
+    return Record(**filled.describe(lockfiles, stamps), known=known)
 
 
 def enter_head(ledger: Ledger, identity: Identity, new_salt: str) -> RecordHead:
@@ -204,7 +230,7 @@ def enter_head(ledger: Ledger, identity: Identity, new_salt: str) -> RecordHead:
     lockfiles = read_lockfiles(identity)
     with ledger.writing() as connection:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
-    return RecordHead(**filled.describe(identity, lockfiles, stamps))
+    return RecordHead(**filled.describe(lockfiles, stamps))
 
 
 def is_overtaken(record: RecordHead, identity: Identity) -> bool:

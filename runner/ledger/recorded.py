@@ -23,14 +23,12 @@ class RecordHead:
     Attributes:
         campaign_id: the ledger's number of the campaign; None if the ledger doesn't know it.
         key: the key of the fingerprints; None if nothing is on record yet.
-        uses_salt_despite_key: whether the record keeps its salt although the user has set a key.
         merged: lockfiles that git has put together from two branches': they are to be written anew.
         stamps: tells the lockfiles that were read from others that may take their places.
     """
 
     campaign_id: int | None
     key: FingerprintKey | None
-    uses_salt_despite_key: bool = False
     merged: tuple[Path, ...] = ()
     stamps: Stamps = field(default_factory=dict)
 

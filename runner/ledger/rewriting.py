@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.ledger.forgotten import iterate_remembered, read_forgotten
+from runner.ledger.line_macs import LineMacs
 from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile, write_lockfile
 from runner.ledger.marks import list_lines, mark_launches
 from runner.ledger.runs import read_runs
@@ -94,6 +95,7 @@ def _gather_contents(
         read_forgotten(connection, record.campaign_id),
         read_runs(connection, record.campaign_id),
         dismissed=dismissed,
+        macs=_make_macs(identity, record),
     )
 
 
@@ -105,4 +107,11 @@ def _gather_sums(
     if not lines and not dismissed and not keeps_empty:
         return None
     forgotten, runs = read_forgotten(connection, campaign_id), read_runs(connection, campaign_id)
-    return LockfileContents(identity.name, identity.target, key, (), forgotten, runs, lines, dismissed)
+    macs = _make_macs(identity, record)
+    return LockfileContents(identity.name, identity.target, key, (), forgotten, runs, lines, dismissed, macs)
+
+
+def _make_macs(identity: Identity, record: RecordHead) -> LineMacs | None:
+    if identity.state_key is None or record.key is None:
+        return None
+    return LineMacs(identity.state_key, identity.target, record.key.lasting_name(identity.name))

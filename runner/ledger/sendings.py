@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 
 from runner.ledger.database import insert_into
 from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
@@ -29,6 +30,66 @@ if TYPE_CHECKING:
 
 _DATE_LENGTH = len("2026-11-20")
 _PORTION = 5000
+
+
+@dataclass(slots=True)
+class SentCount:
+    """What was sent of one message, and what of it since a moment.
+
+    Attributes:
+        launches: that were accepted since.
+        recipients: of those launches.
+        before: recipients of launches that were accepted earlier.
+        rejected: recipients of launches that were refused since.
+    """
+
+    launches: int = 0
+    recipients: int = 0
+    before: int = 0
+    rejected: int = 0
+
+    def add_sent(self, recipients: int, *, is_since: bool) -> None:
+        """Count one more launch."""
+        if is_since:
+            self.launches += 1
+            self.recipients += recipients
+        else:
+            self.before += recipients
+
+
+def count_sent(
+    connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
+) -> dict[str, SentCount]:
+    """Return what was sent of each message of a campaign.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        since: UTC, ISO 8601, to the second: `2026-11-20T12:00:00`.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    is_since = launches.c.outcome_at >= since
+    query = (
+        select(
+            launches.c.message,
+            launches.c.state,
+            func.sum(case((is_since, 1), else_=0)),
+            func.sum(case((is_since, launches.c.recipients), else_=0)),
+            func.sum(launches.c.recipients),
+        )
+        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
+        .group_by(launches.c.message, launches.c.state)
+    )
+    found: dict[str, SentCount] = {}
+    for message, state, count, recipients, all_recipients in connection.execute(query):
+        one = found.setdefault(message_ids.get(message, message), SentCount())
+        if state == "rejected":
+            one.rejected += recipients
+        else:
+            one.launches += count
+            one.recipients += recipients
+            one.before += all_recipients - recipients
+    return found
 
 
 def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[AudienceRow]) -> None:

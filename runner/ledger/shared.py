@@ -2,7 +2,7 @@
 
 A reservation says, before the first of them leaves, which launches a run is about to send. It is to other
 machines what an intent is to the next run on this one. It holds fingerprints and digests: no phones, no
-texts.
+texts. With a state key it carries a MAC of it, as the lines of lockfiles do.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.line_macs import without_mac
 from runner.ledger.model import Run
 from runner.ledger.provenance import store_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from runner.ledger.line_macs import LineMacs
 
 _VERSION = 1
 _TEXTS = ("message", "key", "tag", "payload_digest", "definition_digest", "reserved_at")
@@ -84,15 +87,30 @@ class SharedRecord:
     mending: str | None = None
 
 
-def dump_reservation(reservation: Reservation) -> str:
-    """Return a reservation as text, a launch a line."""
+def dump_reservation(reservation: Reservation, macs: LineMacs | None = None) -> str:
+    """Return a reservation as text, a launch a line.
+
+    Args:
+        reservation: a group of launches.
+        macs: signs it; None without a state key.
+    """
     lines = ",\n".join(
         f"    {json.dumps({name: getattr(one, name) for name in _FIELDS}, ensure_ascii=False)}"
         for one in reservation.launches
     )
     head = f'{{\n  "id": {json.dumps(reservation.id)},\n  "launches": [\n'
     runs = json.dumps([store_run(run) for run in reservation.runs], ensure_ascii=False)
-    return f'{head}{lines}\n  ],\n  "reservation_version": {_VERSION},\n  "runs": {runs}\n}}\n'
+    text = f'{head}{lines}\n  ],\n  "reservation_version": {_VERSION},\n  "runs": {runs}\n}}\n'
+    if macs is None:
+        return text
+    mac = macs.make("reservation", json.loads(text))
+    return text.replace('  "reservation_version"', f'  "mac": "{mac}",\n  "reservation_version"', 1)
+
+
+def is_signed_reservation(text: str, macs: LineMacs) -> bool:
+    """Return whether the text of a reservation, which can be parsed, carries the MAC that it should."""
+    data = json.loads(text)
+    return bool(data.get("mac") == macs.make("reservation", without_mac(data)))
 
 
 def parse_reservation(text: str) -> Reservation | None:

@@ -72,6 +72,7 @@ def read_siblings(
     target: str,
     names: Sequence[str],
     since: str,
+    state_key: str | None,
     shared: Mapping[Path, str] | None = None,
     is_told: Callable[[Lockfile], bool] = lambda _: False,
 ) -> Iterator[Sibling]:
@@ -82,6 +83,7 @@ def read_siblings(
         target: the target that they must be of.
         names: those of the campaigns whose lockfiles these are not, but which may have left old ones.
         since: UTC, ISO 8601; what was sent before is left out.
+        state_key: the user's secret, which must have signed them; None if there is none.
         shared: texts of further lockfiles, which all machines share, by where they are kept.
         is_told: returns whether the ledger itself tells what a lockfile sums up.
 
@@ -90,7 +92,7 @@ def read_siblings(
     """
     texts: list[tuple[Path, str | None]] = [(file, None) for file in files]
     for file, text in [*texts, *(shared or {}).items()]:
-        lockfile = _read(file, text, target, names)
+        lockfile = _read(file, text, target, names, state_key)
         is_recent = lockfile is not None and any(line.last_sent_at >= since for line in lockfile.lines)
         if lockfile is not None and is_recent and not is_told(lockfile):
             raise LockfileError(
@@ -105,7 +107,7 @@ def read_siblings(
             yield Sibling(file, first_name, lockfile.key_fingerprint, lockfile.salt, launches)
 
 
-def list_told_guids(files: Iterable[Path], texts: Mapping[Path, str]) -> set[str]:
+def list_told_guids(files: Iterable[Path], texts: Mapping[Path, str], state_key: str | None) -> set[str]:
     """Return the guids of all launches that lockfiles tell of, as `fold_guid` writes them.
 
     One that cannot be read tells of none: what it would explain is held then.
@@ -113,18 +115,27 @@ def list_told_guids(files: Iterable[Path], texts: Mapping[Path, str]) -> set[str
     Args:
         files: the lockfiles.
         texts: those of further ones, which all machines share, by where they are kept.
+        state_key: as for `read_siblings`.
     """
     told: set[str] = set()
     for file, text in [*((file, None) for file in files), *texts.items()]:
         with suppress(LockfileError):
-            lockfile = read_lockfile(file) if text is None else parse_lockfile(file, text)
+            lockfile = _parse(file, text, (), state_key)
             told.update(fold_guid(one.project_launch_guid) for one in (lockfile.launches if lockfile else ()))
     return told
 
 
-def _read(file: Path, text: str | None, target: str, names: Sequence[str]) -> Lockfile | None:
+def _parse(file: Path, text: str | None, names: Sequence[str], state_key: str | None) -> Lockfile | None:
+    if text is None:
+        return read_lockfile(file, names, state_key=state_key)
+    return parse_lockfile(file, text, names, state_key=state_key)
+
+
+def _read(
+    file: Path, text: str | None, target: str, names: Sequence[str], state_key: str | None
+) -> Lockfile | None:
     try:
-        lockfile = read_lockfile(file, names) if text is None else parse_lockfile(file, text, names)
+        lockfile = _parse(file, text, names, state_key)
     except LockfileError as error:
         raise LockfileError(f"{_UNCOUNTED}: {error.message}", hint=error.hint) from None
     if lockfile is not None and lockfile.target != target:

@@ -12,7 +12,7 @@ from runner.ledger.containment import require_contained
 from runner.ledger.deliveries import read_guids
 from runner.ledger.filling import fill_ledger, find_entry
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.key import choose_key, find_held_key, keeps_salt
+from runner.ledger.key import choose_key, find_held_key
 from runner.ledger.lockfiles import all_forgotten, all_launches, list_merged, read_lockfiles, stamp_lockfiles
 from runner.ledger.message_names import require_current_ids
 from runner.ledger.recorded import SummedRecord
@@ -44,7 +44,7 @@ def enter_summed_record(ledger: Ledger, identity: Identity, new_salt: str) -> Su
     with ledger.writing() as connection:
         filled = fill_ledger(connection, identity, lockfiles, new_salt)
         summary = summarize_deliveries(connection, filled.campaign_id, left_out=filled.forgotten)
-    head = filled.describe(identity, lockfiles, stamps)
+    head = filled.describe(lockfiles, stamps)
     return SummedRecord(**head, summary=summary, forgotten=frozenset(filled.forgotten))
 
 
@@ -82,7 +82,6 @@ def read_summed_record(ledger: Ledger | None, identity: Identity) -> SummedRecor
     return SummedRecord(
         campaign_id=entry.row.id if entry else None,
         key=key,
-        uses_salt_despite_key=keeps_salt(identity, key),
         merged=list_merged(lockfiles),
         summary=summary,
         forgotten=frozenset(forgotten),

@@ -313,3 +313,24 @@ launch_differences = Table(
     Column("agreed_at", _String),
     Column("accepted_at", _String),
 )
+
+# Campaigns that a person has paused, and those that go on since: of each the latest word.
+campaign_pauses = Table(
+    "campaign_pauses",
+    metadata,
+    Column("target", _String, primary_key=True),
+    Column("campaign", _String, primary_key=True),
+    Column("state", _String, nullable=False),
+    Column("at", _String, nullable=False),
+    Column("reason", _Text, nullable=False),
+)
+
+# What files of suppressions tell of people who are held, of campaigns that are not entered since.
+told_holds = Table(
+    "told_holds",
+    metadata,
+    Column("target", _String, primary_key=True),
+    Column("campaign", _String, primary_key=True),
+    Column("digest", _String, primary_key=True),
+    Column("entry", _Text, nullable=False),  # a JSON object, as in the file
+)

@@ -2,7 +2,8 @@
 
 A campaign's fingerprints say nothing outside it, on purpose. An opt-out holds for every campaign on a target,
 so it needs a fingerprint of the target's own. Its key is `RUNNER_STATE_KEY`, or, without it, a salt that the
-ledger keeps: as with a lockfile's salt that makes a pseudonym only, since phones can be guessed one by one.
+ledger and the file of suppressions keep: as with a lockfile's salt that makes a pseudonym only, since phones
+can be guessed one by one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LedgerConnection: TypeAlias = Connection
 """What `Ledger.writing` and `Ledger.reading` yield, for callers that hand it on: SQLAlchemy stays in here."""
 _BITS = 128
+_SEAL_SIZE = 16
 _HINT = "set RUNNER_STATE_KEY to the key it was written with; with another one nobody would have opted out"
 
 
@@ -41,24 +43,31 @@ class TargetKey:
     salt: str | None
     name: str
     _key: bytes = field(repr=False)
+    _seal_key: bytes | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_secret(cls, target: str, secret: str) -> TargetKey:
         """Return the key that a user's secret stands for."""
-        return cls._make(target, secret, None)
+        return cls._make(target, secret, None, secret)
 
     @classmethod
-    def from_salt(cls, target: str, salt: str) -> TargetKey:
-        """Return the key that a ledger's salt stands for."""
-        return cls._make(target, salt, salt)
+    def from_salt(cls, target: str, salt: str, secret: str | None = None) -> TargetKey:
+        """Return the key that a ledger's salt stands for.
+
+        Args:
+            target: the target's name.
+            salt: makes the fingerprints.
+            secret: the user's, which was set after the salt was made: it makes the seals.
+        """
+        return cls._make(target, salt, salt, secret)
 
     @classmethod
-    def _make(cls, target: str, source: str, salt: str | None) -> TargetKey:
+    def _make(cls, target: str, source: str, salt: str | None, secret: str | None) -> TargetKey:
         # `person` sets the keys of campaigns and targets apart (RFC 7693 has none, the BLAKE2 paper has).
         base = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner target").digest()
         key = hashlib.blake2b(target.encode(), key=base, digest_size=32).digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
-        return cls(target, salt, name, key)
+        return cls(target, salt, name, key, _derive_seal_key(target, secret) if secret else None)
 
     def fingerprint(self, phone: str) -> str:
         """Return a person's fingerprint on the target, 32 hexadecimal digits.
@@ -67,6 +76,21 @@ class TargetKey:
             phone: E.164.
         """
         return hashlib.blake2b(phone.encode(), key=self._key, digest_size=_BITS // 8).hexdigest()
+
+    def seal(self, text: str) -> str | None:
+        """Return what proves that a text about the target was written with the user's secret: 128 bits.
+
+        Returns:
+            None if there is no secret: nothing can be proved then.
+        """
+        if self._seal_key is None:
+            return None
+        return hashlib.blake2b(text.encode(), key=self._seal_key, digest_size=_SEAL_SIZE).hexdigest()
+
+
+def _derive_seal_key(target: str, secret: str) -> bytes:
+    base = hashlib.blake2b(secret.encode(), digest_size=32, person=b"runner tgt seal").digest()
+    return hashlib.blake2b(target.encode(), key=base, digest_size=32).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +159,7 @@ def read_target_key(connection: Connection, target: str, state_key: str | None) 
     key = (
         TargetKey.from_secret(target, state_key or "")
         if row.salt is None
-        else TargetKey.from_salt(target, row.salt)
+        else TargetKey.from_salt(target, row.salt, state_key)
     )
     if key.name != row.key_fingerprint:
         raise LedgerError(

@@ -1,22 +1,29 @@
 """Two versions of one lockfile as one: what either says was sent, was sent.
 
 Branches and machines may each have gone on from the same record. The rules are those by which a lockfile
-that git has merged is read (`merge`).
+that git has merged is read (`merge`). Lines that a state key has signed stay as they are, since that key is
+not at hand here: where both versions have one of a launch, both stay, and reading makes one of them.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import Lockfile, parse_lockfile
-from runner.ledger.lockfile_writer import LockfileContents, dump_lockfile
-from runner.ledger.merge import agree_on_head, refuse_mixture, unite_launches
+from runner.ledger.line_macs import without_mac
+from runner.ledger.lockfile import load_data, parse_lockfile, read_launches
+from runner.ledger.lockfile_writer import describe_launch, dump_data
+from runner.ledger.merge import BLOCKS, agree_on_head, dump_line, refuse_mixture, unite_launches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-_HEAD = ("campaign", "target", "key_fingerprint", "salt", "first_name")
+_ORDER = {
+    "launches": ("message", "key", "project_launch_guid"),
+    "messages": ("message", "tags", "launches", "recipients"),
+    "runs": ("started_at", "id"),
+}
 
 
 def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
@@ -30,52 +37,47 @@ def unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
     Raises:
         LockfileError: one of them cannot be read, or they were made with keys of their own.
     """
-    one = parse_lockfile(file, ours)
-    if ours == theirs:
-        return _write(one) if one.is_merged else ours
-    return _write(_unite(file, one, parse_lockfile(file, theirs)))
+    for text in dict.fromkeys((ours, theirs)):
+        parse_lockfile(file, text)
+    one, is_merged = load_data(file, ours)
+    if ours == theirs and not is_merged:
+        return ours
+    return dump_data(_unite(file, one, load_data(file, theirs)[0]))
 
 
-def _unite(file: Path, one: Lockfile, other: Lockfile) -> Lockfile:
-    is_summary = one.is_summary or other.is_summary
-    refuse_mixture(file, is_summary=is_summary, has_launches=not (one.is_summary and other.is_summary))
-    sides: dict[str, list[Any]] = {}
-    for name in _HEAD:
-        values = (getattr(side, name) for side in (one, other))
-        if said := list(dict.fromkeys(value for value in values if value is not None)):
-            sides[name] = said
-    head = agree_on_head(file, sides)
-    first_name = head.get("first_name", head["campaign"])
-    return Lockfile(
-        head["campaign"],
-        head["target"],
-        head["key_fingerprint"],
-        head.get("salt"),
-        head.get("first_name"),
-        unite_launches(file, (*one.launches, *other.launches), first_name),
-        one.forgotten | other.forgotten,
-        tuple({run.id: run for run in (*one.runs, *other.runs)}.values()),
+def _unite(file: Path, *sides: dict[str, Any]) -> dict[str, Any]:
+    are_summaries = ["kind" in side for side in sides]
+    refuse_mixture(file, is_summary=any(are_summaries), has_launches=not all(are_summaries))
+    said: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for side in sides for name in side if name not in BLOCKS):
+        said[name] = []
+        for side in sides:
+            if name in side and side[name] not in said[name]:
+                said[name].append(side[name])
+    united = agree_on_head(file, said)
+    for block in BLOCKS:
+        lines = _unite_lines([line for side in sides for line in side.get(block, ())])
+        if block == "launches":
+            lines = _unite_launches(file, lines, united.get("first_name", united["campaign"]))
         # Of a message that both have sent, both lines: only the ledger can make one of them.
-        lines=tuple(dict.fromkeys((*one.lines, *other.lines))),
-        is_summary=is_summary,
-        dismissed=one.dismissed | other.dismissed,
-    )
+        if any(block in side for side in sides):
+            united[block] = sorted(lines, key=itemgetter(*_ORDER[block]))
+    return united
 
 
-def _write(lockfile: Lockfile) -> str:
-    key = FingerprintKey.as_recorded(lockfile.salt, lockfile.key_fingerprint, lockfile.first_name)
-    launches = sorted(lockfile.launches, key=lambda launch: (launch.message, launch.key))
-    runs = sorted(lockfile.runs, key=lambda run: (run.started_at, run.id))
-    lines = sorted(lockfile.lines) if lockfile.is_summary else None
-    return dump_lockfile(
-        LockfileContents(
-            lockfile.campaign,
-            lockfile.target,
-            key,
-            launches,
-            lockfile.forgotten,
-            runs,
-            lines,
-            lockfile.dismissed,
-        )
-    )
+def _unite_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each line once: the one with a MAC, of two that say the same."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        said = dump_line(without_mac(line))
+        if said not in found or "mac" in line:
+            found[said] = line
+    return list(found.values())
+
+
+def _unite_launches(file: Path, lines: list[dict[str, Any]], first_name: str) -> list[dict[str, Any]]:
+    """Return the lines of launches as they are, or, of those without a MAC, each launch once."""
+    united = unite_launches(file, read_launches(lines), first_name)
+    signed = {line["project_launch_guid"] for line in lines if "mac" in line}
+    kept = [line for line in lines if line["project_launch_guid"] in signed]
+    return kept + [describe_launch(one) for one in united if one.project_launch_guid not in signed]

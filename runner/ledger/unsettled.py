@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, func, or_, select, update
 
 from runner.ledger.marks import take_out
 from runner.ledger.model import Unsettled
@@ -76,6 +76,66 @@ def count_unsettled(connection: Connection, campaign_id: int) -> int:
         )
     )
     return int(connection.execute(query).scalar_one())
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCount:
+    """How many people may have got a message, and are held until it is known.
+
+    Attributes:
+        campaign: its name.
+        message: the message's id.
+        launches: that may have reached them.
+        recipients: the people.
+        is_explained: whether the launches are on record; else the service lists them and no record does.
+    """
+
+    campaign: str
+    message: str
+    launches: int
+    recipients: int
+    is_explained: bool = True
+
+
+def count_held(connection: Connection, target: str) -> list[HeldCount]:
+    """Return how many people are held on a target, of all campaigns in the ledger, by campaign and message.
+
+    Args:
+        connection: reads the ledger.
+        target: the target's name.
+    """
+    message = func.coalesce(deliveries.c.message, launches.c.message)
+    query = (
+        select(
+            campaigns.c.name,
+            message,
+            launches.c.state,
+            func.count(launches.c.id.distinct()),
+            func.count(deliveries.c.fingerprint),
+        )
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .outerjoin(
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+        )
+        .where(
+            campaigns.c.target == target,
+            # One whose people another one holds holds nobody.
+            or_(
+                launches.c.state.in_(OPEN),
+                and_(launches.c.state == UNEXPLAINED, deliveries.c.fingerprint.is_not(None)),
+            ),
+        )
+        .group_by(campaigns.c.name, message, launches.c.state)
+    )
+    found: dict[tuple[str, str, bool], tuple[int, int]] = {}
+    for campaign, name, state, count, people in connection.execute(query):
+        place = campaign, name, state == UNEXPLAINED
+        before = found.get(place, (0, 0))
+        found[place] = before[0] + count, before[1] + people
+    return [
+        HeldCount(campaign, name, *counts, not is_unexplained)
+        for (campaign, name, is_unexplained), counts in sorted(found.items())
+    ]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runner.ledger.cluster_tables import cluster_runs, cluster_terms, partition_leases
 from runner.ledger.tables import (
     audiences,
+    campaign_pauses,
     dismissed_launches,
     first_names,
     forgotten_people,
@@ -26,6 +27,7 @@ from runner.ledger.tables import (
     runs,
     service_plans,
     target_keys,
+    told_holds,
 )
 
 SCHEMA_VERSION = 8
@@ -37,7 +39,7 @@ TABLES_SINCE = {
     5: (runs, reservations, reserved_launches, result_revisions),
     6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
     7: (dismissed_launches, launch_differences),
-    8: (opt_ins,),
+    8: (campaign_pauses, told_holds, opt_ins),
 }
 """The tables that a version of the schema has added."""
 

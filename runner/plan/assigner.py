@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
-from runner.plan.assignment import Assignment
+from runner.plan.assignment import Assignment, Follow
 from runner.timing.decision import Defer, SendNow, Timekeeper
 from runner.timing.zone import find_zones
 
@@ -49,6 +49,9 @@ class Assigner:
         key: the key of the known fingerprints; None when nothing is known.
         circumstances: what else there is to know; None to go by the files and the record alone.
         ignore_time: take every moment for the right one.
+
+    Attributes:
+        follows: by its place among the tracks, what each follow-up goes by.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Assigner:
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        self.follows = _find_follows([track.message for track in tracks])
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
     def _sends_to_all(self) -> bool:
@@ -187,7 +191,7 @@ class Assigner:
         timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Assignment):
             return timed._replace(largest=largest if timed.disposition == "deferred" else 0)
-        return rendered._replace(until=timed)
+        return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
 
     def _render(
         self,
@@ -199,7 +203,7 @@ class Assigner:
     ) -> Assignment:
         try:
             payload = renderer.render(recipient.vars)
-            return Assignment._make((index, "to_send", payload, arm, None, None, (), 0, False))
+            return Assignment._make((index, "to_send", payload, arm, None, None, (), 0, False, False))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:
@@ -243,8 +247,8 @@ class Assigner:
 
     def _find_time(
         self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
-    ) -> Assignment | datetime | None:
-        """Return until when a recipient may get a message now, None for ever; or why not now."""
+    ) -> Assignment | SendNow | None:
+        """Return that a recipient may get a message now, None if at any time; or why not now."""
         timekeeper = self._timekeepers.get(message.method)
         if timekeeper is None or self._circumstances is None:
             return None
@@ -264,18 +268,19 @@ class Assigner:
         recipient: Recipient,
         earliest: datetime | None,
         now: datetime,
-    ) -> Assignment | datetime:
+    ) -> Assignment | SendNow:
         moment = now if earliest is None else max(now, earliest)
         decision = timekeeper.decide(recipient.phone, recipient.timezone, moment)
         waits = (_WAITING,) if moment > now else ()
         if isinstance(decision, SendNow):
             if not waits:
-                return decision.until
+                return decision
             zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
             due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
-            return Assignment(index, "deferred", due=due, reasons=waits)
+            return Assignment(index, "deferred", due=due, reasons=(*waits, *decision.remarks))
         if isinstance(decision, Defer):
-            reasons = (*waits, *dict.fromkeys(reason.rule for reason in decision.reasons))
+            rules = dict.fromkeys(reason.rule for reason in decision.reasons)
+            reasons = (*waits, *rules, *decision.remarks)
             return Assignment(index, "deferred", due=decision.due, reasons=reasons)
         disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
@@ -301,3 +306,12 @@ class Assigner:
             return 0
         recent, planned = self._circumstances.recent, self._circumstances.planned
         return (recent.count(phone) if recent is not None else 0) + planned.get(int(phone[1:]), 0)
+
+
+def _find_follows(messages: list[Message]) -> dict[int, Follow]:
+    places = {message.id: index for index, message in enumerate(messages)}
+    return {
+        index: Follow(places.get(message.after.message, -1), message.to == "answered")
+        for index, message in enumerate(messages)
+        if message.after is not None
+    }

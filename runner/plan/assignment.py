@@ -5,12 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from runner.campaign.audience import Recipient
     from runner.campaign.payload import Payload
     from runner.plan.model import Disposition
     from runner.timing.histogram import Due
+
+LATER = ("deferred", "unresolved", "opt_out_doubtful", "capped", "on_hold")
+"""Why those don't get a message now who may get it later, whatever becomes of other messages."""
+_COMES = frozenset(("already_sent", "to_send", *LATER))
+
+
+class Follow(NamedTuple):
+    """What a follow-up goes by.
+
+    Attributes:
+        earlier: the place of the message that it comes after; one that no message has if that is not planned.
+        waits_for_answers: whether those qualify later who answer later.
+    """
+
+    earlier: int
+    waits_for_answers: bool
 
 
 class Assignment(NamedTuple):
@@ -27,6 +44,7 @@ class Assignment(NamedTuple):
         largest: of what is to be sent later, the segments of the largest of its texts; 0 for the rest.
         was_due: of a saved plan, whether it was to be sent when that was made, and is not now: it keeps its
             place, so that nobody whom the plan left out moves up.
+        is_hopeless: of who waits for an earlier message, whether they will never get that one.
     """
 
     message: int
@@ -38,11 +56,39 @@ class Assignment(NamedTuple):
     reasons: tuple[str, ...] = ()
     largest: int = 0
     was_due: bool = False
+    is_hopeless: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether it is one of the messages that the plan sends."""
         return self.payload is not None or self.was_due
+
+
+def find_hopeless(found: list[Assignment], follows: Mapping[int, Follow]) -> list[Assignment]:
+    """Return what a recipient gets, with a mark on follow-ups to messages that never reach them.
+
+    Args:
+        found: what they get of every message.
+        follows: by its place among the messages, what each follow-up comes after.
+    """
+    by_message = {assignment.message: assignment for assignment in found}
+
+    def may_come(assignment: Assignment | None) -> bool:
+        if assignment is None:  # not among the messages that are planned: nothing is known of it
+            return True
+        follow = follows.get(assignment.message)
+        if assignment.disposition == "awaiting":
+            return follow is None or may_come(by_message.get(follow.earlier))
+        if assignment.disposition == "not_qualified":
+            return follow is not None and follow.waits_for_answers
+        return assignment.disposition in _COMES or assignment.was_due
+
+    return [
+        assignment._replace(is_hopeless=True)
+        if assignment.disposition == "awaiting" and not may_come(assignment)
+        else assignment
+        for assignment in found
+    ]
 
 
 def count_planned(tally: dict[int, int], recipient: Recipient, assignments: list[Assignment]) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from runner.ledger.earlier import EarlierMessage
     from runner.ledger.frequency import RecentDeliveries
     from runner.ledger.opt_outs import Suppressions
+    from runner.ledger.suppressions import Pause
     from runner.timing.law import LawBook
 
 
@@ -28,6 +29,7 @@ class Circumstances:
         planned_at: of a saved plan, the moment for which it was made: who was not to be texted then is
             not texted now.
         law: the legal sending hours; None if the campaign does not ask for them.
+        pause: a person's word that the campaign is to wait; None if there is none.
     """
 
     now: datetime
@@ -37,3 +39,4 @@ class Circumstances:
     planned: Mapping[int, int] = field(default_factory=dict)
     planned_at: datetime | None = None
     law: LawBook | None = None
+    pause: Pause | None = None

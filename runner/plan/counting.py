@@ -9,7 +9,7 @@ from runner.plan.assignment import count_planned
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.limits import find_refusals
 from runner.plan.model import CampaignPlan
-from runner.plan.shard import DeliveryDigest, join_digests
+from runner.plan.shard import DeliveryDigest, digest_terms, join_digests
 from runner.plan.tally import MessageTally
 from runner.source.diagnostic import Diagnostic
 
@@ -31,12 +31,14 @@ class PlanCounts:
         launches: sends that each message takes.
         people: who get at least one message now.
         digests: of who gets what, by shard.
+        terms: of who gets it in which arm and until when, by shard; where that was counted.
     """
 
     messages: list[MessageTally]
     launches: list[int]
     people: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
+    terms: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -50,6 +52,7 @@ class PlanCounts:
         self.launches = [own + one for own, one in zip(self.launches, other.launches, strict=True)]
         self.people += other.people
         self.digests |= other.digests
+        self.terms |= other.terms
 
 
 def count_assignments(
@@ -57,6 +60,7 @@ def count_assignments(
     sizes: Sequence[LaunchSizes],
     per_send: int,
     planned: dict[int, int] | None = None,
+    terms: DeliveryDigest | None = None,
 ) -> PlanCounts:
     """Return what a pass gives.
 
@@ -65,32 +69,33 @@ def count_assignments(
         sizes: of each message; receive how many share its launches.
         per_send: the most recipients of a launch.
         planned: receives how many messages everyone gets, by phone as a number; None to keep no count.
+        terms: receives in which arm everyone gets what, and until when.
     """
     counts = PlanCounts.start(len(sizes))
     digest = DeliveryDigest()
-    add_line = digest.add
-    adders = [
-        (tally.add, size.add, f"{index} ")
-        for index, (tally, size) in enumerate(zip(counts.messages, sizes, strict=True))
-    ]
+    add_delivery = digest.add
+    adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
     people = 0
     for recipient, assignments in assigned:
         gets_something = False
         for assignment in assignments:
-            add, add_group, start = adders[assignment.message]
+            index = assignment.message
+            add, add_group = adders[index]
             add(assignment)
             payload = assignment.payload
             if payload is not None:
                 gets_something = True
-                phone = recipient.phone
-                add_line(phone, f"{start}{payload.digest} {phone}\n")
+                add_delivery(recipient.phone, index, payload.digest)
                 add_group(group_of(payload, assignment.arm, assignment.until))
+                if terms is not None:
+                    terms.add(recipient.phone, index, digest_terms(assignment.arm, assignment.until))
         if gets_something:
             people += 1
             if planned is not None:
                 count_planned(planned, recipient, assignments)
     counts.people = people
     counts.digests = digest.finish()
+    counts.terms = {} if terms is None else terms.finish()
     counts.launches = [size.count_launches(per_send) for size in sizes]
     return counts
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign, Message
     from runner.campaign.payload import Payload
+    from runner.ledger.suppressions import Pause
     from runner.timing.histogram import Due
 
 Disposition = Literal[
@@ -26,6 +27,7 @@ Disposition = Literal[
     "expired",
     "deferred",
     "capped",
+    "on_hold",
     "over_limit",
     "to_send",
 ]
@@ -83,6 +85,9 @@ class MessagePlan:
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
+        on_hold: recipients who would be texted now, were the campaign not paused.
+        forecast: recipients who don't get it now and may later: deferred, held or capped ones, and of a
+            follow-up those who wait for it or may still qualify.
         launches: sends that the recipients `to_send` take.
         segments: SMS segments to send now.
         renders_min: renders if nobody answers.
@@ -114,8 +119,10 @@ class MessagePlan:
     expired: int = 0
     capped: int = 0
     deferred: int = 0
+    on_hold: int = 0
     over_limit: int = 0
     to_send: int = 0
+    forecast: int = 0
     launches: int = 0
     segments: int = 0
     renders_min: int = 0
@@ -130,6 +137,21 @@ class MessagePlan:
     def next_due(self) -> datetime | None:
         """When the first of the deferred recipients is due, in UTC; None if there are none."""
         return min((moment for moment, _ in self.due), default=None)
+
+    @property
+    def pending(self) -> int:
+        """Recipients who get it now, or may later."""
+        return self.to_send + self.forecast
+
+    @property
+    def reach(self) -> int:
+        """Recipients who have it, get it now, or may later: nobody else ever gets it by this plan."""
+        return self.already_sent + self.pending
+
+    @property
+    def most_segments(self) -> int | None:
+        """SMS segments of the largest text that is sent now or later; None if no text is known."""
+        return max(self.largest, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +192,7 @@ class CampaignPlan:
         recipients_to_send: people who get at least one message now.
         digest: of who gets what: 128 bits in hexadecimal. Two plans with one digest send the same.
         refusals: the safety limits that the plan breaks, in words.
+        pause: a person's word that the campaign is to wait; None if there is none.
     """
 
     campaign: Campaign
@@ -178,6 +201,12 @@ class CampaignPlan:
     recipients_to_send: int
     digest: str
     refusals: tuple[str, ...]
+    pause: Pause | None = None
+
+    @property
+    def on_hold(self) -> int:
+        """How many deliveries wait because the campaign is paused."""
+        return sum(message.on_hold for message in self.messages)
 
     @property
     def next_due(self) -> datetime | None:

@@ -6,7 +6,7 @@ from datetime import timedelta, timezone
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND
-from runner.plan.assignment import Assignment
+from runner.plan.assignment import Assignment, find_hopeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.campaign.row_problems import RowReporter
     from runner.plan.assigner import Assigner
     from runner.plan.circumstances import Circumstances
-    from runner.plan.model import PlanOptions
+    from runner.plan.model import Disposition, PlanOptions
 
 _EASTMOST = timezone(timedelta(hours=14))
 """Where a day begins first: Pacific/Kiritimati, in the IANA time zone database."""
@@ -33,6 +33,7 @@ def iterate_assignments(
     *,
     limit: int | None,
     last_day: date | None,
+    is_paused: bool,
 ) -> Iterator[Assigned]:
     """Yield everyone with what they get.
 
@@ -42,6 +43,7 @@ def iterate_assignments(
         reporter: receives what is wrong with their rows.
         limit: the most who get something now; None for all.
         last_day: as `find_last_day` returns it.
+        is_paused: whether nobody gets anything now, because a person has said so.
     """
     served = 0
     for recipient in people:
@@ -50,11 +52,15 @@ def iterate_assignments(
         else:
             found = assigner.assign(recipient._replace(has_consent=False), reporter)
             assignments = [_say_why(assignment, last_day) for assignment in found]
+        if is_paused:
+            assignments = [_hold_back(assignment, "on_hold") for assignment in assignments]
         if limit is not None and any(a.counts for a in assignments):
             if served == limit:
-                assignments = [_hold_back(assignment) for assignment in assignments]
+                assignments = [_hold_back(assignment, "over_limit") for assignment in assignments]
             else:
                 served += 1
+        if assigner.follows:
+            assignments = find_hopeless(assignments, assigner.follows)
         yield recipient, assignments
 
 
@@ -84,5 +90,5 @@ def _say_why(assignment: Assignment, last_day: date) -> Assignment:
     return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
 
 
-def _hold_back(assignment: Assignment) -> Assignment:
-    return Assignment(assignment.message, "over_limit") if assignment.counts else assignment
+def _hold_back(assignment: Assignment, disposition: Disposition) -> Assignment:
+    return Assignment(assignment.message, disposition) if assignment.counts else assignment

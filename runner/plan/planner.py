@@ -8,6 +8,7 @@ its recipients are there: personal texts never wait for the end of the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
@@ -69,6 +70,7 @@ class Planner:
         self._key = None if known.is_empty() else key
         self._options = options
         self._circumstances = circumstances
+        self._pause = None if circumstances is None or options.ignore_time else circumstances.pause
         self._tracks: list[Track] = []
         self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
@@ -97,7 +99,8 @@ class Planner:
             return None
         if not audience.rows:
             problems.add(describe_empty(self._campaign))
-        return add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
+        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
+        return replace(plan, pause=self._pause)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
@@ -200,6 +203,7 @@ class Planner:
             RowReporter(self._campaign, problems),
             limit=self._options.limit,
             last_day=find_last_day(self._campaign, self._circumstances),
+            is_paused=self._pause is not None,
         )
 
 

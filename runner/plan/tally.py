@@ -6,12 +6,14 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from runner.plan.assignment import LATER
 from runner.plan.model import CostlyCharacter, MessagePlan
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.audience import AudienceTally
+    from runner.campaign.model import Message
     from runner.plan.assignment import Assignment
     from runner.plan.track import Track
 
@@ -29,10 +31,11 @@ class MessageTally:
         self._later: Counter[int] = Counter()
         self._due: Counter[tuple[datetime, str]] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._hopeless = 0
 
     def add(self, assignment: Assignment) -> None:
         """Count one recipient."""
-        _, disposition, payload, arm, _, due, reasons, largest, _ = assignment
+        _, disposition, payload, arm, _, due, reasons, largest, _, is_hopeless = assignment
         if payload is not None:
             self._sent[disposition, arm, payload.segments, payload.largest] += 1
             if payload.costly is not None:
@@ -44,6 +47,8 @@ class MessageTally:
             self._dispositions[disposition] += 1
             if largest:
                 self._later[largest] += 1
+            if is_hopeless:
+                self._hopeless += 1
         if due is not None:
             moment, zone = due
             # By the full minute: follow-ups come due as their launches were sent, all at different moments.
@@ -58,6 +63,7 @@ class MessageTally:
         self._later.update(other._later)
         self._due.update(other._due)
         self._reasons.update(other._reasons)
+        self._hopeless += other._hopeless
         for character, costs in other._costly.items():
             own = self._costly.get(character, (0, 0, 0))
             self._costly[character] = [one + more for one, more in zip(own, costs, strict=True)]
@@ -84,6 +90,7 @@ class MessageTally:
             duplicates=audience.duplicates,
             recipients=dispositions.total(),
             **dispositions,
+            forecast=self._forecast(message),
             launches=launches,
             segments=sum(segments * count for (_, _, segments, _), count in self._sent.items()),
             renders_min=sum(n * track.renderers[arm].renders_min for arm, n in arms.items()),
@@ -94,3 +101,12 @@ class MessageTally:
             due=dict(self._due),
             reasons=dict(self._reasons),
         )
+
+    def _forecast(self, message: Message) -> int:
+        """Return how many may get the message later, by what is known now."""
+        later = sum(self._dispositions[name] for name in LATER)
+        if message.after is not None:
+            later += self._dispositions["awaiting"] - self._hopeless
+            # Who has not answered yet may still; who has answered stays out of a reminder.
+            later += self._dispositions["not_qualified"] if message.to == "answered" else 0
+        return later

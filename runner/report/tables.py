@@ -43,6 +43,7 @@ DISPOSITIONS = {
     "expired": "Campaign ends before they may be texted",
     "capped": "Texted as often as allowed",
     "deferred": "Due later",
+    "on_hold": "Campaign paused",
     "over_limit": "Beyond the limit of the run",
     "unresolved": "Outcome not known",
 }

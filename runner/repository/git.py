@@ -61,11 +61,15 @@ class Git:
     Args:
         folder: in the repository's work tree.
         timeout_s: for how long one command may run, in seconds.
+        settings: variables that every command gets beside this process's own.
     """
 
-    def __init__(self, folder: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, folder: Path, *, timeout_s: float = TIMEOUT_S, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
+        self._settings = {**_SETTINGS, **(settings or {})}
 
     def ask(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
@@ -86,7 +90,7 @@ class Git:
                 command,
                 cwd=self._folder,
                 input=text or "",
-                env={**os.environ, **_SETTINGS, **(environment or {})},
+                env={**os.environ, **self._settings, **(environment or {})},
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",

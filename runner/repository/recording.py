@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.repository.clone import Clone, read_text, replace_text
-from runner.repository.git import GitError
+from runner.repository.git import GitError, hide_credentials
 from runner.repository.push import push_commit
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 ASIDE = "runner/record"
 """The branch that the record goes to where the one that it belongs to takes no push."""
 TRIES = 8
+MOST_WAITING = 100
 _BLOB = "100644"
+_NOTHING_IS_LOST = "what was sent is on record at the service, and the next `runner apply` finds it there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ class Recorder:
         files: those to record; each is there, below the clone's top.
         unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
-        describe: returns the message of a commit.
-        ending: what the names of all such files end in.
+        describe: returns the message of a commit; is given the commits that tell the record already, the one
+            that it goes onto last.
+        endings: what the names of all such files end in.
         attempt: returns what is found for a file, or None if only that file is concerned by what is wrong.
         author: the variables that tell git who commits, for clones that name nobody.
     """
@@ -79,8 +82,8 @@ class Recorder:
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
-    describe: Callable[[Sequence[Change]], str]
-    ending: str
+    describe: Callable[[Sequence[str], Sequence[Change]], str]
+    endings: tuple[str, ...]
     attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
     author: Mapping[str, str] = field(default_factory=dict)
 
@@ -94,7 +97,7 @@ class Recorder:
         changes = self._find_changes([head])
         if not changes:
             return Recorded()
-        commit, message = self._make_commit(head, changes)
+        commit, message = self._make_commit([head], changes)
         self._stage(changes)
         self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
         return Recorded(commit, message)
@@ -115,7 +118,7 @@ class Recorder:
             if not changes:
                 self._catch_up(tip, branch)
                 return Recorded()
-            commit, message = self._make_commit(tip, changes)
+            commit, message = self._make_commit([tip], changes)
             answer = push_commit(self.clone.git, remote, commit, branch)
             if answer.is_accepted:
                 return Recorded(commit, message, branch, is_followed=self._follow(commit, branch, changes))
@@ -139,28 +142,29 @@ class Recorder:
             changes = self._find_changes(tips)
             if not changes:
                 return Recorded(None, "", ASIDE, refusal)
-            commit, message = self._make_commit(parent, changes)
+            commit, message = self._make_commit([*tips[:-1], parent], changes)
             answer = push_commit(self.clone.git, remote, commit, ASIDE, replaced=replaced)
             if answer.is_accepted:
                 return Recorded(commit, message, ASIDE, refusal)
             reason = answer.reason
+            if answer.obstacle is not None:
+                raise GitError(
+                    f"the record could not be pushed to {branch} ({refusal}), and the branch {ASIDE} cannot "
+                    f"be made on {hide_credentials(remote)}: {answer.obstacle} is in its way",
+                    hint=f"rename that one; {_NOTHING_IS_LOST}",
+                )
             if not answer.is_overtaken:
                 if replaced is None:
                     break
                 may_replace = False
         raise GitError(
             f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
-            hint="let the job's token write to the repository; what was sent is on record at the service, "
-            "and the next `runner apply` finds it there",
+            hint=f"let the job's token write to the repository; {_NOTHING_IS_LOST}",
         )
 
     def _is_told(self, commit: str, of: str) -> bool:
         """Return whether all that the record of one commit says, that of another one says, too."""
-        for path in self.clone.list_files(commit, self.ending):
-            theirs, ours = self.clone.read(commit, path), self.clone.read(of, path)
-            if theirs is not None and theirs != ours and (ours is None or self.is_older(path, ours, theirs)):
-                return False
-        return True
+        return _is_told(self.clone, commit, of, self.clone.list_files(commit, self.endings), self.is_older)
 
     def _find_changes(self, tips: Sequence[str]) -> list[Change]:
         """Return what a commit on the last of these tips would change, to say what all of them do."""
@@ -190,9 +194,9 @@ class Recorder:
             return ours
         return self.unite(path, ours, theirs)
 
-    def _make_commit(self, parent: str, changes: Sequence[Change]) -> tuple[str, str]:
-        """Write a commit of these changes; return it and its message."""
-        entries = []
+    def _make_commit(self, tips: Sequence[str], changes: Sequence[Change]) -> tuple[str, str]:
+        """Write a commit of these changes onto the last of the tips; return it and its message."""
+        entries, parent = [], tips[-1]
         for change in changes:
             blob = self.clone.git.run("hash-object", "-w", "--stdin", text=change.after)
             entries.append(f"{_BLOB} {blob}\t{change.path}\0")
@@ -202,7 +206,7 @@ class Recorder:
             self.clone.git.run("read-tree", parent, environment=aside)
             self.clone.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
             tree = self.clone.git.run("write-tree", environment=aside)
-        message = self.describe(changes)
+        message = self.describe(tips, changes)
         commit = self.clone.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
         return commit, message
 
@@ -250,8 +254,69 @@ class Recorder:
         self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingCommit:
+    """A commit of the record that waits to be merged.
+
+    Attributes:
+        commit: its name.
+        at: when it was made; ISO 8601 with an offset.
+        subject: the first line of its message.
+    """
+
+    commit: str
+    at: str
+    subject: str
+
+
+def find_what_waits(
+    clone: Clone,
+    remote: str,
+    branch: str,
+    endings: tuple[str, ...],
+    is_older: Callable[[str, str, str], bool],
+) -> list[WaitingCommit]:
+    """Return the commits of a record that waits to be merged, the latest first, of its last `MOST_WAITING`.
+
+    Args:
+        clone: whose remote it is; a shallow one, too, which does not know what was merged long ago.
+        remote: the remote's name or address.
+        branch: the branch that the record is to be merged into.
+        endings: what the names of the record's files end in.
+        is_older: as for `Recorder`.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
+    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, endings), is_older):
+        return []
+    listed = clone.git.run(
+        "log", "-z", "--first-parent", f"--max-count={MOST_WAITING}", "--format=%H %cI %s", f"{tip}..{aside}"
+    )
+    found: list[WaitingCommit] = []
+    for line in filter(None, listed.split("\0")):
+        commit, at, subject = line.split(" ", 2)
+        paths = clone.list_changed(commit, endings)
+        # What merges the branch into the record, as the forge's button does, brings nothing new.
+        if not _is_told(clone, commit, tip, paths, is_older):
+            found.append(WaitingCommit(commit, at, subject))
+    return found
+
+
+def _is_told(
+    clone: Clone, commit: str, of: str, paths: Iterable[str], is_older: Callable[[str, str, str], bool]
+) -> bool:
+    """Return whether all that files of one commit say, those of another one say, too."""
+    for path in paths:
+        theirs, ours = clone.read(commit, path), clone.read(of, path)
+        if theirs is not None and theirs != ours and (ours is None or is_older(path, ours, theirs)):
+            return False
+    return True
+
+
 def take_what_waits(
-    clone: Clone, remote: str, branch: str, ending: str, unite: Callable[[str, str, str], str]
+    clone: Clone, remote: str, branch: str, endings: tuple[str, ...], unite: Callable[[str, str, str], str]
 ) -> list[str]:
     """Bring the files of a record that waits to be merged into the work tree, so that a run goes on from it.
 
@@ -259,7 +324,7 @@ def take_what_waits(
         clone: whose work tree it is.
         remote: the remote's name or address.
         branch: the branch that the record is to be merged into.
-        ending: what the names of the record's files end in.
+        endings: what the names of the record's files end in.
         unite: as for `Recorder`.
 
     Returns:
@@ -272,7 +337,7 @@ def take_what_waits(
     if aside is None or clone.is_ancestor(aside, tip):
         return []
     taken = []
-    for path in clone.list_files(aside, ending):
+    for path in clone.list_files(aside, endings):
         theirs, file = clone.read(aside, path), clone.root / path
         if theirs is None or theirs == clone.read(tip, path):
             continue
@@ -284,3 +349,29 @@ def take_what_waits(
             replace_text(file, after)
             taken.append(path)
     return taken
+
+
+def read_what_waits(clone: Clone, remote: str, endings: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of a record that waits to be merged, and says something else than this clone's commit.
+
+    Args:
+        clone: with the commit to compare with; its work tree is left alone.
+        remote: the remote's name or address.
+        endings: what the names of the record's files end in.
+
+    Returns:
+        Their texts, by their paths from the top.
+
+    Raises:
+        GitError: the remote cannot be reached.
+    """
+    head, aside = clone.read_head(), clone.find_tip(remote, ASIDE)
+    if aside is None:
+        return {}
+    clone.bring(remote, aside)
+    if clone.is_ancestor(aside, head):
+        return {}
+    ours = clone.list_files(head, endings)
+    changed = [path for path, blob in clone.list_files(aside, endings).items() if ours.get(path) != blob]
+    texts = ((path, clone.read(aside, path)) for path in changed)
+    return {path: text for path, text in texts if text is not None}

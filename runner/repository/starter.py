@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from runner.errors import RunnerError
+from runner.errors import RunnerError, UsageError
 from runner.repository.git import Git, GitError, find_work_tree
 
 if TYPE_CHECKING:
@@ -14,6 +16,29 @@ if TYPE_CHECKING:
 
 BRANCH = "main"
 """The branch that the workflows send from."""
+_TOP = PurePosixPath()
+_PART = re.compile(r"\w(?:[\w .-]*[\w.-])?")
+"""A folder's name that nobody reads as something else: a workflow's filters, a shell, CODEOWNERS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where campaigns are to be kept.
+
+    Attributes:
+        top: the top of the repository, or of what becomes one.
+        below: the campaigns' folder, from there; `.` for the top itself.
+        has_repository: whether there is a repository already.
+    """
+
+    top: Path
+    below: PurePosixPath = _TOP
+    has_repository: bool = False
+
+    @property
+    def is_top(self) -> bool:
+        """Whether the campaigns' folder is the top."""
+        return self.below == _TOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +46,8 @@ class Started:
     """What a start has changed.
 
     Attributes:
-        written: the files that were not there before, from the folder's top.
-        has_repository: whether the folder is a git repository now.
+        written: the files that were not there before, or were drafts, from the repository's top.
+        has_repository: whether the folder is in a git repository now.
         is_new_repository: whether it has become one.
         branch: the branch that its work tree is on; None if it is on none.
     """
@@ -33,72 +58,81 @@ class Started:
     branch: str | None
 
 
-def start_repository(folder: Path, files: Mapping[str, str]) -> Started:
-    """Write files into a folder, and make a git repository of it if there is none.
-
-    Files that are there already and say the same are left alone, so that it may be done again.
-
-    Args:
-        folder: the folder; it is made if it isn't there.
-        files: the texts, by the paths from the folder's top.
+def find_place(folder: Path) -> Place:
+    """Return where a folder is, which need not be there yet.
 
     Raises:
-        RunnerError: something else is in the way, which is named, all of it; nothing was written then.
-    """
-    work_tree = _find_repository(folder)
-    _refuse_what_is_in_the_way(folder, files)
-    written = [name for name in files if not (folder / name).exists()]
-    try:
-        for name in written:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(files[name], encoding="utf-8")
-    except OSError as error:
-        raise RunnerError(f"{error.filename} cannot be written: {error.strerror}") from None
-    folder.mkdir(parents=True, exist_ok=True)
-    is_new = work_tree is None and _make_repository(folder)
-    has_repository = is_new or work_tree is not None
-    branch = None
-    if has_repository:
-        branch = Git(folder).ask("symbolic-ref", "--quiet", "--short", "HEAD").output.strip() or None
-    return Started(tuple(written), has_repository, is_new, branch)
-
-
-def _find_repository(folder: Path) -> Path | None:
-    """Return the git repository whose top a folder is; None if it is in none.
-
-    Raises:
-        RunnerError: it is inside one: workflows are only found at the top.
+        UsageError: its name is none for a folder of campaigns.
+        GitError: git doesn't say in which repository it is.
     """
     nearest = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.is_dir())
     try:
         root = find_work_tree(nearest)
     except GitError as error:
         if "not installed" in error.message:
-            return None
+            return Place(folder)
         raise
-    if root is not None and root != folder.resolve():
-        raise RunnerError(
-            f"{folder} is inside the git repository {root}, and workflows are run from the top alone",
-            hint="name that folder, or one outside",
+    if root is None:
+        return Place(folder)
+    real = folder.resolve()
+    if real == root:
+        return Place(folder, has_repository=True)
+    below = PurePosixPath(real.relative_to(root).as_posix())
+    if not all(map(_PART.fullmatch, below.parts)):
+        raise UsageError(
+            f"{str(below)!r} is no name for a folder of campaigns in a repository",
+            hint="letters, digits and `_`, inside also blanks, `-` and `.`: filters and shells read others "
+            "as something else",
         )
-    return root
+    return Place(root, below, has_repository=True)
 
 
-def _refuse_what_is_in_the_way(folder: Path, files: Mapping[str, str]) -> None:
-    found = [name for name, text in files.items() if not _is_free(folder, name, text)]
+def start_repository(place: Place, files: Mapping[str, bytes], drafts: Mapping[str, bytes]) -> Started:
+    """Write files, and make a git repository around them if there is none.
+
+    Files that are there already and say the same are left alone, so that it may be done again.
+
+    Args:
+        place: where; its folders are made if they aren't there.
+        files: their contents, by the paths from the repository's top.
+        drafts: what files may say that are to be replaced.
+
+    Raises:
+        RunnerError: something else is in the way, which is named, all of it; nothing was written then.
+    """
+    top = place.top
+    found = [name for name, content in files.items() if not _is_free(top, name, {content, drafts.get(name)})]
     if found:
         listed = "".join(f"\n    {name}" for name in found)
         raise RunnerError(
-            f"nothing was written to {folder}: these are there already, and say something else",
+            f"nothing was written to {top}: these are there already, and say something else",
             hint=f"keep them and choose another folder, or move them away:{listed}",
         )
+    written = [name for name, content in files.items() if _read(top / name) != content]
+    try:
+        for name in written:
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_bytes(files[name])
+    except OSError as error:
+        raise RunnerError(f"{error.filename} cannot be written: {error.strerror}") from None
+    top.mkdir(parents=True, exist_ok=True)
+    is_new = not place.has_repository and _make_repository(top)
+    has_repository = is_new or place.has_repository
+    branch = None
+    if has_repository:
+        branch = Git(top).ask("symbolic-ref", "--quiet", "--short", "HEAD").output.strip() or None
+    return Started(tuple(written), has_repository, is_new, branch)
 
 
-def _is_free(folder: Path, name: str, text: str) -> bool:
-    file = folder / name
+def _read(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _is_free(top: Path, name: str, allowed: set[bytes | None]) -> bool:
+    file = top / name
     if file.is_symlink() or file.exists():
-        return file.is_file() and file.read_bytes() == text.encode()
-    parents = [parent for parent in file.parents if parent.is_relative_to(folder)]
+        return file.is_file() and file.read_bytes() in allowed
+    parents = [parent for parent in file.parents if parent.is_relative_to(top)]
     return all(parent.is_dir() or not (parent.exists() or parent.is_symlink()) for parent in parents)
 
 

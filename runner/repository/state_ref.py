@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from runner.repository.git import Git, GitError, hide_credentials
+from runner.repository.push import find_obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,8 +181,8 @@ class StateRef:
         Raises:
             GitError: it cannot be written.
         """
-        lines = (f"100644 blob {blob}\t{name}\n" for name, blob in sorted(files.items()))
-        tree = self._git.run("mktree", text="".join(lines))
+        entries = (f"100644 blob {blob}\t{name}\0" for name, blob in sorted(files.items()))
+        tree = self._git.run("mktree", "-z", text="".join(entries))
         follows = () if parent is None else ("-p", parent)
         message = f"State of {self.name}"
         return self._git.run("commit-tree", tree, *follows, "-m", message, environment=_IDENTITY)
@@ -224,6 +225,11 @@ class StateRef:
         found = self.find()
         if found == new:
             return
+        if (obstacle := find_obstacle(answer)) is not None:
+            raise StateRefError(
+                f"{self.name} cannot be made on the git remote {self.remote}: {obstacle} is in its way",
+                hint=f"remove that one, which runner has not made: git push {self.remote} -d {obstacle}",
+            )
         rejection = _REJECTION.search(answer.output)
         if found != old or (rejection and _RACE.search(f"{rejection['reason']} {answer.complaint}")):
             raise RefMovedError(f"{self} was moved by another run", found)
@@ -257,7 +263,8 @@ class StateRef:
 
     def _list(self, commit: str) -> dict[str, str]:
         files = {}
-        for line in self._git.run("ls-tree", commit).splitlines():
+        # The whole tree: git takes it for that of the current folder, which may be further down.
+        for line in self._git.run("ls-tree", "-z", "--full-tree", commit).split("\0")[:-1]:
             entry, name = line.split("\t", 1)
             files[name] = entry.split()[2]
         return files

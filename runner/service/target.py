@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from runner.errors import ConfigurationError, MissingKeyError
+from runner.service.state_key import STATE_KEY, read_state_key
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import YamlProblemError
 from runner.source.rate import parse_rate
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SANDBOX = "sandbox"
 LIVE = "live"
-STATE_KEY = "RUNNER_STATE_KEY"
-"""The environment variable with the key of targets that name none of their own."""
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
@@ -55,7 +54,7 @@ class Target:
     Attributes:
         name: a part of the lockfile's name.
         base_url: None for the embedded sandbox, whose address is known once it runs.
-        credentials: None for the embedded sandbox, and where the service is not asked.
+        credentials: None for the embedded sandbox, and where the service need not be asked.
         state_key: the user's secret for fingerprints, if there is one.
         concurrency: sends in flight at once.
         rate: the most sends a second; None for no limit.
@@ -157,7 +156,7 @@ def choose_target(
         name: `--target`, if given.
         targets: what `read_targets` returned.
         environment: the process's environment variables.
-        needs_credentials: whether the service will be asked; a pull request's job has none.
+        needs_credentials: whether the service has to be asked; a pull request's job has none.
 
     Raises:
         ConfigurationError: nothing, or not enough, is said about it.
@@ -185,7 +184,7 @@ def choose_target(
     return Target(
         chosen,
         base_url.rstrip("/"),
-        _read_credentials(chosen, variables, environment) if needs_credentials else None,
+        _read_credentials(chosen, variables, environment, are_needed=needs_credentials),
         _read_state_key(chosen, settings, environment),
         insecure=is_insecure,
         username_env=variables[0],
@@ -209,7 +208,7 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
     variable = settings.get("state_key_env")
     if variable is not None and not environment.get(variable):
         raise MissingKeyError(f"the target {name!r} has no key for its fingerprints", hint=f"set {variable}")
-    return environment.get(variable or STATE_KEY) or None
+    return read_state_key(environment, variable or STATE_KEY)
 
 
 def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -242,9 +241,13 @@ def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str
     return tuple(settings.get(key, default) for key, default in defaults.items())
 
 
-def _read_credentials(name: str, variables: tuple[str, str], environment: Mapping[str, str]) -> Credentials:
+def _read_credentials(
+    name: str, variables: tuple[str, str], environment: Mapping[str, str], *, are_needed: bool
+) -> Credentials | None:
     # A target that names its own variables never gets the credentials of another one.
     missing = [variable for variable in variables if not environment.get(variable)]
+    if missing and not are_needed:
+        return None
     if missing:
         raise ConfigurationError(
             f"the target {name!r} has no credentials", hint=f"set {' and '.join(missing)}"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from runner.timing.opening import Calendar, LocalWindow, load_zone
+from runner.timing.opening import Calendar, LocalWindow
 from runner.timing.place import find_places
 from runner.timing.zone import find_prefix, zones_of_prefix
+from runner.timing.zone_data import load_zone, open_zone_data
 
 if TYPE_CHECKING:
     from runner.timing.histogram import Due
@@ -54,9 +55,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SendNow:
-    """The text may leave. From `until` on, in UTC, it has to be asked again."""
+    """The text may leave.
+
+    Attributes:
+        until: from this moment on, in UTC, it has to be asked again.
+        remarks: what should make one think about it, in words.
+    """
 
     until: datetime
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +74,13 @@ class Defer:
         until: when it may leave, in UTC.
         reasons: all that is closed now.
         zones: the recipient's candidate time zones.
+        remarks: what should make one think about it, in words.
     """
 
     until: datetime
     reasons: tuple[Reason, ...]
     zones: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def due(self) -> Due:
@@ -197,8 +206,9 @@ class Timekeeper:
         if due >= expires:
             return _EXPIRED
         if due > moment:
-            return Defer(due, tuple(self._explain(locality, moment)), locality.zones)
-        return SendNow(min(opening[1], expires))
+            reasons = tuple(self._explain(locality, moment))
+            return Defer(due, reasons, locality.zones, _find_differences(locality.zones, due))
+        return SendNow(min(opening[1], expires), _find_differences(locality.zones, moment))
 
     def _locate(self, phone: str, zone: str | None) -> _Locality | None:
         zones = (zone,) if zone is not None else zones_of_prefix(find_prefix(phone))
@@ -229,3 +239,8 @@ class Timekeeper:
                     found.append(Reason("law" if citation else "send_between", zone, local, citation))
                     break  # one of the zones is reason enough
         return found
+
+
+def _find_differences(zones: tuple[str, ...], moment: datetime) -> tuple[str, ...]:
+    data = open_zone_data()
+    return tuple(filter(None, (data.describe_difference(zone, moment) for zone in zones)))

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.timing.opening import load_zone
+from runner.timing.zone_data import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
+
+from runner.timing.zone_data import load_zone
 
 if TYPE_CHECKING:
     from runner.timing.window import WeeklyWindow
@@ -40,16 +41,6 @@ class LocalWindow:
     def is_open(self, moment: datetime) -> bool:
         """Return whether it is open at a moment (any aware time)."""
         return self.window.contains(moment.astimezone(load_zone(self.zone)))
-
-
-@cache
-def load_zone(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name.
-
-    Raises:
-        ZoneInfoNotFoundError: the machine's time zone database lacks it.
-    """
-    return ZoneInfo(name)
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from runner.timing.opening import load_zone
 from runner.timing.window import DAYS, WHOLE_WEEK, Span, WeeklyWindow, make_window, parse_clock
 from runner.timing.zone import ZoneProblem, check_zone
+from runner.timing.zone_data import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

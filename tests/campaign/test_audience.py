@@ -133,9 +133,20 @@ def test_zones_and_consent_are_the_recipients_own(with_zones: Campaign) -> None:
 
 
 @pytest.mark.parametrize(
-    "consent", ['{source: " "}', '{source: " ", date: 2026-03-01}', '{source: "\u00a0"}']
+    "consent",
+    [
+        *('{source: " "}', '{source: " ", date: 2026-03-01}', '{source: "\u00a0"}'),
+        *(
+            "{source: No}",
+            '{source: "n/a"}',
+            '{source: "N.A."}',
+            "{source: REVOKED}",
+            '{source: " Opted  out "}',
+        ),
+        *('{source: "-"}', '{source: "0"}', "{source: unknown}", "{source: Não}", '{source: "none."}'),
+    ],
 )
-def test_a_blank_source_is_no_consent_in_the_campaign_either(
+def test_a_source_that_is_blank_or_a_word_for_no_is_no_consent(
     campaign: Callable[[str], Campaign], tmp_path: Path, consent: str
 ) -> None:
     """What goes for a row of a file goes for a recipient who is written in the campaign, too."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("plan", "apply", "reconcile", "report")
 ADDRESS_HINT = (
-    "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tcp://10.0.0.5:8786; "
+    "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tls://10.0.0.5:8786; "
     "check --cluster and RUNNER_CLUSTER\n"
 )
 TARGETS = "version: 1\ntargets:\n  live: {{base_url: 'https://sms.example.com', cluster: {}}}\n"
@@ -59,6 +59,29 @@ def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Pa
         "plan", "--target", "live", "--cluster", "two", cwd=folder, env={**OWN, "RUNNER_CLUSTER": "one"}
     )
     assert by_option.stderr.startswith("Error: 'two' is no address")
+
+
+@pytest.mark.parametrize("command", ["validate", *COMMANDS])
+def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(
+    run: Run, folder: Path, command: str
+) -> None:
+    """Option and variable mean the same; 192.0.2.1 is nobody's, and is not asked before."""
+    (folder / "campaigns/pulse.yaml").write_text("version: 1\n", encoding="utf-8")
+    refused = run(command, "--cluster", "tcp://192.0.2.1:8786", cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: the cluster tcp://192.0.2.1:8786 is on another machine and has ")
+    for options, variable in ((["--insecure-cluster"], ""), ([], "1")):
+        wanted = run(
+            command,
+            *("--cluster", "tcp://192.0.2.1:8786", *options),
+            cwd=folder,
+            env={"RUNNER_INSECURE_CLUSTER": variable},
+        )
+        # It goes on: to the ledger, which a cluster shares, or to what is wrong with the campaign.
+        assert wanted.returncode == 1
+        assert "has no TLS" not in wanted.stderr
+        said = wanted.stdout + wanted.stderr
+        assert "a cluster needs a ledger that all of its workers share" in said or "no `recipients`" in said
 
 
 @pytest.mark.parametrize("address", ["everything", "tcp://10.0.0.5:8786", "tls://10.0.0.5:8786", "local:0"])

@@ -12,6 +12,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.lock import LockHolder, hold_campaign_lock
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550105"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 ALWAYS_UNREACHED = [
     (
         "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones that are "
@@ -31,9 +33,8 @@ ALWAYS_UNREACHED = [
     "the service keeps its own records of whom it texted and what they answered: ask its operator",
     "reports, exports, audience files and backups of the ledger: they are yours to write anew",
     (
-        "ledgers of other machines, where only campaigns whose lockfiles name them as forgotten leave them alone: "
-        "run `runner forget` there, too, or at least take the opt-outs there with `runner optouts export` and "
-        "`runner optouts import`"
+        "ledgers of other machines keep what they have of them, though nobody texts them from there once "
+        "`runner record` has committed the file of suppressions: run `runner forget` there, too"
     ),
 ]
 
@@ -154,7 +155,7 @@ def test_a_lost_ledger_brings_nobody_back(folder: Path, run: Run) -> None:
     run("forget", ADA, "--auto-approve", cwd=folder)
     after = (folder / LOCKFILE).read_bytes()
     assert b'"forgotten": ["' in after
-    for file in (folder / ".runner").glob("ledger.sqlite*"):
+    for file in (*(folder / ".runner").glob("ledger.sqlite*"), folder / SUPPRESSIONS):
         file.unlink()
     before = count_launches(folder, ADA)
     for command in (("apply", "--auto-approve"), ("reconcile",)):
@@ -184,7 +185,7 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
         environment |= {
             f"RUNNER_{own}_USERNAME": service["RUNNER_USERNAME"],
             f"RUNNER_{own}_API_KEY": service["RUNNER_API_KEY"],
-            f"KEY_{own}": f"{name}'s s3cret",
+            f"KEY_{own}": f"{name}: {STATE_KEY}",
         }
     text = "version: 1\ntargets:\n" + "".join(lines)
     (folder / "campaigns/targets.yaml").write_text(text, encoding="utf-8")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ import sys, time
 from pathlib import Path
 from runner.cli.delivery import DeliveryRun
 from runner.cli.main import run
+from tests.keys import STATE_KEY
 
 deliver, here, there = DeliveryRun.deliver, Path(sys.argv[1]), Path(sys.argv[2])
 
@@ -299,7 +301,7 @@ def test_a_campaign_of_another_key_cannot_be_counted(
     """Where a record's key is not at hand nobody is taken for one who got nothing: it stops, and says why."""
     campaigns.write("news", NO_CAP, ADA)
     campaigns.write("pulse", ONE_A_WEEK, ADA)
-    monkeypatch.setenv("RUNNER_STATE_KEY", "a secret")
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
     assert campaigns.apply("news") == {"news": 1}
     monkeypatch.delenv("RUNNER_STATE_KEY")
     pulse = str(campaigns.find("pulse"))

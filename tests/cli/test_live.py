@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +56,31 @@ def test_a_wrong_key_sends_nothing(folder: Path, run: Run, serve: Serve) -> None
         assert not (folder / "campaigns/pulse.live.lock.json").exists()
         mended = run("apply", "--auto-approve", cwd=folder, env=environment)
         assert mended.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+
+
+@pytest.mark.parametrize("missing", [["RUNNER_USERNAME", "RUNNER_API_KEY"], ["RUNNER_API_KEY"]])
+def test_a_plan_needs_no_credentials(folder: Path, run: Run, missing: list[str]) -> None:
+    """It is made from the record: the service gets no connection, and what it may know is said to be unknown."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0)
+        environment = {
+            "RUNNER_BASE_URL": f"http://127.0.0.1:{listener.getsockname()[1]}",
+            "RUNNER_USERNAME": "ada",
+            "RUNNER_API_KEY": "secret",
+            **dict.fromkeys(missing, ""),
+        }
+        planned = run("plan", "--out", "plan.json", cwd=folder, env=environment)
+        assert planned.returncode == 0
+        assert "To send to live: 4 recipients in 4 launches" in planned.stdout
+        assert planned.stderr.startswith(
+            "Whether the service knows launches of 1 campaign with an empty record was not asked: "
+            "RUNNER_USERNAME and RUNNER_API_KEY are not both set.\n"
+        )
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    applied = run("apply", "--plan", "plan.json", cwd=folder, env=environment)
+    assert applied.returncode == 1
+    assert applied.stderr == (f"Error: the target 'live' has no credentials\n  set {' and '.join(missing)}\n")
 
 
 def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Serve) -> None:

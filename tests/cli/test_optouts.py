@@ -18,6 +18,7 @@ import pytest
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.cli.test_terminal import run_at_terminal
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
 NO_TERMINAL = (
     "Error: there is no terminal to ask at, and nothing was changed\n"
@@ -280,8 +282,8 @@ def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
 
 def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
     """With a wrong key nobody would seem to have opted out: it stops."""
-    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "first"})
-    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "second"})
+    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": STATE_KEY})
+    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": OTHER_STATE_KEY})
     assert done.returncode == 1
     assert done.stderr == (
         "Error: the opt-outs of the target sandbox cannot be read: they were written with another "
@@ -301,8 +303,8 @@ def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value:
     head, first, second = file.read_text(encoding="utf-8").splitlines()
     spoiled = json.dumps({**json.loads(second), name: value})
     file.write_text(f"{head}\n{first}\n{spoiled}\n", encoding="utf-8")
-    for ledger in (tmp_path / ".runner").glob("ledger.sqlite*"):
-        ledger.unlink()
+    for known in (*(tmp_path / ".runner").glob("ledger.sqlite*"), tmp_path / SUPPRESSIONS):
+        known.unlink()
     done = run("optouts", "import", file, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (

@@ -91,3 +91,21 @@ def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, op
         f"Error: {option} shows every person's text, and is not made on a cluster\n"
         f"  leave out {option}, or plan in one process, without --cluster\n"
     )
+
+
+def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared: Path) -> None:
+    """Opt-outs and a pause that another ledger has written are counted, and nothing is written."""
+    other = ("--ledger", f"sqlite:///{shared}/other.sqlite")
+    assert run("optouts", "add", "+14155550001", "+14155550150", *other, cwd=shared).returncode == 0
+    assert run("pause", "beta", *other, cwd=shared).returncode == 0
+    options = ("plan", "--format", "json", "--now", NOW)
+    alone = run(*options, cwd=shared)
+    together = run(*options, "--cluster", "local:2", cwd=shared)
+    assert (alone.returncode, together.returncode) == (7, 7)
+    assert json.loads(together.stdout) == json.loads(alone.stdout)
+    counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
+    assert [(one["opted_out"], one["on_hold"], one["to_send"]) for one in counts] == [
+        (2, 0, 198),
+        (1, 100, 0),
+    ]
+    assert run("optouts", "list", *other, cwd=shared).stdout.startswith("sandbox: 2 people have opted out")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.keys import STATE_KEY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -182,7 +184,7 @@ def test_branches_unite_their_runs(repository: Path, run: Run, serve: Callable[.
     other = repository.parent / f"{repository.name}-other"
     git(repository, "config", "user.email", "a@example.com")
     with serve(repository, "--db", ".runner/service.sqlite") as service:
-        environment = {**service, "RUNNER_STATE_KEY": "a state key", "RUNNER_SETTLE_WINDOW": "0.1s"}
+        environment = {**service, "RUNNER_STATE_KEY": STATE_KEY, "RUNNER_SETTLE_WINDOW": "0.1s"}
         git(repository, "clone", "-q", str(repository), str(other))
         for folder in (repository, other):
             done = run("apply", "--limit", "1", "--auto-approve", cwd=folder, env=environment)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -13,7 +15,9 @@ from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, SummaryLine
+from runner.repository.clone import Clone
+from runner.repository.git import Git, GitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -484,6 +488,86 @@ def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_pat
     assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
 
 
+def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Git can have no branch runner/record beside one that is called runner: nothing is tried in vain."""
+    git(remote, "branch", "runner", "main")
+    protect(remote, "refs/heads/main")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the record could not be pushed to main (hook declined), and the branch runner/record cannot be "
+        "made on origin: refs/heads/runner is in its way\n"
+        "  rename that one; what was sent is on record at the service, and the next `runner apply` finds it "
+        "there\n"
+    )
+    git(remote, "branch", "-m", "runner", "the-runner")
+    assert run("record", cwd=here).returncode == 0
+    assert list_launches(remote, "runner/record") == {1}
+
+
+@pytest.mark.parametrize("options", [(), ("--no-push",)], ids=["pushed", "left here"])
+def test_of_two_at_once_in_one_clone_one_waits(
+    remote: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Both come out right: git's own locks, of index and branch, let the second one fail."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    hook = here / ".git/hooks/reference-transaction"
+    hook.write_text('#!/bin/sh\n[ "$1" != prepared ] || ! grep -q " HEAD$" || sleep 2\n', encoding="utf-8")
+    hook.chmod(0o755)
+    command = [sys.executable, "-m", "runner", "record", *options]
+    processes = [
+        subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert [errors for _, errors in said] == ["", ""]
+    outputs = [output for output, _ in said]
+    assert "Nothing to record: the lockfiles are as they were.\n" in outputs
+    assert sum(": Record 2 texts of coffee on live (" in output for output in outputs) == 1
+    assert git(here, "log", "--format=%s").splitlines() == [
+        "Record 2 texts of coffee on live",
+        "Ask how the coffee was",
+    ]
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) -> None:
+    """Another process holds it, and never ends."""
+    here = clone(remote, tmp_path / "here")
+    other = (
+        "import sys, pathlib; from runner.repository.clone import Clone; from runner.repository.git import Git\n"
+        "with Clone(Git(pathlib.Path.cwd()), pathlib.Path.cwd()).hold():\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", other], cwd=here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(GitError) as caught, Clone(Git(here), here).hold(0.3):
+            pass
+        assert caught.value.message == f"another `runner record` has been at work in {here} for 0.3 s"
+        assert caught.value.hint == "wait until it has ended, or end it, then run the same command again"
+        process.kill()
+    with Clone(Git(here), here).hold(0):
+        assert list((here / ".git").glob("runner.lock"))
+
+
+def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It has an index, a branch and a lock of its own."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "worktree", "add", "--quiet", "-b", "beside", str(tmp_path / "beside"))
+    write(tmp_path / "beside", 1)
+    done = run("record", "--branch", "main", cwd=tmp_path / "beside")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list_launches(remote, "main") == {1}
+    assert git(here, "status", "--porcelain") == ""
+
+
 def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
     """The user hears of another way."""
     here = clone(remote, tmp_path / "here")
@@ -640,6 +724,142 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     write_lockfile(here / "campaigns/espresso.live.lock.json", "espresso", "live", key, launches)
     run("record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
+
+
+@pytest.fixture
+def december(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits are made after the launches that they tell of."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-12-02T10:00:00Z")
+
+
+def read_subjects(folder: Path) -> list[str]:
+    """Return what the commits of the record say, the latest first."""
+    return git(folder, "log", "--format=%s", "--grep=^Record", "--grep=^Bring").splitlines()
+
+
+@pytest.mark.usefixtures("december")
+def test_what_a_moved_campaign_had_sent_is_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Its lockfile stands in another folder, where everything in it is new to git; the old one may be gone."""
+    here = clone(remote, tmp_path / "here")
+    old = write(here, 1, 2)
+    run("record", cwd=here)
+    (here / "campaigns/winter").mkdir()
+    new = here / "campaigns/winter/coffee.live.lock.json"
+    shutil.copy(write(here, 1, 2, 3), new)
+    git(here, "checkout", "--quiet", "--", str(old.relative_to(here)))
+    run("record", cwd=here)
+    git(here, "rm", "--quiet", str(old.relative_to(here)))
+    git(here, "commit", "--quiet", "-m", "Remove what was left behind")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    shutil.copy(write(here, 1, 2, 3, 4), new)
+    old.unlink()
+    run("record", cwd=here)
+    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
+        "Record 4 texts of coffee on live"
+    ]
+
+
+def test_two_lockfiles_of_one_campaign_are_counted_once(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The one that a move left behind and the one in the new place may be recorded by one commit."""
+    here = clone(remote, tmp_path / "here")
+    (here / "campaigns/winter").mkdir()
+    shutil.copy(write(here, 1, 2), here / "campaigns/winter")
+    run("record", cwd=here)
+    assert read_subjects(here) == ["Record 4 texts of coffee on live"]
+
+
+@pytest.mark.usefixtures("december")
+@pytest.mark.parametrize("options", [(), ("--depth=1",)])
+def test_what_a_restored_lockfile_tells_is_not_counted_again(
+    options: tuple[str, ...], run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """It was deleted, or put back to an older version, and is whole again: only what is new counts.
+
+    A job's clone has no history, and gets as much of it as it takes.
+    """
+    here = clone(remote, tmp_path / "here")
+    file = write(here, 1, 2)
+    run("record", cwd=here)
+    for version, told in (((1, 2, 3), 3), ((1, 2, 3, 4), 4)):
+        if told == 3:
+            git(here, "rm", "--quiet", LOCKFILE)
+        else:
+            write(here, 1)
+        git(here, "commit", "--quiet", "-am", "Lose the record")
+        git(here, "push", "--quiet", "origin", "HEAD:main")
+        job = clone(remote, tmp_path / f"job{told}", *options)
+        write(job, *version)
+        assert run("record", cwd=job).returncode == 0
+        git(here, "pull", "--quiet", "origin", "main")
+        assert list_launches(here) == set(version)
+        assert file.is_file()
+    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
+        "Record 4 texts of coffee on live"
+    ]
+
+
+@pytest.mark.usefixtures("december")
+def test_a_whole_record_again_is_brought_up_to_date(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A lockfile that tells nothing new is committed without a number."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    git(here, "rm", "--quiet", LOCKFILE)
+    git(here, "commit", "--quiet", "-m", "Lose the record")
+    git(here, "push", "--quiet", "origin", "HEAD:main")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    assert read_subjects(here)[0] == "Bring the record of coffee on live up to date"
+
+
+def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A record that goes on from one that waits counts neither what that one tells, nor what main does."""
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    run("record", cwd=here)
+    protect(remote, "refs/heads/main")
+    write(here, 1, 2)
+    run("record", cwd=here)
+    write(here, 1, 2, 3)
+    run("record", cwd=here)
+    git(here, "fetch", "--quiet", "origin", "runner/record")
+    subjects = git(here, "log", "--format=%s", "--grep=^Record", "FETCH_HEAD").splitlines()
+    assert subjects == ["Record 2 texts of coffee on live"] * 3
+
+
+def sum_up(folder: Path, people: int, launches: int, name: str = "coffee", file: str = LOCKFILE) -> None:
+    """Write a lockfile that sums up."""
+    first = None if name == "coffee" else "coffee"
+    key = replace(FingerprintKey.from_salt(SALT), first_name=first)
+    times = "2026-12-01T10:00:00Z", f"2026-12-01T10:00:{people:02}Z"
+    line = SummaryLine("taste", ("coffee",), launches, people, f"{people:064}", *times)
+    write_lockfile(folder / file, name, "live", key, [], lines=[line])
+
+
+@pytest.mark.usefixtures("december")
+def test_counts_that_come_back_are_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Of a lockfile that sums up (`lockfile: summary`) the highest count that was ever told is what is known."""
+    here = clone(remote, tmp_path / "here")
+    sum_up(here, 4, 2)
+    run("record", cwd=here)
+    sum_up(here, 6, 3)
+    run("record", cwd=here)
+    for name, file, people, launches in (
+        ("coffee", LOCKFILE, 7, 4),
+        ("espresso", "campaigns/espresso.live.lock.json", 9, 5),
+    ):
+        if name == "coffee":
+            sum_up(here, 4, 2)
+            git(here, "commit", "--quiet", "-am", "Lose the record")
+            git(here, "push", "--quiet", "origin", "HEAD:main")
+        sum_up(here, people, launches, name, file)
+        run("record", cwd=here)
+    assert read_subjects(here) == [
+        "Record 2 texts of espresso on live",
+        "Record 1 text of coffee on live",
+        "Record 2 texts of coffee on live",
+        "Record 4 texts of coffee on live",
+    ]
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:

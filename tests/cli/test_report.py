@@ -18,6 +18,7 @@ import pytest
 from runner.ledger.database import Ledger
 from runner.report.columns.dataset import ResultColumns
 from tests.cli.inside import run_inside as run
+from tests.keys import STATE_KEY
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ FORMATS = ("md", "html", "json", "csv", "answers.csv", "answers.parquet", "resul
 ALL = [word for name in FORMATS for word in ("--format", name)]
 
 
+@pytest.fixture(autouse=True)
+def state_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state key: with it files of answers have the same pseudonyms each time."""
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+
+
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a campaign was sent to 25 people, who have answered; tests copy it."""
@@ -70,7 +77,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sandbox", "simulate", "--response-rate", "1"),
         ("reconcile",),
     ):
-        done = run(*command, cwd=folder)
+        done = run(*command, cwd=folder, env={"RUNNER_STATE_KEY": STATE_KEY})
         assert done.returncode == 0, done.stderr
     return folder
 
@@ -252,6 +259,50 @@ def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
     assert {row[1] for row in rows} == {"+14155550101", *(f"+1{4155550200 + n}" for n in range(PEOPLE))}
     assert any(row[4] for row in rows)
     assert list(rows) == sorted(rows)
+
+
+def read_people(folder: Path) -> tuple[set[str], ...]:
+    """Return the participants in both kinds of files, as a new export names them, and in the lockfile."""
+    formats = ("answers.csv", "results.csv")
+    out = folder / f"out-{len(list(folder.iterdir()))}"
+    options = [word for name in formats for word in ("--format", name)]
+    done = run("report", *options, "--out", out.name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = []
+    for name in formats:
+        with (out / f"pulse.{name}").open(encoding="utf-8", newline="") as stream:
+            found.append({row["participant"] for row in csv.DictReader(stream)})
+    lockfile = json.loads((folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8"))
+    return *found, {one for launch in lockfile["launches"] for one in launch["recipients"]}
+
+
+def test_participants_are_not_told_by_the_lockfile(folder: Path) -> None:
+    """Files of answers have pseudonyms of their own, made with the state key: the same in all of them."""
+    answers, results, people = read_people(folder)
+    assert len(answers) == PEOPLE + 1
+    assert answers == results == read_people(folder)[0]
+    assert not answers & people
+
+
+def test_without_a_state_key_participants_are_others_each_time(
+    tmp_path: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that is kept could tell who they are; the files of one export fit together."""
+    monkeypatch.delenv("RUNNER_STATE_KEY")
+    shutil.copytree(sent / "campaigns", tmp_path / "campaigns")
+    (tmp_path / "campaigns/pulse.sandbox.lock.json").unlink()
+    for command in (
+        ("apply", "--auto-approve"),
+        ("sandbox", "simulate", "--response-rate", "1"),
+        ("reconcile",),
+    ):
+        assert run(*command, cwd=tmp_path).returncode == 0
+    first, second = read_people(tmp_path), read_people(tmp_path)
+    assert len(first[0]) == PEOPLE + 1
+    assert first[0] == first[1]
+    assert second[0] == second[1]
+    assert not first[0] & second[0]
+    assert not (first[0] | second[0]) & first[2]
 
 
 def test_files_with_people_in_them_are_their_owners_alone(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.plan.digest import digest_json, plan_digest
+from runner.plan.shard import join_digests
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     import subprocess
@@ -91,7 +94,7 @@ def test_launches_are_not_saved(folder: Path, run: Run) -> None:
     assert run("apply", "--plan", "plan.json", cwd=folder).returncode == 0
 
 
-@pytest.mark.parametrize("key", [None, "a state key"])
+@pytest.mark.parametrize("key", [None, STATE_KEY])
 def test_a_first_plan_is_good_on_another_machine(
     folder: Path, run: Run, service: dict[str, str], key: str | None
 ) -> None:
@@ -119,6 +122,35 @@ def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
     shutil.copy(folder / "plan.json", other)
     done = run("apply", "--plan", "plan.json", cwd=other, env=service)
     assert (done.returncode, done.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n"), done.stderr
+
+
+def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
+    """A plan that is whole and true, but not the one that was approved, is refused; the approved one is sent."""
+    approved = save(run, folder, "--limit", "2")["plan_digest"]
+    other = save(run, folder)["plan_digest"]
+    refused = run("apply", "--plan", "plan.json", "--expect-digest", approved, cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"Error: the plan plan.json is not the one that is expected: its digest is {other}, and not {approved}\n"
+        "  nothing was sent; get the plan that was approved, or have this one approved\n"
+    )
+    done = run("apply", "--plan", "plan.json", "--expect-digest", other, cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+
+
+def test_an_expected_digest_is_one_and_of_a_plan(folder: Path, run: Run) -> None:
+    """An empty digest, as of a job's output that was never set, expects nothing by mistake; nor without a plan."""
+    save(run, folder)
+    for digest in ("", "0" * 31, "latest"):
+        refused = run("apply", "--plan", "plan.json", "--expect-digest", digest, cwd=folder)
+        assert (refused.returncode, refused.stdout) == (64, "")
+        assert refused.stderr == (
+            "Error: --expect-digest takes a plan's digest: 32 digits from 0 to 9 and from a to f\n"
+            "  `runner plan --out` prints it\n"
+        )
+    refused = run("apply", "--auto-approve", "--expect-digest", "0" * 32, cwd=folder)
+    assert refused.returncode == 64
+    assert refused.stderr == "Error: --expect-digest is about a saved plan\n  name it with --plan\n"
 
 
 def test_a_plan_cut_off_is_refused(folder: Path, run: Run) -> None:
@@ -173,7 +205,7 @@ def test_a_plan_without_campaigns_is_none(folder: Path, run: Run) -> None:
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
     assert refused.stderr == (
-        "Error: plan.json is not a saved plan\n  make one with `runner plan --out FILE`\n"
+        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
     )
 
 
@@ -298,7 +330,7 @@ def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, st
 def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
     """A plan that was made without the key cannot be held to with it: this says so, and not that all changed."""
     save(run, folder)
-    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": "a state key"})
+    refused = run("apply", "--plan", "plan.json", cwd=folder, env={"RUNNER_STATE_KEY": STATE_KEY})
     assert refused.returncode == 1
     assert refused.stderr == (
         "Error: the plan plan.json is out of date: pulse: it was planned with another RUNNER_STATE_KEY, "
@@ -309,10 +341,33 @@ def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
 def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
     """With another key all that rests on people and files has other digests."""
     digests = [
-        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"] for key in ("one", "two")
+        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"]
+        for key in (STATE_KEY, OTHER_STATE_KEY)
     ]
     assert digests[0]["campaign"] != digests[1]["campaign"]
     assert digests[0]["deliveries"] != digests[1]["deliveries"]
+
+
+def test_only_what_tells_of_people_is_dear_to_digest(folder: Path, run: Run, service: dict[str, str]) -> None:
+    """Without a key: who gets something, and a file with phones in it; all else holds nothing to guess at."""
+    file = folder / "campaigns/pulse.yaml"
+
+    def find_cheap() -> set[str]:
+        digests = save(run, folder, env=service)["campaigns"][0]["digests"]
+        texts = {"campaign": file.read_bytes(), "deliveries": join_digests([]).encode()}
+        cheap = {name: hashlib.blake2b(text, digest_size=16).hexdigest() for name, text in texts.items()}
+        return {name for name in cheap if digests[name] == cheap[name]}
+
+    assert find_cheap() == set()
+    text = file.read_text(encoding="utf-8")
+    start, end = text.index("recipients:"), text.index("messages:")
+    only_file = "recipients:\n  - csv: audience/people.csv\n    phone_column: mobile\n    region: US\n"
+    file.write_text(text[:start] + only_file + text[end:], encoding="utf-8")
+    assert find_cheap() == {"campaign"}
+    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
+    assert find_cheap() == {"campaign", "deliveries"}
+    file.write_text(text, encoding="utf-8")
+    assert find_cheap() == {"deliveries"}
 
 
 def test_what_one_machine_holds_and_another_has_settled_is_one_record(

@@ -13,9 +13,11 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.line_macs import LineMacs
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
 from runner.ledger.moment import format_moment
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ ADA, BOB = "+14155550101", "+14155550102"
 SALT = "0123456789abcdef" * 2
 HOUR = timedelta(hours=1)
 KEY = FingerprintKey.from_salt(SALT)
-SECRET = FingerprintKey.from_secret("a secret")
+SECRET = FingerprintKey.from_secret(STATE_KEY)
 
 
 @pytest.fixture
@@ -82,7 +84,8 @@ def write_sent(
     )
     file = Path(folder) / f"{name}.sandbox.lock.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_lockfile(file, name, target, key, [launch])
+    macs = LineMacs(STATE_KEY, target, name) if key is SECRET else None
+    write_lockfile(file, name, target, key, [launch], macs=macs)
     return file
 
 
@@ -193,21 +196,16 @@ def test_a_lockfile_under_the_name_of_another_target_stops(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("state_key", [None, "another secret"])
-def test_a_lockfile_whose_key_is_missing_stops(
-    run: Run, monkeypatch: pytest.MonkeyPatch, state_key: str | None
-) -> None:
+def test_a_lockfile_whose_key_is_missing_stops(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it tells of the time of the cap; with the key it is counted."""
     write_sent("a", ADA, key=SECRET)
-    if state_key is not None:
-        monkeypatch.setenv("RUNNER_STATE_KEY", state_key)
     refuse(
         run,
         "the lockfile campaigns/a.sandbox.lock.json was written with another RUNNER_STATE_KEY, or with one "
         "that is not set",
         "set RUNNER_STATE_KEY to the key it was written with",
     )
-    monkeypatch.setenv("RUNNER_STATE_KEY", "a secret")
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
     assert count_planned(run, "campaigns/b.yaml") == (0, 1)
     write_sent("a", ADA, key=SECRET, ago=3 * HOUR)
     monkeypatch.delenv("RUNNER_STATE_KEY")
@@ -223,3 +221,39 @@ def test_a_damaged_salt_stops(run: Run) -> None:
         "the lockfile campaigns/a.sandbox.lock.json has a damaged salt",
         "restore it with git; nothing is sent as long as it is unclear who was texted",
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "message", "hint"),
+    [
+        (
+            FingerprintKey.from_secret(OTHER_STATE_KEY),
+            "cannot be read: it was written with another RUNNER_STATE_KEY",
+            "set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new",
+        ),
+        (
+            KEY,
+            "was written with a salt, and now there is a RUNNER_STATE_KEY",
+            (
+                "`runner key rotate` moves the records to the key. Until then nothing is sent: who may change "
+                "the file could choose the salt, and with it who seems to have been texted"
+            ),
+        ),
+        (
+            FingerprintKey.from_secret(STATE_KEY),
+            "was written without the RUNNER_STATE_KEY: its head, the launch guid have no MAC",
+            (
+                "restore it with git; if it is as it should be, since an older version of runner wrote it: "
+                "`runner key rotate`, with RUNNER_OLD_STATE_KEY set to the same key, shows what has no MAC, "
+                "asks, and signs it"
+            ),
+        ),
+    ],
+)
+def test_a_lockfile_that_the_key_has_not_signed_stops(
+    run: Run, monkeypatch: pytest.MonkeyPatch, key: FingerprintKey, message: str, hint: str
+) -> None:
+    """Anybody could have written it, to keep people from being texted."""
+    write_sent("a", ADA, key=key)
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    refuse(run, f"the lockfile campaigns/a.sandbox.lock.json {message}", hint)

@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.plan.digest import digest_json
 from tests.cluster.sending_farm import SHORT_LEASES, Farm, Sending, finish, wait_until
 from tests.deliver.conftest import FaultyService, Request, faulty
 
@@ -314,3 +316,62 @@ def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch:
         f"Error: the plan {folder} is out of date: pulse: something has been sent, or recorded, in the meantime\n"
         "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
     )
+
+
+def test_a_plan_set_is_approved(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cluster has planned is approved, refused and sent as what one process has planned."""
+    phones = sending.write_campaign(6)
+    folder = str(tmp_path / "set")
+    with monkeypatch.context() as patch:
+        patch.setenv("RUNNER_STATE_KEY", "a-state-key-for-tests-Xq3v9LrT0bWc")
+        # Processes of its own, which have the key.
+        code, _, err = sending.run("plan", "--cluster", "local:1", "--out", folder)
+        assert code == 0, err
+        patch.delenv("RUNNER_CLUSTER")
+        assert sending.run("approve", "--plan", folder, "--by", "ada") == (0, "Approved by ada: pulse.\n", "")
+        (book,) = tmp_path.rglob("*.approvals.json")
+        messages = json.loads(book.read_text(encoding="utf-8"))["approvals"][0]["messages"]
+        assert [one["recipients"] for one in messages.values()] == [6]
+        assert sending.run("plan")[1].endswith("\npulse: approved by ada\n")
+    assert sending.run("plan", "--out", folder)[0] == 0
+    digest = json.loads((tmp_path / "set" / "manifest.json").read_text(encoding="utf-8"))["plan_digest"]
+    assert sending.apply("--plan", folder, "--require-approval")[0] == 5
+    assert sending.service.requests == []
+    code, _, err = sending.apply("--plan", folder, "--require-approval", "--expect-digest", digest)
+    assert code == 0, err
+    sending.require_everyone_once(phones)
+
+
+def reforge(folder: Path) -> None:
+    """Make a set's manifest fit whatever its files are by now: all that who can write there can do."""
+    file = folder / "manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    for part in (part for campaign in manifest["campaigns"] for part in campaign["partitions"]):
+        part["digest"] = blake2b((folder / part["file"]).read_bytes(), digest_size=16).hexdigest()
+    body = {name: value for name, value in manifest.items() if name != "checksum"}
+    file.write_text(json.dumps({**body, "checksum": digest_json(body)}), encoding="utf-8")
+
+
+def test_an_exchanged_part_is_not_sent(sending: Sending, tmp_path: Path) -> None:
+    """Files of another plan, under a manifest that fits them and has the reviewed digest: nothing is sent."""
+    sending.write_campaign(8)
+    reviewed, other = tmp_path / "set", tmp_path / "other"
+    assert sending.run("plan", "--out", str(reviewed))[0] == 0
+    file = tmp_path / "campaigns" / "pulse.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("how are you?", "send money!"), encoding="utf-8")
+    assert sending.run("plan", "--out", str(other))[0] == 0
+    file.write_text(text, encoding="utf-8")
+    digest = json.loads((reviewed / "manifest.json").read_text(encoding="utf-8"))["plan_digest"]
+    parts = sorted(one.name for one in (reviewed / "pulse").iterdir())
+    assert parts == sorted(one.name for one in (other / "pulse").iterdir())
+    for name in parts:
+        (reviewed / "pulse" / name).write_bytes((other / "pulse" / name).read_bytes())
+    reforge(reviewed)
+    assert json.loads((reviewed / "manifest.json").read_text(encoding="utf-8"))["plan_digest"] == digest
+    said = (
+        f"Error: the plan set {reviewed} has changed: what the files of pulse send is not what was planned\n"
+        "  nothing was sent; make a new plan with `runner plan --cluster … --out DIR`, and review that\n"
+    )
+    assert sending.apply("--plan", str(reviewed), "--expect-digest", digest) == (1, "", said)
+    assert sending.service.requests == []

@@ -17,7 +17,7 @@ from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PartitionedPlan, PlanRequest
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import KeySource, RecordPlace
-from runner.cluster.plan_set import PlanSet, read_launches
+from runner.cluster.plan_set import PlanSet, digest_part, read_launches, require_planned
 from runner.ledger.database import Ledger
 from runner.ledger.model import Known
 from runner.ledger.moment import format_moment
@@ -97,13 +97,25 @@ def require_equal(
         theirs.launches = ours.launches
         assert theirs == ours
     campaign = plan.campaign
-    parts = PlanSet(str(folder / "set"), (), None, None, NOON, "", {campaign.name: made.parts})
+    only = request(None, 1).options.only
+    parts = PlanSet(str(folder / "set"), (), only, None, NOON, "", {campaign.name: made.parts})
+    require_parts_planned(parts, campaign, made)
     launches = (
         launch
         for partition in range(parts.partitions(campaign.name))
         for launch in read_launches(parts, campaign, partition)
     )
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
+
+
+def require_parts_planned(parts: PlanSet, campaign: Campaign, made: PartitionedPlan) -> None:
+    """Require that what the files send, counted anew, is what was planned."""
+    own = parts.parts[campaign.name]
+    found = [
+        digest_part(replace(parts, parts={campaign.name: (part,)}), campaign, place, len(own))
+        for place, part in enumerate(own)
+    ]
+    require_planned(parts.url, campaign.name, found, made.plan.digest, made.terms)
 
 
 def enter_world(world: World, url: str) -> None:
@@ -215,6 +227,7 @@ def test_partitions_plan_what_one_process_plans(
             KeySource.of(KEY) if is_known else None,
             has_opt_outs=True,
             recent_since=OLD if world.cap else None,
+            pause=world.circumstances().pause,
         )
 
         def request(audience: Any, partitions: int) -> PlanRequest:

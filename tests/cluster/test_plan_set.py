@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from runner.campaign.draft import Draft, Slot
 from runner.cluster.plan_set import (
     MANIFEST,
+    PartDigests,
     PartFile,
     PlanSet,
+    digest_part,
     read_launches,
     read_plan_set,
+    require_planned,
     write_manifest,
     write_partition,
 )
 from runner.errors import PlanChangedError, RunnerError
+from runner.ledger.model import Known
 from runner.ledger.moment import format_moment
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+from runner.plan.shard import DeliveryDigest, digest_terms, join_digests
 from runner.service.destination import describe_destination
 from runner.service.target import Target
 from runner.source.diagnostic import Problems
@@ -29,7 +39,7 @@ from tests.cli.inside import run_inside
 from tests.plan.worlds import NOON, WORLDS, Person, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from runner.campaign.model import Campaign
     from runner.plan.model import PlannedLaunch
@@ -160,6 +170,138 @@ def test_what_is_no_parquet_file_is_refused(tmp_path: Path, campaign: Callable[.
     assert error.value.message == (
         f"the plan set {tmp_path} has changed: pulse/part-00000.parquet is no file of launches"
     )
+
+
+def digest_set(found: PlanSet, planned: Campaign, *launches: Sequence[PlannedLaunch]) -> list[PartDigests]:
+    """Return the digests of files with these launches, as of one partition each."""
+    digests = []
+    for place, own in enumerate(launches):
+        drafts = {
+            (one.message.id, one.arm): Draft(
+                {name: Slot(0) if name == "text" else value for name, value in one.payload.definition.items()}
+            )
+            for one in own
+        }
+        part = write_partition(found.url, "pulse", place, own, drafts)
+        one = replace(found, parts={"pulse": (part,)})
+        digests.append(digest_part(one, planned, place, len(launches)))
+    return digests
+
+
+PLAIN = """\
+version: 1
+name: pulse
+recipients: [{phone: "+14155550100", vars: {n: A}}, {phone: "+14155550101", vars: {n: B}}]
+messages: [{id: ask, text: "Hello {{ n }}"}, {id: more, text: "And {{ n }}"}]
+"""
+NIGHT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+
+
+def plan_plainly(
+    folder: Path, load: Callable[..., Campaign]
+) -> tuple[PlanSet, Campaign, list[PlannedLaunch]]:
+    """Return the set of a campaign that says four things to two people, and its launches."""
+    planner = Planner(load(PLAIN), "sandbox", Known({}, {}), None, PlanOptions())
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    url = str(folder / "set")
+    found = PlanSet(url, (), None, None, NOON, plan.digest, {})
+    return found, plan.campaign, list(planner.iterate_launches())
+
+
+def with_text(launch: PlannedLaunch, text: str) -> PlannedLaunch:
+    definition = {**launch.payload.definition, "text": text}
+    return replace(launch, payload=launch.payload._replace(definition=definition))
+
+
+def terms_of(launches: Sequence[PlannedLaunch]) -> str:
+    terms = DeliveryDigest()
+    for launch in launches:
+        for phone in launch.phones:
+            terms.add(phone, ("ask", "more").index(launch.message.id), digest_terms(launch.arm, launch.until))
+    return join_digests([terms.finish()])
+
+
+def test_launches_in_another_order_are_the_same_plan(
+    tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """What counts is who gets what, not in which order it stands in the files."""
+    found, planned, launches = plan_plainly(tmp_path, campaign)
+    digests = digest_set(found, planned, launches[::-1])
+    require_planned(found.url, "pulse", digests, found.digest, terms_of(launches))
+
+
+@pytest.mark.parametrize("change", ["less", "more", "twice", "exchanged"])
+def test_files_that_send_something_else_are_refused(
+    change: str, tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """A launch less, a person more, a message twice, or two people's texts exchanged: it is another plan."""
+    found, planned, launches = plan_plainly(tmp_path, campaign)
+    first, second = launches[0], next(one for one in launches[1:] if one.message.id == launches[0].message.id)
+    changed = {
+        "less": launches[1:],
+        "more": [replace(first, phones=(*first.phones, "+14155550199")), *launches[1:]],
+        "twice": [*launches, first],
+        "exchanged": [
+            *(one for one in launches if one.message.id != first.message.id),
+            replace(first, phones=second.phones),
+            replace(second, phones=first.phones),
+        ],
+    }[change]
+    digests = digest_set(found, planned, changed)
+    with pytest.raises(PlanChangedError) as error:
+        require_planned(found.url, "pulse", digests, found.digest, terms_of(launches))
+    assert error.value.message == (
+        f"the plan set {found.url} has changed: what the files of pulse send is not what was planned"
+    )
+    assert error.value.hint == HINT
+
+
+@pytest.mark.parametrize("terms", [{"until": NIGHT}, {"arm": "warm"}])
+def test_files_that_send_at_another_time_are_refused(
+    terms: dict[str, Any], tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """The same texts to the same people, but into the night, or counted for another arm: refused."""
+    found, planned, launches = plan_plainly(tmp_path, campaign)
+    planned = replace(planned, variants=make_arms(campaign))
+    launches = [replace(one, arm="short" if one.message.id == "ask" else None) for one in launches]
+    changed = [replace(one, **terms) if one.message.id == "ask" else one for one in launches]
+    digests = digest_set(found, planned, changed)
+    with pytest.raises(PlanChangedError) as error:
+        require_planned(found.url, "pulse", digests, found.digest, terms_of(launches))
+    assert error.value.message == (
+        f"the plan set {found.url} has changed: when, or in which arm, the files of pulse send is not what was "
+        "planned"
+    )
+
+
+def make_arms(load: Callable[..., Campaign]) -> Any:
+    arms = "variants: {seed: s, of: ask, arms: [{id: short, weight: 1}, {id: warm, weight: 1}]}\n"
+    return load(PLAIN + arms).variants
+
+
+@pytest.mark.parametrize("change", ["text", "nobody", "unplanned", "elsewhere"])
+def test_files_that_no_plan_can_have_are_refused(
+    change: str, tmp_path: Path, campaign: Callable[..., Campaign]
+) -> None:
+    """Texts under other texts' digests, to nobody, unasked for, or in a partition where they could hide."""
+    found, planned, launches = plan_plainly(tmp_path, campaign)
+    files: list[list[PlannedLaunch]] = [launches]
+    if change == "text":
+        files = [[with_text(launches[0], "Send money"), *launches[1:]]]
+    elif change == "nobody":
+        files = [[*launches, replace(launches[0], phones=())]]
+    elif change == "unplanned":
+        found = replace(found, only="more")
+    else:
+        files = [[*launches], [*launches]]
+    with pytest.raises(PlanChangedError) as error:
+        digest_set(found, planned, *files)
+    assert re.fullmatch(
+        f"the plan set {re.escape(found.url)} has changed: pulse/part-0000[01].parquet sends what no plan has in it",
+        error.value.message,
+    )
+    assert error.value.hint == HINT
 
 
 def edit(file: Path, **changed: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.source.schema import load_validator
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -358,15 +359,19 @@ def test_an_edited_text_goes_to_new_people_alone(repository: Repository, faulty:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (None, "first-key", None),
         (
-            "first-key",
+            None,
+            STATE_KEY,
+            "Error: the lockfile {lockfile} was written with a salt, and now there is a RUNNER_STATE_KEY\n",
+        ),
+        (
+            STATE_KEY,
             None,
             "Error: the lockfile {lockfile} was written with a RUNNER_STATE_KEY, and none is set\n",
         ),
         (
-            "first-key",
-            "second-key",
+            STATE_KEY,
+            OTHER_STATE_KEY,
             "Error: the lockfile {lockfile} cannot be read: it was written with another RUNNER_STATE_KEY\n",
         ),
     ],
@@ -377,9 +382,9 @@ def test_a_switched_state_key_texts_nobody_again(
     monkeypatch: pytest.MonkeyPatch,
     before: str | None,
     after: str | None,
-    message: str | None,
+    message: str,
 ) -> None:
-    """With another RUNNER_STATE_KEY than the record's nobody looks new: it stops, or keeps its salt."""
+    """With another RUNNER_STATE_KEY than the record's nobody looks new: it stops."""
     phones = repository.write_campaign(3)
     for state_key in (before, after):
         if state_key is None:
@@ -388,18 +393,9 @@ def test_a_switched_state_key_texts_nobody_again(
             monkeypatch.setenv("RUNNER_STATE_KEY", state_key)
         applied = repository.apply()
     assert_each_once(faulty, phones)
-    if message is None:
-        assert applied.code == 0
-        assert applied.err == (
-            "Warning: pulse was first sent without a RUNNER_STATE_KEY: "
-            "its recipients stay fingerprinted with the salt in its lockfile\n"
-        )
-    else:
-        assert applied.code == 1
-        assert applied.err.startswith(
-            message.format(lockfile=repository.lockfile.relative_to(repository.folder))
-        )
-        assert "-key" not in applied.err
+    assert applied.code == 1
+    assert applied.err.startswith(message.format(lockfile=repository.lockfile.relative_to(repository.folder)))
+    assert "-for-tests" not in applied.err
 
 
 @pytest.mark.parametrize(

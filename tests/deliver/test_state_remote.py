@@ -27,7 +27,15 @@ from runner.service.connection import Connection
 from runner.service.listing import list_launches
 from runner.service.target import Credentials, Target
 from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
-from tests.deliver.machines import REF, World, assert_everybody_once, hold_from, send_slowly, wait_for
+from tests.deliver.machines import (
+    REF,
+    Machine,
+    World,
+    assert_everybody_once,
+    hold_from,
+    send_slowly,
+    wait_for,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +94,32 @@ def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     assert second.lockfile.read_bytes() == first.lockfile.read_bytes()
     assert_everybody_once(world, faulty)
     assert second.git.ask("rev-parse", "--verify", "--quiet", REF).status == 1
+
+
+def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
+    world: World, faulty: FaultyService, service_env: dict[str, str]
+) -> None:
+    """The second run reads what the first one left on the ref, and both are recorded, whatever the folder."""
+    author = world.clone("mover")
+    (author.folder / "team x/ä").mkdir(parents=True)
+    author.git.run("mv", "campaigns", "team x/ä/campaigns")
+    author.git.run("commit", "--quiet", "-m", "Give each team a folder")
+    author.git.run("push", "--quiet", "origin", "HEAD:main")
+    for number, (name, place, path) in enumerate(
+        [("one", "team x/ä", "campaigns"), ("two", ".", "team x"), ("three", "team x", "ä/campaigns")]
+    ):
+        clone = world.clone(name, "--depth=1").folder
+        machine = Machine(clone / place, service_env)
+        assert machine.run("plan", path).stderr == ""
+        done = machine.apply(path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert_everybody_once(world, faulty)
+        assert (clone / "team x/ä/campaigns/pulse.live.lock.json").is_file()
+        recorded = machine.run("record", path)
+        assert recorded.returncode == 0, recorded.stderr
+        assert ("6 texts of pulse" in recorded.stdout) == (number == 0)
+    shown = Git(world.remote).run("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main")
+    assert shown.splitlines() == ["team x/ä/campaigns/pulse.live.lock.json", "team x/ä/campaigns/pulse.yaml"]
 
 
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "not accepted"])
@@ -483,3 +517,26 @@ def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipie
     for group in groups:
         assert 1 <= len(group) <= most
         assert sum(len(launch.phones) for launch in group[:-1]) < recipients
+
+
+def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
+    world: World, faulty: FaultyService
+) -> None:
+    """What it had reserved is settled, adopted, and in the lockfile to be committed: accepted is on record."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 3, {"end": "hold", "accepts": True})
+    with first.applying("--concurrency", "2", *SHORT) as process:
+        faulty.wait_for_requests(4)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    second.campaign.unlink()
+    assert '"gone": [\n    "pulse"\n  ]' in second.run("status", "--format", "json").stdout
+    done = second.apply("--settle-only", *PATIENT)
+    assert done.returncode == 0
+    record = json.loads(second.lockfile.read_text(encoding="utf-8"))
+    assert sorted(one["project_launch_guid"] for one in record["launches"]) == sorted(faulty.guids)
+    assert len(faulty.guids) == 4
+    assert "Record 4 texts of pulse on live" in second.run("record").stdout
+    assert world.list_files() == ["pulse.lock.json", "state.json"]

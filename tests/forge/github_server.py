@@ -1,6 +1,7 @@
-"""A small real HTTP server that speaks GitHub's REST API as it is documented, for the comments of pull requests.
+"""A small real HTTP server that speaks GitHub's REST API as it is documented: pull requests, issues, their comments.
 
-https://docs.github.com/rest/issues/comments, https://docs.github.com/rest/pulls/pulls,
+https://docs.github.com/rest/issues, https://docs.github.com/rest/pulls, https://docs.github.com/rest/commits,
+https://docs.github.com/rest/actions/workflow-runs,
 https://docs.github.com/rest/using-the-rest-api/using-pagination-in-the-rest-api. A test of a whole job uses it
 as `with running_github() as github: run("comment", cwd=…, env=github.job(tmp_path))`.
 """
@@ -8,25 +9,24 @@ as `with running_github() as github: run("comment", cwd=…, env=github.job(tmp_
 from __future__ import annotations
 
 import json
-import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from tests.forge.github_routes import find_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 BOT = "github-actions[bot]"
 TOKEN = "ghs_token-of-the-job"  # noqa: S105  of a job that there is not
 HEAD = "0123456789abcdef0123456789abcdef01234567"
-_LONGEST_BODY = 65_536
-_COMMENTS = re.compile(r"/repos/([^/]+/[^/]+)/issues/(\d+)/comments")
-_COMMENT = re.compile(r"/repos/([^/]+/[^/]+)/issues/comments/(\d+)")
-_PULL = re.compile(r"/repos/([^/]+/[^/]+)/pulls/(\d+)")
+_LOCK = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -54,13 +54,23 @@ class Fault:
 
 @dataclass(slots=True)
 class GitHub:
-    """The state of the server: one repository with one pull request.
+    """The state of the server: one repository with one open pull request, and issues.
 
     Attributes:
         url: of the REST API.
-        comments: as the API lists them.
+        comments: of the pull request, as the API lists them.
         head: the commit that the pull request is at.
-        login: whose comments the token makes; None where GraphQL doesn't tell.
+        login: whose comments and issues the token makes; None where GraphQL doesn't tell.
+        issues: as the API lists them.
+        threads: the comments of issues, by their numbers.
+        commits: of the branch, the latest first, as the API lists them.
+        pulls: pull requests, by the commits that they brought.
+        files: that pull requests changed, by their numbers; `campaigns/pulse.yaml` of those that are not here.
+        reviews: of pull requests, by their numbers.
+        approvals: of workflow runs, by their ids.
+        readers: people who may read the repository, and not push to it.
+        keeps_labels: false as for a token without push access, whose labels are silently dropped.
+        before: is called with method and path before each answer; from several threads.
         faults: what goes wrong.
         requests: method and path of each, in order.
         tokens: the `Authorization` headers that came.
@@ -72,21 +82,107 @@ class GitHub:
     head: str = HEAD
     login: str | None = BOT
     comments: list[dict[str, Any]] = field(default_factory=list)
+    issues: list[dict[str, Any]] = field(default_factory=list)
+    threads: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    commits: list[dict[str, Any]] = field(default_factory=list)
+    pulls: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: dict[int, list[str]] = field(default_factory=dict)
+    reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    readers: set[str] = field(default_factory=set)
+    keeps_labels: bool = True
+    before: Callable[[str, str], object] = lambda _method, _path: None
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
+    _ids: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
 
-    def add_comment(self, body: str, login: str = BOT) -> dict[str, Any]:
-        """Add a comment as if somebody had written it, and return it."""
-        number = len(self.comments) + len(self.requests) * 1000 + 1
+    def add_comment(self, body: str, login: str = BOT, issue: int | None = None) -> dict[str, Any]:
+        """Add a comment as if somebody had written it, and return it.
+
+        Args:
+            body: Markdown.
+            login: who wrote it.
+            issue: its number; None for the pull request.
+        """
+        thread = self.comments if issue is None else self.threads.setdefault(issue, [])
+        number = next(self._ids)
+        place = f"pull/{self.number}" if issue is None else f"issues/{issue}"
         comment = {
             "id": number,
-            "html_url": f"{self.url}/{self.repository}/pull/{self.number}#issuecomment-{number}",
-            "user": {"login": login, "type": "Bot" if login.endswith("[bot]") else "User"},
+            "html_url": f"{self.url}/{self.repository}/{place}#issuecomment-{number}",
+            "user": _write_user(login),
             "body": body,
         }
-        self.comments.append(comment)
+        thread.append(comment)
         return comment
+
+    def add_issue(self, body: str, login: str = BOT, **values: Any) -> dict[str, Any]:
+        """Add an issue as if somebody had written it, and return it.
+
+        Args:
+            body: Markdown.
+            login: who wrote it.
+            values: what differs from an open issue with the label `runner`.
+        """
+        number = 100 + len(self.issues)
+        issue = {
+            "number": number,
+            "html_url": f"{self.url}/{self.repository}/issues/{number}",
+            "user": _write_user(login),
+            "title": "",
+            "body": body,
+            "state": "open",
+            "state_reason": None,
+            "locked": False,
+            "labels": [{"name": "runner"}],
+        } | values
+        self.issues.append(issue)
+        return issue
+
+    def add_pull(
+        self, number: int, sha: str, *, ref: str = "edit", merged_at: str | None = ""
+    ) -> dict[str, Any]:
+        """Add a pull request that brought a commit, and return it.
+
+        Args:
+            number: of the pull request.
+            sha: the commit.
+            ref: its branch.
+            merged_at: when it was merged, 2026-11-21T08:00:00Z if empty; None if it is open.
+        """
+        merged = "2026-11-21T08:00:00Z" if merged_at == "" else merged_at
+        pull = {
+            "number": number,
+            "html_url": f"{self.url}/{self.repository}/pull/{number}",
+            "state": "closed" if merged else "open",
+            "merged_at": merged,
+            "merge_commit_sha": sha,
+            "user": _write_user("ada"),
+            "head": {"ref": ref, "sha": HEAD},
+            "base": {"ref": "main"},
+        }
+        self.pulls.setdefault(sha, []).append(pull)
+        return pull
+
+    def add_commit(self, sha: str, message: str) -> None:
+        """Add a commit on top of the branch."""
+        self.commits.insert(0, {"sha": sha, "commit": {"message": message}})
+
+    def add_review(self, number: int, login: str, state: str = "APPROVED", sha: str = HEAD) -> None:
+        """Add a review of a pull request."""
+        reviews = self.reviews.setdefault(number, [])
+        reviews.append({"id": len(reviews) + 1, "user": _write_user(login), "state": state, "commit_id": sha})
+
+    def add_approval(self, run: int, environment: str, login: str, state: str = "approved") -> None:
+        """Add a decision on a workflow run that waits for an environment's reviewers."""
+        approval = {
+            "environments": [{"id": 1, "name": environment}],
+            "state": state,
+            "user": _write_user(login),
+            "comment": "",
+        }
+        self.approvals.setdefault(run, []).append(approval)
 
     def job(
         self, folder: Path, *, event: Mapping[str, Any] | None = None, **variables: str
@@ -113,6 +209,15 @@ class GitHub:
             "GITHUB_TOKEN": TOKEN,
         } | variables
 
+    @property
+    def author(self) -> str:
+        """Whose the token's comments and issues are."""
+        return self.login or BOT
+
+    def find_issue(self, number: int) -> dict[str, Any] | None:
+        """Return an issue; None if there is none of that number."""
+        return next((issue for issue in self.issues if issue["number"] == number), None)
+
     def bodies(self) -> list[str]:
         """Return the bodies of all comments."""
         return [comment["body"] for comment in self.comments]
@@ -128,6 +233,10 @@ class GitHub:
                 fault.times -= 1
                 return fault
         return None
+
+
+def _write_user(login: str) -> dict[str, str]:
+    return {"login": login, "type": "Bot" if login.endswith("[bot]") else "User"}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -157,6 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         github = self._github
         github.requests.append((method, self.path))
         github.tokens.add(self.headers.get("authorization", ""))
+        github.before(method, self.path)
         fault = github.take_fault(method, self.path)
         if fault is not None:
             if fault.after:
@@ -165,57 +275,28 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.headers.get("authorization") != f"Bearer {TOKEN}":
             self._send(401, {"message": "Bad credentials"})
         else:
-            self._send(*self._answer(method, data))
+            status, document = self._answer(method, data)
+            headers: dict[str, str] = {}
+            if method == "GET" and isinstance(document, list):
+                document, headers = self._cut_page(document)
+            self._send(status, document, headers)
 
-    def _answer(self, method: str, data: bytes) -> tuple[int, Any, dict[str, str]]:
-        github, path = self._github, urlsplit(self.path).path
-        if method == "POST" and path == "/graphql":
-            viewer = {"data": {"viewer": {"login": github.login}}}
-            errors = {"data": None, "errors": [{"message": "Resource not accessible by integration"}]}
-            return 200, viewer if github.login else errors, {}
-        for pattern, serve in (
-            (_COMMENTS, self._serve_list),
-            (_COMMENT, self._serve_one),
-            (_PULL, self._pull),
-        ):
-            found = pattern.fullmatch(path)
-            if found and found[1] == github.repository:
-                return serve(method, int(found[2]), data)
-        return 404, {"message": "Not Found"}, {}
+    def _answer(self, method: str, data: bytes) -> tuple[int, Any]:
+        path, body = urlsplit(self.path).path, json.loads(data or b"{}")
+        with _LOCK:
+            return find_answer(self._github, method, path, self._query(), body)
 
-    def _pull(self, _method: str, _number: int, _data: bytes) -> tuple[int, Any, dict[str, str]]:
-        return 200, {"number": self._github.number, "head": {"sha": self._github.head}}, {}
+    def _cut_page(self, rows: list[Any]) -> tuple[list[Any], dict[str, str]]:
+        query = self._query()
+        size, page = int(query.pop("per_page", "30")), int(query.pop("page", "1"))
+        if page * size >= len(rows):
+            return rows[(page - 1) * size :], {}
+        more = urlencode({**query, "per_page": size, "page": page + 1})
+        where = f"{self._github.url}{urlsplit(self.path).path}?{more}"
+        return rows[(page - 1) * size : page * size], {"Link": f'<{where}>; rel="next"'}
 
-    def _serve_list(self, method: str, _number: int, data: bytes) -> tuple[int, Any, dict[str, str]]:
-        github = self._github
-        if method == "POST":
-            body = json.loads(data)["body"]
-            if len(body) > _LONGEST_BODY:
-                return (
-                    422,
-                    {"message": "Validation Failed: body is too long (maximum is 65536 characters)"},
-                    {},
-                )
-            return 201, github.add_comment(body, github.login or BOT), {}
-        query = parse_qs(urlsplit(self.path).query)
-        size, page = int(query.get("per_page", ["30"])[0]), int(query.get("page", ["1"])[0])
-        shown = github.comments[(page - 1) * size : page * size]
-        headers = {}
-        if page * size < len(github.comments):
-            where = f"{github.url}{urlsplit(self.path).path}?per_page={size}&page={page + 1}"
-            headers["Link"] = f'<{where}>; rel="next"'
-        return 200, shown, headers
-
-    def _serve_one(self, method: str, number: int, data: bytes) -> tuple[int, Any, dict[str, str]]:
-        comments = self._github.comments
-        comment = next((one for one in comments if one["id"] == number), None)
-        if comment is None:
-            return 404, {"message": "Not Found"}, {}
-        if method == "DELETE":
-            comments.remove(comment)
-            return 204, None, {}
-        comment["body"] = json.loads(data)["body"]
-        return 200, comment, {}
+    def _query(self) -> dict[str, str]:
+        return dict(parse_qsl(urlsplit(self.path).query))
 
     def _send(self, status: int, document: Any, headers: Mapping[str, str] | None = None) -> None:
         body = b"" if document is None else json.dumps(document).encode()
@@ -234,6 +315,9 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, github: GitHub) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.github = github
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that has gone."""
 
 
 @contextmanager

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.forge.comment import TRIES, Kept, count_units, keep_comment, write_marker
+from runner.forge.comment import TRIES, Kept, count_units, keep_comment, keep_trying, write_marker
 from runner.forge.connection import ForgeConnection, UnavailableError, is_safe_address
-from runner.forge.job import NoPullRequestError, lacks_secrets, read_pull_request_job
-from runner.forge.pull_request import ACTIONS_BOT, PullRequest, RefusedError
+from runner.forge.discussion import Discussion
+from runner.forge.job import NoJobError, lacks_secrets, read_pull_request_job
+from runner.forge.repository import ACTIONS_BOT, RefusedError, Repository
 from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ def keep(
 ) -> tuple[Kept, list[float]]:
     """Keep a comment; return what became of it, and the pauses between tries."""
     pauses: list[float] = []
-    pull_request = PullRequest(ForgeConnection(github.url, TOKEN), github.repository, github.number)
-    return keep_comment(pull_request, marker, body, head, pauses.append), pauses
+    repository = Repository(ForgeConnection(github.url, TOKEN), github.repository)
+    discussion = Discussion(repository, github.number)
+    return keep_trying(lambda: keep_comment(discussion, marker, body, head), pauses.append), pauses
 
 
 def test_one_comment_is_created_edited_and_left_alone(github: GitHub) -> None:
@@ -152,9 +154,9 @@ def test_tries_end(github: GitHub) -> None:
 
 def test_an_unreachable_forge_is_said_without_its_details() -> None:
     """Nobody listens: the reason has no address of a proxy in it."""
-    pull_request = PullRequest(ForgeConnection("http://127.0.0.1:9", TOKEN), "a/b", 1)
+    repository = Repository(ForgeConnection("http://127.0.0.1:9", TOKEN), "a/b")
     with pytest.raises(UnavailableError, match=r"^it cannot be reached \(ConnectionError\)$"):
-        keep_comment(pull_request, MARKER, BODY, "", lambda _: None)
+        keep_trying(lambda: keep_comment(Discussion(repository, 1), MARKER, BODY), lambda _: None)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
@@ -230,7 +232,7 @@ def test_a_job_that_cannot_comment_says_why(
     github: GitHub, tmp_path: Path, variables: dict[str, str], reason: str
 ) -> None:
     """What is missing is named."""
-    with pytest.raises(NoPullRequestError) as failed:
+    with pytest.raises(NoJobError) as failed:
         read_pull_request_job(github.job(tmp_path) | variables)
     assert str(failed.value) == reason
 
@@ -240,7 +242,7 @@ def test_an_event_of_another_shape(github: GitHub, tmp_path: Path, event: str) -
     """An event that is not a pull request's is no job of one, whatever it holds."""
     environment = github.job(tmp_path)
     (tmp_path / "event.json").write_text(event, encoding="utf-8")
-    with pytest.raises(NoPullRequestError, match="this is no job of a pull request"):
+    with pytest.raises(NoJobError, match="this is no job of a pull request"):
         read_pull_request_job(environment)
 
 

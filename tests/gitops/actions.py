@@ -1,122 +1,30 @@
-"""Runs workflow files as GitHub Actions does: triggers, jobs, conditions, and every `run:` in a real bash.
+"""Runs workflow files as GitHub Actions does: triggers, jobs in order, conditions, environments, concurrency.
 
-The steps that use actions do here what those actions do, as far as we ask it of them; one that is not known
-is an error. https://docs.github.com/actions/reference/workflow-syntax-for-github-actions
+Jobs run one after the other here. A job that GitHub would have wait for a group that is held is an error, unless it
+cancels the one that holds it. https://docs.github.com/actions/reference/workflow-syntax-for-github-actions
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tests.gitops.expression import Evaluator
+from tests.gitops.forge import Environment, Job, Run, Waiting, list_needs
+from tests.gitops.machine import Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
-_PATIENCE_S = 100
-_PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-
-
-class MachineLostError(Exception):
-    """The machine of a job has vanished: none of its steps runs any more, whatever its condition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What has happened.
-
-    Attributes:
-        name: `push`, `pull_request`, `schedule` or `workflow_dispatch`.
-        ref: as in `refs/heads/main`.
-        sha: the commit that it happened to.
-        paths: the files that a push has changed.
-        payload: what GITHUB_EVENT_PATH holds.
-    """
-
-    name: str
-    ref: str
-    sha: str
-    paths: tuple[str, ...] = ()
-    payload: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Forge:
-    """What a repository is on its forge.
-
-    Attributes:
-        remote: a bare repository.
-        folder: where machines are made.
-        secrets: of the environment `campaigns`; other jobs get none.
-        variables: of the repository.
-        environment: variables that differ from GitHub's own, such as GITHUB_API_URL.
-        installed: what was installed on a machine before. Here all have the same Python, and pip would only
-            find, for two seconds, that nothing is left to do.
-    """
-
-    remote: Path
-    folder: Path
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    installed: set[tuple[str, str]] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Step:
-    """A step that was run.
-
-    Attributes:
-        name: its name, its action, or what it runs.
-        outcome: `success`, `failure` or `skipped`.
-        outputs: what it has set.
-        log: what it wrote.
-    """
-
-    name: str
-    outcome: str = "skipped"
-    outputs: dict[str, str] = field(default_factory=dict)
-    log: str = ""
-
-
-@dataclass(slots=True)
-class Job:
-    """A job that was run, or skipped."""
-
-    result: str = "skipped"
-    outputs: dict[str, str] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    summary: str = ""
-    artifacts: dict[str, list[str]] = field(default_factory=dict)
-
-    def log(self, step: str) -> str:
-        """Return what a step wrote."""
-        return next(one.log for one in self.steps if one.name == step)
-
-    def show(self) -> str:
-        """Return all that the steps wrote, for the message of a test that fails."""
-        return "\n".join(f"== {step.name}: {step.outcome}\n{step.log}" for step in self.steps)
-
-    def outcomes(self) -> dict[str, str]:
-        """Return how each step ended."""
-        return {step.name: step.outcome for step in self.steps}
+    from tests.gitops.forge import Event, Forge
 
 
 def is_triggered(workflow: Mapping[Any, Any], event: Event) -> bool:
     """Return whether an event starts a workflow."""
-    # YAML 1.1 reads the key `on` as true.
     triggers = workflow[True]
     if event.name not in triggers:
         return False
@@ -141,7 +49,11 @@ def _is_chosen(path: str, patterns: Sequence[str]) -> bool:
 
 
 def run_workflow(
-    file: Path, event: Event, forge: Forge, during: Mapping[str, Callable[[int], None]] | None = None
+    file: Path,
+    event: Event,
+    forge: Forge,
+    during: Mapping[str, Callable[[int], None]] | None = None,
+    review: Callable[[Waiting], None] | None = None,
 ) -> dict[str, Job] | None:
     """Run a workflow; None if the event doesn't start it.
 
@@ -150,6 +62,8 @@ def run_workflow(
         event: what has happened.
         forge: the repository.
         during: what happens while a step, by its name, runs: called with the process's number.
+        review: what the reviewers of an environment do while a job waits for them; nobody may be asked if
+            it is left out.
 
     Raises:
         MachineLostError: what happened was that.
@@ -157,196 +71,93 @@ def run_workflow(
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     if not is_triggered(workflow, event):
         return None
-    jobs: dict[str, Job] = {}
-    for name, definition in workflow["jobs"].items():
-        jobs[name] = _Machine(workflow, definition, event, forge, jobs, during or {}).run()
-    return jobs
+    run = Run(next(forge.runs), file, workflow, event, forge, during or {})
+    with _group(run, workflow, None, Evaluator(run.contexts({}), {})):
+        for name in workflow["jobs"]:
+            run.jobs[name] = _run_job(run, name, review)
+    return run.jobs
 
 
-class _Machine:
-    """The new machine that one job is run on."""
-
-    def __init__(
-        self,
-        workflow: Mapping[Any, Any],
-        definition: Mapping[str, Any],
-        event: Event,
-        forge: Forge,
-        jobs: Mapping[str, Job],
-        during: Mapping[str, Callable[[int], None]],
-    ) -> None:
-        self._definition = definition
-        self._shell = workflow["defaults"]["run"]["shell"]
-        self._event, self._forge, self._during = event, forge, during
-        self._needs = {name: jobs[name] for name in [definition.get("needs")] if name}
-        self._job = Job()
-        self._is_well = True
-        self._folder = forge.folder / f"machine-{len(list(forge.folder.iterdir()))}"
-        self._steps: dict[str, Any] = {}
-        secrets = forge.secrets if definition.get("environment") == "campaigns" else {}
-        self._evaluator = Evaluator(
-            {
-                "github": {
-                    "ref": event.ref,
-                    "token": "ghs_token-of-the-job",
-                    "server_url": "https://github.example",
-                },
-                "secrets": secrets,
-                "vars": forge.variables,
-                "steps": self._steps,
-                "needs": {name: {"outputs": job.outputs} for name, job in self._needs.items()},
-                "runner": {"temp": str(self._folder / "temp")},
-            },
-            {"always": lambda: True, "success": lambda: self._is_well},
-        )
-
-    def run(self) -> Job:
-        self._is_well = all(job.result == "success" for job in self._needs.values())
-        if not self._evaluator.decide(self._definition.get("if")):
-            return self._job
-        assert self._definition["timeout-minutes"]
-        self._is_well = True
-        for name in ("temp", "home", "work"):
-            (self._folder / name).mkdir(parents=True)
-        event_file = self._folder / "event.json"
-        event_file.write_text(json.dumps(self._event.payload), encoding="utf-8")
-        for definition in self._definition["steps"]:
-            self._run_step(definition)
-        self._job.result = "success" if self._is_well else "failure"
-        for name, value in self._definition.get("outputs", {}).items():
-            self._job.outputs[name] = self._evaluator.fill(value)
-        return self._job
-
-    def _run_step(self, definition: Mapping[str, Any]) -> None:
-        action = definition.get("uses", "").split("@")[0]
-        step = Step(definition.get("name") or action)
-        self._job.steps.append(step)
-        if self._evaluator.decide(definition.get("if")):
-            if action:
-                given = {
-                    name: self._evaluator.fill(value) if isinstance(value, str) else value
-                    for name, value in definition.get("with", {}).items()
-                }
-                _ACTIONS[action](self, step, given)
-                step.outcome = "success"
-            elif step.name == "Install":
-                self._install(step, definition)
-            else:
-                self._run_script(step, definition)
-            self._is_well = self._is_well and step.outcome == "success"
-        if "id" in definition:
-            self._steps[definition["id"]] = {"outputs": step.outputs, "outcome": step.outcome}
-
-    def _install(self, step: Step, definition: Mapping[str, Any]) -> None:
-        wanted = (self._folder / "work/.github/requirements.txt").read_text(encoding="utf-8")
-        step.outcome = "success"
-        if (definition["run"], wanted) not in self._forge.installed:
-            self._run_script(step, definition)
-            self._forge.installed.add((definition["run"], wanted))
-
-    def _run_script(self, step: Step, definition: Mapping[str, Any]) -> None:
-        assert "${{" not in definition["run"], "what is put into a script may be another script"
-        script = self._folder / "temp" / "script.sh"
-        script.write_text(definition["run"], encoding="utf-8")
-        output = self._folder / "output"
-        output.touch()
-        with subprocess.Popen(
-            [*SHELLS[self._shell], str(script)],
-            cwd=self._folder / "work",
-            env=self._environment(definition.get("env", {})),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                if step.name in self._during:
-                    self._during[step.name](process.pid)
-                step.log, _ = process.communicate(timeout=_PATIENCE_S)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        step.outcome = "failure" if process.returncode else "success"
-        for line in output.read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition("=")
-            step.outputs[name] = value
-        output.unlink()
-        summary = self._folder / "summary.md"
-        self._job.summary = summary.read_text(encoding="utf-8") if summary.exists() else ""
-
-    def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        place = self._folder
-        return {
-            "PATH": _PATH,
-            "HOME": str(place / "home"),
-            "LANG": "C.UTF-8",
-            "CI": "true",
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_ACTOR": "ada",
-            "GITHUB_EVENT_NAME": self._event.name,
-            "GITHUB_EVENT_PATH": str(place / "event.json"),
-            "GITHUB_OUTPUT": str(place / "output"),
-            "GITHUB_REF": self._event.ref,
-            "GITHUB_REF_NAME": self._event.ref.rpartition("/")[2],
-            "GITHUB_REF_TYPE": "branch",
-            "GITHUB_REPOSITORY": "acme/campaigns",
-            "GITHUB_RUN_ATTEMPT": "1",
-            "GITHUB_RUN_ID": self._folder.name.removeprefix("machine-"),
-            "GITHUB_SERVER_URL": "https://github.example",
-            "GITHUB_SHA": self._event.sha,
-            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
-            "GITHUB_WORKSPACE": str(place / "work"),
-            "RUNNER_OS": "Linux",
-            "RUNNER_TEMP": str(place / "temp"),
-            **self._forge.environment,
-            **{name: self._evaluator.fill(text) for name, text in self._definition.get("env", {}).items()},
-            **{name: self._evaluator.fill(text) for name, text in own.items()},
-        }
-
-    def checkout(self, _step: Step, given: Mapping[str, Any]) -> None:
-        """Do what actions/checkout does: the tip of `ref`, or else the event's own commit; no history."""
-        assert given["persist-credentials"] is False
-        ref = f"refs/heads/{given['ref']}" if "ref" in given else self._event.ref
-        branch = ref.removeprefix("refs/heads/")
-        wanted = ref if "ref" in given else self._event.sha
-        work = self._folder / "work"
-        tip = f"refs/remotes/origin/{branch}"
-        place = ["-B", branch] if ref.startswith("refs/heads/") else ["--detach"]
-        for words in (
-            ("init", "--quiet", "-b", "unborn"),
-            ("remote", "add", "origin", f"file://{self._forge.remote}"),
-            ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{wanted}:{tip}"),
-            ("checkout", "--quiet", *place, tip),
-        ):
-            subprocess.run(["git", *words], cwd=work, env=self._environment({}), check=True)
-
-    def setup_python(self, _step: Step, given: Mapping[str, Any]) -> None:
-        """Python is there already."""
-        assert given["python-version"]
-
-    def upload(self, step: Step, given: Mapping[str, Any]) -> None:
-        """Keep files beyond the machine."""
-        folder = Path(given["path"])
-        name = given.get("name", "github-pages")
-        files = sorted(file for file in folder.rglob("*") if file.is_file())
-        assert files or given.get("if-no-files-found") == "ignore"
-        if not files:
-            return
-        self._job.artifacts[name] = [file.relative_to(folder).as_posix() for file in files]
-        kept = self._forge.folder.parent / "artifacts" / name
-        shutil.copytree(folder, kept, dirs_exist_ok=True)
-        step.outputs["artifact_id"] = "1"
-
-    def deploy_pages(self, _step: Step, _given: Mapping[str, Any]) -> None:
-        """Publish; the job has the rights for it."""
-        assert self._definition["permissions"] == {"pages": "write", "id-token": "write"}
+def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> Job:
+    """Run a job, once its environment's reviewers let it, on a machine of its own."""
+    definition = run.workflow["jobs"][name]
+    before = _list_jobs_before(run.workflow, definition)
+    is_well = all(run.jobs[name].result == "success" for name in before)
+    functions = {"always": lambda: True, "success": lambda: is_well, "cancelled": lambda: False}
+    evaluator = Evaluator(run.contexts(definition), functions)
+    if not evaluator.decide(definition.get("if")):
+        return Job()
+    assert definition["timeout-minutes"]
+    assert "permissions" in definition
+    place = definition.get("environment")
+    environment = run.forge.environments.get(place, Environment())
+    assert environment.branch in (None, run.event.ref.removeprefix("refs/heads/"))
+    waiting = (
+        Waiting(run.number, evaluator.fill(definition["name"]), place) if environment.has_reviewers else None
+    )
+    with _group(run, definition, waiting, evaluator):
+        if waiting is not None:
+            assert review is not None, f"nobody was to be asked, and is: {waiting.name}"
+            review(waiting)
+            if waiting.is_cancelled:
+                return Job("cancelled")
+            if waiting.decision != "approved":
+                return Job("failure" if waiting.decision else "cancelled")
+        refs, asked = run.forge.list_refs(), len(run.forge.requests)
+        job = Machine(run, name, environment.secrets).run()
+    rights = definition["permissions"]
+    assert run.forge.list_refs() == refs or rights.get("contents") == "write"
+    for method, path in run.forge.requests[asked:]:
+        _require_right(rights, method, path)
+    return job
 
 
-_ACTIONS: dict[str, Callable[[_Machine, Step, Mapping[str, Any]], None]] = {
-    "actions/checkout": _Machine.checkout,
-    "actions/setup-python": _Machine.setup_python,
-    "actions/upload-artifact": _Machine.upload,
-    "actions/upload-pages-artifact": _Machine.upload,
-    "actions/deploy-pages": _Machine.deploy_pages,
-}
+def _list_jobs_before(workflow: Mapping[Any, Any], definition: Mapping[str, Any]) -> set[str]:
+    """Return the jobs that a job comes after, and all that those come after."""
+    direct = list_needs(definition)
+    return {*direct}.union(*(_list_jobs_before(workflow, workflow["jobs"][name]) for name in direct))
+
+
+@contextmanager
+def _group(
+    run: Run, definition: Mapping[Any, Any], waiting: Waiting | None, evaluator: Evaluator
+) -> Iterator[None]:
+    """Hold a concurrency group, also while reviewers are waited for: a newer job that may cancels the older."""
+    rules = definition.get("concurrency")
+    if rules is None:
+        yield
+        return
+    held, group = run.forge.held, evaluator.fill(rules["group"])
+    assert set(rules) <= {"group", "cancel-in-progress", "queue"}
+    assert rules.get("queue") != "max" or not rules.get("cancel-in-progress")
+    if group in held:
+        older = held[group]
+        assert rules.get("cancel-in-progress"), f"a job would wait for the group {group}"
+        assert older, "a job that runs is cut short"
+        older.is_cancelled = True
+    held[group] = waiting
+    try:
+        yield
+    finally:
+        if held.get(group) is waiting:
+            del held[group]
+
+
+_RIGHTS = (
+    (r"/graphql", ()),
+    (r"/repos/[^/]+/[^/]+/actions/", ("actions",)),
+    (r"/repos/[^/]+/[^/]+/(pulls|commits/[^/]+/pulls)", ("pull-requests",)),
+    (r"/repos/[^/]+/[^/]+/commits", ("contents",)),
+    (r"/repos/[^/]+/[^/]+/collaborators/[^/]+/permission", ()),
+    (r"/repos/[^/]+/[^/]+/issues/(comments|\d+/comments)", ("issues", "pull-requests")),
+    (r"/repos/[^/]+/[^/]+/issues", ("issues",)),
+)
+
+
+def _require_right(permissions: Mapping[str, str], method: str, path: str) -> None:
+    """Refuse a request to the REST API that the token of a job is not good for."""
+    scopes = next(scopes for pattern, scopes in _RIGHTS if re.match(pattern, path))
+    enough = {"write"} if method != "GET" else {"read", "write"}
+    assert not scopes or any(permissions.get(scope) in enough for scope in scopes), (
+        f"{method} {path} takes one of {scopes}, and the job has {permissions}"
+    )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_TOKEN = re.compile(r"\s*(?:(==|!=|&&|\|\||[()])|'((?:[^']|'')*)'|([A-Za-z_][\w.-]*))")
+_TOKEN = re.compile(r"\s*(?:(==|!=|&&|\|\||[()!])|'((?:[^']|'')*)'|([A-Za-z_][\w.-]*))")
 _TEMPLATE = re.compile(r"\$\{\{(.*?)\}\}")
-_OPEN = ("secrets", "vars", "steps", "needs")
+_OPEN = ("secrets", "vars", "steps", "needs", "inputs")
 """Contexts whose missing properties are empty, as on GitHub; of the others a missing one is our mistake."""
 STATUS_FUNCTIONS = ("always", "success", "failure", "cancelled")
 
@@ -77,6 +77,8 @@ class Evaluator:
 
     def _operand(self, tokens: list[str]) -> Any:
         first = tokens.pop(0)
+        if first == "!":
+            return not _is_true(self._operand(tokens))
         if first == "(":
             value = self._either(tokens)
             assert tokens.pop(0) == ")"

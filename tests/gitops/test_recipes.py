@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,8 @@ import yaml
 
 from runner.sandbox.web.server import running_service
 from tests.cli.inside import run_inside
+from tests.gitops.machine import PATH
+from tests.keys import STATE_KEY
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -42,19 +43,23 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+def environment(
+    tmp_path: Path, warm_runner: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
     """A machine whose credentials are for a service that is run beside it."""
     settings = tmp_path / "gitconfig"
     settings.write_text("[user]\n\tname = Ada\n\temail = ada@example.com\n", encoding="utf-8")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     with running_service(tmp_path / "service.sqlite") as service:
         yield {
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PATH": f"{warm_runner}:{PATH}",
             "HOME": str(tmp_path),
             "LANG": "C.UTF-8",
             "GIT_CONFIG_GLOBAL": str(settings),
             "RUNNER_USERNAME": service.username,
             "RUNNER_API_KEY": service.api_key,
+            "RUNNER_STATE_KEY": STATE_KEY,
+            "RUNNER_SETTLE_WINDOW": "1s",
             "URL": service.url,
         }
 
@@ -77,7 +82,7 @@ def clone(tmp_path: Path, environment: dict[str, str]) -> Path:
     return clone
 
 
-def run_script(lines: list[str], cwd: Path, environment: dict[str, str]) -> str:
+def run_script(lines: list[str], cwd: Path, environment: dict[str, str], *, code: int = 0) -> str:
     """Run a script as GitLab does: the shell ends at the first line that fails."""
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", "\n".join(lines)],
@@ -88,40 +93,90 @@ def run_script(lines: list[str], cwd: Path, environment: dict[str, str]) -> str:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == code, done.stdout
     return done.stdout
 
 
-def test_the_recipe_for_gitlab_sends_the_tip_and_records_it(clone: Path, environment: dict[str, str]) -> None:
+class GitLab:
+    """A project, and what its pipelines' jobs run; each in a new clone that is on no branch.
+
+    Args:
+        folder: where clones are made.
+        remote: the project's repository.
+        environment: what jobs are given.
+    """
+
+    def __init__(self, folder: Path, remote: str, environment: dict[str, str]) -> None:
+        self._folder, self._remote = folder, remote
+        self._recipe: dict[str, Any] = yaml.safe_load(read_recipe(".gitlab-ci.yml"))
+        self._environment = environment | {
+            "CI_DEFAULT_BRANCH": "main",
+            "CI_COMMIT_BRANCH": "main",
+            "CI_JOB_URL": "https://gitlab.example/acme/texts/-/jobs/9",
+            "GITLAB_USER_LOGIN": "ada",
+        }
+        self._artifacts: dict[str, bytes] = {}
+
+    def run(self, name: str, *, code: int = 0, ref: str = "main") -> str:
+        """Run a job, with the files of the job that it needs, and return what it wrote."""
+        job = self._recipe[name]
+        job = {**self._recipe.get(job.get("extends"), {}), **job}
+        clone = self._folder / f"clone-{len(list(self._folder.iterdir()))}"
+        git(self._folder, "clone", "--quiet", self._remote, str(clone))
+        git(clone, "checkout", "--quiet", "--detach", ref)
+        for file, content in self._artifacts.items() if "needs" in job else ():
+            (clone / file).write_bytes(content)
+        first, second, *before = job.get("before_script", self._recipe["default"]["before_script"])
+        # These are run for real in test_installing.py.
+        assert first == "pip install --require-hashes --only-binary :all: -r .github/requirements.lock"
+        assert second == "pip install --no-deps --no-build-isolation -r .github/requirements.txt"
+        variables = self._environment if "variables" in job else self._without_secrets()
+        given = variables | job.get("variables", {})
+        output = run_script([*before, *job["script"]], clone, given, code=code)
+        for line in job.get("after_script", []):
+            run_script([line], clone, given)
+        paths = [clone / path for path in job.get("artifacts", {}).get("paths", [])]
+        assert all(path.exists() for path in paths)
+        self._artifacts = {path.name: path.read_bytes() for path in paths if path.is_file()}
+        return output
+
+    def _without_secrets(self) -> dict[str, str]:
+        """Return what a merge request's job has: protected variables are for protected branches."""
+        secrets = {"RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_STATE_KEY"}
+        return {name: value for name, value in self._environment.items() if name not in secrets}
+
+
+def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
+    clone: Path, environment: dict[str, str]
+) -> None:
     """Also when an old job is run again, which checks out its own commit, without a branch."""
-    recipe: dict[str, Any] = yaml.safe_load(read_recipe(".gitlab-ci.yml"))
-    before = recipe["default"]["before_script"]
     leave_free_ref(clone)
-    git(clone, "checkout", "--quiet", "--detach", "main~1")
-    environment |= {
-        "CI_DEFAULT_BRANCH": "main",
-        "CI_COMMIT_BRANCH": "main",
-        "CI_JOB_URL": "https://gitlab.example/acme/texts/-/jobs/9",
-        "GITLAB_USER_LOGIN": "ada",
-    }
-    reviewed = run_script([*before, *recipe["review"]["script"]], clone, environment)
+    gitlab = GitLab(clone.parent, git(clone, "remote", "get-url", "origin"), environment)
+    reviewed = gitlab.run("review")
     assert "Valid: 1 campaign" in reviewed
-    send = recipe["send"]
-    environment |= send["variables"]
-    sent = run_script(send["script"], clone, environment)
+    assert "| taste | 2 |" in reviewed
+
+    planned = gitlab.run("send", code=5, ref="main~1")
+    assert "coffee is not approved: nothing was approved yet" in planned
+    sent = gitlab.run("approve")
     assert "coffee: 2 recipients texted in 2 launches." in sent
-    run_script(send["after_script"], clone, environment)
-    assert git(clone, "log", "-1", "--format=%B", "origin/main").splitlines()[-2:] == [
-        "Run: https://gitlab.example/acme/texts/-/jobs/9",
-        "Triggered-By: ada",
-    ]
-    assert all((clone / path).exists() for path in send["artifacts"]["paths"])
+    recorded = git(clone.parent / "remote.git", "log", "-1", "--format=%B", "main")
+    assert {"Run: https://gitlab.example/acme/texts/-/jobs/9", "Triggered-By: ada"} <= {
+        *recorded.splitlines()
+    }
+    assert "coffee: nothing sent." in gitlab.run("send")
 
 
-def test_the_recipe_for_cron_sends_and_records(clone: Path, environment: dict[str, str]) -> None:
-    """The script ends as `apply` does."""
+def test_the_recipe_for_cron_sends_what_somebody_has_approved(
+    clone: Path, environment: dict[str, str]
+) -> None:
+    """The script ends as `apply` does: with 5 as long as nobody has approved the plan."""
+    script = read_recipe("send.sh").splitlines()
     environment["RUNNER_TARGET"] = "live"
-    sent = run_script(read_recipe("send.sh").splitlines(), clone, environment)
+    planned = run_script(script, clone, environment, code=5)
+    assert "coffee is not approved: nothing was approved yet" in planned
+    run_script(["runner approve --plan plan.json --by ada"], clone, environment)
+    sent = run_script(script, clone, environment)
     assert "coffee: 2 recipients texted in 2 launches." in sent
     assert git(clone, "log", "-1", "--format=%s", "origin/main") == "Record 2 texts of coffee on live"
     assert git(clone, "status", "--porcelain") == ""

@@ -79,40 +79,91 @@ def test_a_pull_request_gets_no_secret_and_no_right_but_to_comment() -> None:
     file = REPOSITORY / ".github/workflows/campaigns-review.yml"
     workflow = read(file)
     # YAML 1.1 reads the key `on` as true.
-    assert list(workflow[True]) == ["pull_request"]
+    assert list(workflow[True]) == ["pull_request", "merge_group"]
     assert workflow["permissions"] == {}
     assert workflow["jobs"]["review"]["permissions"] == {"contents": "read", "pull-requests": "write"}
     assert "secrets" not in re.sub(r"#.*", "", file.read_text(encoding="utf-8"))
 
 
-def test_sending_is_protected_and_never_cut_short() -> None:
-    """One run at a time, in the environment that has the secrets, with rights that no other job has."""
-    workflow = read(REPOSITORY / ".github/workflows/campaigns-send.yml")
-    assert workflow["concurrency"] == {"group": "campaigns-send", "cancel-in-progress": False}
-    jobs = workflow["jobs"]
-    assert jobs["send"]["environment"] == "campaigns"
-    assert {name: job["permissions"] for name, job in jobs.items()} == {
-        "look": {"contents": "read"},
-        "send": {"contents": "write"},
-        "page": {"pages": "write", "id-token": "write"},
+def test_a_merge_queue_gets_the_same_check_and_no_comment() -> None:
+    """It has no pull request to comment on, and waits for the check `Review`."""
+    steps = read(REPOSITORY / ".github/workflows/campaigns-review.yml")["jobs"]["review"]["steps"]
+    conditions = {step["name"]: step.get("if") for step in steps if "run" in step}
+    assert conditions == {
+        "Install": None,
+        "Validate": None,
+        "Comment": "always() && github.event_name == 'pull_request'",
     }
-    checkouts = [step for job in jobs.values() for step in job["steps"] if "checkout" in step.get("uses", "")]
+
+
+def read_jobs() -> dict[str, dict[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]
+    return jobs
+
+
+def test_secrets_and_reviewers_are_in_different_environments() -> None:
+    """What has the secrets asks nobody, so it can run every hour; who is asked runs nothing that needs them."""
+    assert {name: job.get("environment") for name, job in read_jobs().items()} == {
+        "look": None,
+        "plan": "campaigns",
+        "page": "github-pages",
+        "approve": "campaigns-approval",
+        "send": "campaigns",
+        "agree": "campaigns-approval",
+        "act": "campaigns",
+    }
+    for name in ("look", "page", "approve", "agree"):
+        assert "secrets." not in str(read_jobs()[name])
+
+
+def test_jobs_have_the_rights_that_they_need_and_no_others() -> None:
+    """Who is asked needs none; the tip of main is what all others work on."""
+    assert {name: job["permissions"] for name, job in read_jobs().items()} == {
+        "look": {"contents": "read"},
+        "plan": {"contents": "write", "issues": "write", "pull-requests": "read"},
+        "page": {"pages": "write", "id-token": "write"},
+        "approve": {},
+        "send": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"},
+        "agree": {},
+        "act": {"contents": "write", "issues": "write"},
+    }
+    steps = [step for job in read_jobs().values() for step in job["steps"]]
+    checkouts = [step for step in steps if "checkout" in step.get("uses", "")]
     assert {step["with"]["ref"] for step in checkouts} == {"main"}
 
 
+def test_what_works_on_the_record_takes_turns_and_is_never_cut_short() -> None:
+    """None is cancelled by a newer one, running or waiting, and none waits for a person; only approvals do."""
+    workflow = read(REPOSITORY / ".github/workflows/campaigns-send.yml")
+    assert "concurrency" not in workflow
+    groups = {name: job["concurrency"] for name, job in workflow["jobs"].items()}
+    turns = {"group": "campaigns", "queue": "max"}
+    assert [groups[name] for name in ("plan", "send", "act")] == [turns] * 3
+    assert [name for name, rules in groups.items() if rules.get("cancel-in-progress")] == ["approve"]
+    assert groups["approve"]["group"] not in {groups[name]["group"] for name in groups if name != "approve"}
+
+
 def test_secrets_are_given_to_the_steps_that_need_them() -> None:
-    """Not to the job: what is installed by pip has no business with them."""
-    jobs = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]
-    assert not any("secrets." in value or "github.token" in value for value in jobs["send"]["env"].values())
-    install = next(step for step in jobs["send"]["steps"] if step.get("name") == "Install")
-    assert "env" not in install
-    given = [name for step in jobs["send"]["steps"] for name in step.get("env", {})]
-    assert given.count("RUNNER_API_KEY") == 4
+    """Not to the job: what is installed by pip has no business with them, nor has an action."""
+    workflow = read(REPOSITORY / ".github/workflows/campaigns-send.yml")
+    for given in (workflow["env"], *(job.get("env", {}) for job in workflow["jobs"].values())):
+        assert not any("secrets." in value or "github.token" in value for value in given.values())
+    credentials = {
+        name: [step["name"] for step in job["steps"] if "RUNNER_API_KEY" in step.get("env", {})]
+        for name, job in workflow["jobs"].items()
+    }
+    assert {name: steps for name, steps in credentials.items() if steps} == {
+        "plan": ["Catch up", "Plan", "Send what is approved", "Report"],
+        "send": ["Catch up", "Send", "Send what is left", "Report"],
+        "act": ["Act"],
+    }
+    for job in workflow["jobs"].values():
+        assert not any("secrets." in str(step) for step in job["steps"] if "uses" in step)
 
 
 def test_the_token_is_for_the_forge_alone(tmp_path: Path) -> None:
     """Git gets it from the environment when the forge asks for a password, and for no other host."""
-    settings = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]["send"]["env"]
+    settings = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["env"]
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),

@@ -16,7 +16,7 @@ from runner.ledger.containment import is_told
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import record_outcomes
 from runner.ledger.forgotten import mark_forgotten
-from runner.ledger.gain import find_gain, lacks_something
+from runner.ledger.gain import Advance, lacks_something
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.model import Outcome
 from runner.ledger.record import enter_record, read_record
@@ -385,11 +385,11 @@ def test_gain(
     after = write(ledger, identity)
     file = identity.lockfile
     for earlier in (before, summed):
-        gain = find_gain(file, earlier, after)
+        gain = Advance.read(file, earlier, after).find_gain(())
         assert (gain.launches, gain.texts) == ({"ask": 1, "other": 1}, {"ask": 2, "other": 1})
         assert not lacks_something(file, earlier, after)
         assert lacks_something(file, after, earlier)
-    assert find_gain(file, None, summed).texts == {"ask": 1}
+    assert Advance.read(file, None, summed).find_gain(()).texts == {"ask": 1}
     other = summed.replace(json.loads(summed)["messages"][0]["digest"], "0" * 64)
     assert lacks_something(file, summed, other)
 
@@ -430,7 +430,7 @@ def test_frequency_cap(
         other.prepare()
         for opened, is_enough in ((ledger, True), (other, False)):
             with opened.reading() as connection:
-                found = read_siblings([file], "live", (), AT, is_told=partial(is_told, connection))
+                found = read_siblings([file], "live", (), AT, None, is_told=partial(is_told, connection))
                 if is_enough:
                     assert list(found) == []
                     continue
@@ -440,4 +440,4 @@ def test_frequency_cap(
                     message,
                     "use the ledger that it was written with (RUNNER_LEDGER), or restore that one",
                 )
-    assert list(read_siblings([file], "live", (), "2027")) == []
+    assert list(read_siblings([file], "live", (), "2027", None)) == []

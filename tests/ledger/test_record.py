@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.errors import LockfileError
+from runner.errors import LockfileError, MissingKeyError
 from runner.ledger.database import Ledger
 from runner.ledger.deliveries import record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.forgotten import mark_forgotten
+from runner.ledger.line_macs import LineMacs
 from runner.ledger.lockfile import read_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import Intent, Outcome
@@ -43,7 +46,9 @@ def ledgers(new_url: Callable[[], str]) -> list[str]:
 
 
 def write_own(identity: Identity, key: FingerprintKey, *records: LaunchRecord) -> None:
-    write_lockfile(identity.lockfile, identity.name, identity.target, key, records)
+    state_key = identity.state_key
+    macs = None if state_key is None else LineMacs(state_key, identity.target, identity.name)
+    write_lockfile(identity.lockfile, identity.name, identity.target, key, records, macs=macs)
 
 
 def refresh(ledger: Ledger, identity: Identity) -> bool:
@@ -220,7 +225,7 @@ def test_a_wrong_state_key_stops(
     words: str,
 ) -> None:
     """With another key everyone would look new: reading and entering both refuse, whoever kept the record."""
-    write_own(identity, FingerprintKey.from_secret("one"), make_record("a", 101))
+    write_own(replace(identity, state_key="one"), FingerprintKey.from_secret("one"), make_record("a", 101))
     with Ledger(ledgers[0]) as ledger:
         ledger.prepare()
         if where == "ledger":
@@ -237,18 +242,60 @@ def test_a_wrong_state_key_stops(
         assert caught.value.hint == SET_KEY
 
 
-def test_a_state_key_that_comes_late_keeps_the_salt(
+@pytest.mark.parametrize("where", ["lockfile", "ledger"])
+def test_a_salt_beside_a_state_key_stops(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver, where: str
+) -> None:
+    """Who can change a record could choose its salt: with a state key it is not believed, launches or none."""
+    keyed = replace(identity, state_key="late")
+    if where == "ledger":
+        deliver(make_record("a", 101))
+        words = "the ledger has a salt for pulse, and now there is a RUNNER_STATE_KEY"
+        hint = "`runner key rotate` moves the records to the key; until then nothing is sent"
+    else:
+        write_own(identity, KEY)
+        words = (
+            f"the lockfile {identity.lockfile} was written with a salt, and now there is a RUNNER_STATE_KEY"
+        )
+        hint = (
+            "`runner key rotate` moves the records to the key. Until then nothing is sent: who may change the "
+            "file could choose the salt, and with it who seems to have been texted"
+        )
+    for read in (read_record, partial(enter_record, new_salt=OTHER_SALT)):
+        with pytest.raises(LockfileError) as caught:
+            read(ledger, keyed)
+        assert (caught.value.message, caught.value.hint) == (words, hint)
+    assert read_record(ledger, identity).key == KEY
+
+
+def test_a_signed_salt_is_believed(
     ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """A campaign first sent without a key keeps its salt, and says so: nobody looks new."""
+    """A salt that the state key has signed goes on being the key, of the ledger's record, too."""
     deliver(make_record("a", 101))
-    refresh(ledger, identity)
     keyed = replace(identity, state_key="late")
+    write_own(keyed, KEY, make_record("a", 101))
     for record in (read_record(ledger, keyed), enter_record(ledger, keyed, OTHER_SALT)):
         assert record.key == KEY
-        assert record.uses_salt_despite_key
         assert record.known.sent == {"ask": set(make_record("a", 101).recipients)}
-    assert not read_record(ledger, identity).uses_salt_despite_key
+    with pytest.raises(MissingKeyError) as caught:
+        read_record(ledger, identity)
+    assert caught.value.message == (
+        f"the lockfile {identity.lockfile} was signed with a RUNNER_STATE_KEY, and none is set"
+    )
+    assert caught.value.hint == (
+        "set RUNNER_STATE_KEY to that key: without it nobody can tell what was changed"
+    )
+
+
+def test_people_forgotten_under_a_salt_stay_forgotten(ledger: Ledger, identity: Identity) -> None:
+    """A campaign without launches takes the key, unless somebody asked it to leave them alone."""
+    campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
+    with ledger.writing() as connection:
+        mark_forgotten(connection, campaign_id, KEY.fingerprint("pulse", "+14155550101"))
+    with pytest.raises(LockfileError) as caught:
+        enter_record(ledger, replace(identity, state_key="late"), OTHER_SALT)
+    assert caught.value.message == "the ledger has a salt for pulse, and now there is a RUNNER_STATE_KEY"
 
 
 def test_a_damaged_salt_stops(ledger: Ledger, identity: Identity, make_record: MakeRecord) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.deliveries import record_outcomes
+from runner.ledger.deliveries import enter_campaign, record_outcomes
 from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Intent, Outcome
@@ -25,7 +25,8 @@ from runner.ledger.shared import (
     dump_reservation,
     parse_reservation,
 )
-from runner.ledger.unsettled import list_unsettled, release_launch
+from runner.ledger.unexplained import UnexplainedLaunch, hold_people
+from runner.ledger.unsettled import HeldCount, count_held, list_unsettled, release_launch
 from tests.ledger.conftest import AT, KEY, SALT
 from tests.older_ledger import take_back
 
@@ -192,3 +193,25 @@ def test_a_reservation_survives_being_written(reservation: Reservation) -> None:
 def test_what_is_no_reservation_is_not_taken_for_one(text: str) -> None:
     """Nobody may be left out because of it."""
     assert parse_reservation(text) is None
+
+
+def test_held_people_are_counted_by_campaign_message_and_kind(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """Intents and unknown outcomes count together, unexplained launches apart; other targets don't."""
+    deliver(make_record("a", 1, 2), state="unknown")
+    deliver(make_record("b", 3), make_record("c", 4, message="more"), state="intent")
+    deliver(make_record("d", 5, 6))
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        for guid, person in (("u1", "f1"), ("u2", "f2"), ("u3", "f2")):
+            held = {"ask": {person}, "more": {person}}
+            hold_people(connection, campaign_id, UnexplainedLaunch(guid, "pulse-2026", AT, {}, held))
+    with ledger.reading() as connection:
+        assert count_held(connection, "live") == [
+            HeldCount("pulse", "ask", 2, 3),
+            HeldCount("pulse", "ask", 2, 2, is_explained=False),
+            HeldCount("pulse", "more", 1, 1),
+            HeldCount("pulse", "more", 2, 2, is_explained=False),
+        ]
+        assert count_held(connection, "sandbox") == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runner.errors import LockfileError
 from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.gain import Gain, find_gain
+from runner.ledger.gain import Advance, Gain
 from runner.ledger.lockfile import parse_lockfile
 from runner.ledger.lockfile_writer import write_lockfile
 from runner.ledger.model import LaunchRecord
@@ -81,8 +81,8 @@ def test_sides_with_keys_of_their_own_stay_two(tmp_path: Path) -> None:
 def test_a_gain_counts_what_is_new(tmp_path: Path) -> None:
     """Launches and texts, by message; what was known is not counted again."""
     before, after = write(tmp_path, frozenset({1})), write(tmp_path, frozenset({1, 3, 5, 6}))
-    assert find_gain(FILE, before, after) == Gain(
+    assert Advance.read(FILE, before, after).find_gain(()) == Gain(
         "coffee", "live", {"ask": 2, "nudge": 1}, {"ask": 4, "nudge": 2}
     )
-    assert find_gain(FILE, None, before) == Gain("coffee", "live", {"ask": 1}, {"ask": 2})
-    assert find_gain(FILE, after, after) == Gain("coffee", "live", {}, {})
+    assert Advance.read(FILE, None, before).find_gain(()) == Gain("coffee", "live", {"ask": 1}, {"ask": 2})
+    assert Advance.read(FILE, after, after).find_gain(()) == Gain("coffee", "live", {}, {})

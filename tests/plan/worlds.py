@@ -20,6 +20,7 @@ from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries
 from runner.ledger.model import Known
 from runner.ledger.opt_outs import Suppressions
+from runner.ledger.suppressions import Pause
 from runner.ledger.target_key import TargetKey
 from runner.plan.circumstances import Circumstances
 from runner.plan.model import PlanOptions
@@ -121,6 +122,8 @@ class World:
     cap: int | None = None
     limit: int | None = None
     ignore_time: bool = False
+    is_paused: bool = False
+    only: str | None = None
 
     def phone(self, index: int) -> str:
         """Return the phone of the person at a place of the audience."""
@@ -156,7 +159,7 @@ class World:
                 known.sent["nudge"].add(self._fingerprint(index))
             if person.unresolved:
                 known.unresolved["nudge"].add(self._fingerprint(index))
-        options = PlanOptions(limit=self.limit, ignore_time=self.ignore_time)
+        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
         return Planner(self.load(load), "sandbox", known, KEY, options, self.circumstances())
 
     def circumstances(self) -> Circumstances:
@@ -185,6 +188,7 @@ class World:
             earlier={"ask": EarlierMessage(launches, answered)},
             recent=RecentDeliveries((("news", KEY, FingerprintSet(recent)),)),
             planned={int(self.phone(i)[1:]): one.planned for i, one in people if one.planned},
+            pause=Pause("2026-11-01T00:00:00.000000Z", "") if self.is_paused else None,
         )
 
     def _fingerprint(self, index: int) -> str:
@@ -208,6 +212,9 @@ class World:
                 if why == "to_send" and cap is not None and texts >= cap:
                     one[message] = "capped", None
                 texts += one[message][0] == "to_send"
+            # Nor is a pause broken by that.
+            if self.is_paused and not self.ignore_time:
+                one = {m: ("on_hold", None) if d[0] == "to_send" else d for m, d in one.items()}
             gets_something = any(why == "to_send" for why, _ in one.values())
             if gets_something and self.limit is not None and served >= self.limit:
                 one = {m: ("over_limit", None) if d[0] == "to_send" else d for m, d in one.items()}
@@ -237,15 +244,13 @@ class World:
 
     def _knows_answers(self, person: Person) -> bool:
         """Return whether it is known what `to` asks: that nobody answered, only by a reading after the wait."""
-        if self.to == "everyone" or person.reconciled is None or person.asked is None:
-            return self.to == "everyone"
+        # An answer that was read stays one, whenever all of them were.
+        if self.to == "everyone" or person.answered:
+            return True
+        if person.reconciled is None or person.asked is None:
+            return False
         is_over = person.asked >= WAIT
-        return (
-            self.to == "answered"
-            or person.answered
-            or not is_over
-            or person.reconciled <= person.asked - WAIT
-        )
+        return self.to == "answered" or not is_over or person.reconciled <= person.asked - WAIT
 
     def _find_time(self, person: Person, wait: timedelta) -> tuple[str, datetime | None]:
         zones = (person.zone,) if person.zone else AREAS[person.area]
@@ -309,4 +314,5 @@ WORLDS = st.builds(
     cap=st.sampled_from([None, 1, 2, 3]),
     limit=st.sampled_from([None, None, 1, 3]),
     ignore_time=st.sampled_from([False, False, False, True]),
+    is_paused=st.sampled_from([False, False, False, True]),
 )

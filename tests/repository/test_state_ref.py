@@ -45,6 +45,22 @@ def test_what_one_clone_puts_there_another_reads(clone: Callable[..., Path], rem
         assert Git(folder).run("rev-list", "--count", "HEAD") == "1"
 
 
+@pytest.mark.parametrize("place", ["team", "team/x", "Kunden für uns"])
+def test_it_is_read_from_a_subfolder_as_from_the_top(clone: Callable[..., Path], place: str) -> None:
+    """Git shows the part of a tree that the current folder is; a state is whole, whatever its files' names."""
+    top = clone("first")
+    (top / place).mkdir(parents=True)
+    below = StateRef.open(top / place, "origin", "live")
+    old = put(below, None, **{"state.json": "one\n", "Grüße.lock.json": "two\n"})
+    for ref in (below, StateRef.open(top, "origin", "live")):
+        snapshot = ref.read()
+        assert snapshot.commit == old
+        assert {name: ref.load(blob) for name, blob in snapshot.files.items()} == {
+            "state.json": "one",
+            "Grüße.lock.json": "two",
+        }
+
+
 def test_a_clone_that_gets_files_when_it_needs_them_moves_it_too(
     clone: Callable[..., Path], remote: Path
 ) -> None:
@@ -123,6 +139,21 @@ def test_a_remote_that_refuses_is_quoted(clone: Callable[..., Path], remote: Pat
         "the git remote origin refuses to move refs/runner/live: hook declined (no such refs here)"
     )
     assert caught.value.hint == ("let this user, or the token of CI, push to refs/runner/* on the remote")
+
+
+def test_a_ref_in_the_way_is_named(clone: Callable[..., Path], remote: Path) -> None:
+    """Git can have no ref below another one: that is no race, which would be run again and again."""
+    ref = StateRef.open(clone("first"), "origin", "live")
+    Git(remote).run("update-ref", f"{ref.name}/other", "main")
+    with pytest.raises(StateRefError) as caught:
+        put(ref, None, state="one")
+    assert not isinstance(caught.value, RefMovedError)
+    assert caught.value.message == (
+        "refs/runner/live cannot be made on the git remote origin: refs/runner/live/other is in its way"
+    )
+    assert caught.value.hint == (
+        "remove that one, which runner has not made: git push origin -d refs/runner/live/other"
+    )
 
 
 def test_a_remote_that_is_gone_is_said(clone: Callable[..., Path], remote: Path) -> None:

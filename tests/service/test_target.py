@@ -18,6 +18,7 @@ from runner.service.target import (
     parse_duration,
     read_targets,
 )
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,11 +132,11 @@ def test_missing_credentials_are_named(name: str, environment: dict[str, str], h
 
 def test_a_target_gets_its_own_credentials_and_key() -> None:
     """What the target names is what it gets, state key and all."""
-    named = {"RUNNER_NAMED_USERNAME": "bo", "RUNNER_NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": "s3y"}
-    target = choose_target("named", FILE, {**OWN, **named, "RUNNER_STATE_KEY": "other"})
+    named = {"RUNNER_NAMED_USERNAME": "bo", "RUNNER_NAMED_API_KEY": "b3y", "NAMED_STATE_KEY": STATE_KEY}
+    target = choose_target("named", FILE, {**OWN, **named, "RUNNER_STATE_KEY": OTHER_STATE_KEY})
     assert target.credentials == Credentials("bo", "b3y")
-    assert target.state_key == "s3y"
-    for secret in ("bo", "b3y", "s3y"):
+    assert target.state_key == STATE_KEY
+    for secret in ("bo", "b3y", STATE_KEY):
         assert f"'{secret}'" not in repr(target)
 
 
@@ -167,7 +168,7 @@ def test_the_sandbox_is_on_this_machine() -> None:
 
 def test_the_sandbox_takes_a_state_key() -> None:
     """RUNNER_STATE_KEY means the same everywhere."""
-    assert choose_target(None, NO_FILE, {"RUNNER_STATE_KEY": "s3y"}).state_key == "s3y"
+    assert choose_target(None, NO_FILE, {"RUNNER_STATE_KEY": STATE_KEY}).state_key == STATE_KEY
 
 
 @pytest.mark.parametrize(

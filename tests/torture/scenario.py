@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.keys import STATE_KEY
 from tests.torture.draw import make_audience, make_service
 from tests.torture.launcher import API_KEY, HANGS, USERNAME, Death, Ended, Launcher, make_environment
 from tests.torture.ledgers import LocalLedger, SqliteLedger
@@ -89,7 +90,7 @@ class Scenario:
         self._env = make_environment(
             ledger.url,
             settle_window_s=SETTLE_WINDOW_S,
-            state_key="torture" if has_key else None,
+            state_key=STATE_KEY if has_key else None,
             credentials=CREDENTIALS if isinstance(self.service, ReferenceTorture) else (USERNAME, API_KEY),
             state_remote="origin" if is_remote else None,
         )

@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.keys import STATE_KEY
 from tests.torture.launcher import Death, Launcher, make_environment
 from tests.torture.ledgers import SqliteLedger
 from tests.torture.repository import Audience, Repository
@@ -55,7 +56,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         audience = Audience(list(range(100, 106)), ("ask", "hello"), has_one_tag=True, per_send=2)
         self.repository = Repository(folder, audience, self.service.door.url, READ_TIMEOUT_S)
         self.ledger = SqliteLedger(folder)
-        self._env = make_environment(self.ledger.url, settle_window_s=SETTLE_WINDOW_S, state_key="torture")
+        self._env = make_environment(self.ledger.url, settle_window_s=SETTLE_WINDOW_S, state_key=STATE_KEY)
 
     def _run(self, *arguments: str, death: Death | None = None) -> Ended:
         self._launcher.start(*arguments, cwd=self.repository.folder, env=self._env, death=death)

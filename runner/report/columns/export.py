@@ -1,7 +1,9 @@
 """Answers as files for those who analyse surveys: a row a participant, or a row a result.
 
-Participants are the ledger's pseudonyms. What somebody wrote in their own words, questions as they were
-rendered for one person, and phones are in them only if that is asked for.
+Participants have pseudonyms that are made for these files alone, with a key of their own: those of the ledger
+stand in the lockfile, too, and who has both could tell from the repository whose answers these are. What
+somebody wrote in their own words, questions as they were rendered for one person, and phones are in them only
+if that is asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from runner.errors import RunnerError
+from runner.report.columns.engine import quote
 from runner.report.csv_table import defuse_formula
 from runner.report.rounding import round_exactly
 
@@ -34,6 +37,9 @@ CREATE OR REPLACE TEMP MACRO defuse(cell) AS
 CASE WHEN regexp_matches(cell::VARCHAR, '^[=+\-@\t\r\n＝＋－＠]')
     AND NOT regexp_full_match(cell::VARCHAR, '[+-]?[0-9]+(\.[0-9]+)?')
   THEN '''' || cell ELSE cell::VARCHAR END
+"""
+_PSEUDONYM = """
+CREATE OR REPLACE TEMP MACRO pseudonym(participant) AS left(sha256({key} || participant), 20)
 """
 _KEEP_RESULTS = """
 INSERT INTO kept_results
@@ -68,15 +74,18 @@ class AnswerFiles:
     Args:
         engine: that counts.
         include_pii: write phones, which must be in the table `members`, and texts of participants' own.
+        key: of the participants' pseudonyms: hexadecimal digits, always as many.
     """
 
     engine: Engine
     include_pii: bool
+    key: str = field(repr=False)
     _kept: list[_Kept] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         """Begin without answers."""
         self.engine.run(_DEFUSE)
+        self.engine.run(_PSEUDONYM.format(key=quote(self.key)))
         self.engine.run(_RESULTS)
 
     def keep(self, outline: MessageOutline, asked: Asked, readings: Sequence[Reading]) -> None:
@@ -136,7 +145,7 @@ class AnswerFiles:
 
     def _select_answers(self, *, is_csv: bool) -> str:
         asking = [kept for kept in self._kept if kept.tags]
-        columns = [("participant", "participant")]
+        columns = [("pseudonym(participant)", "participant")]
         if self.include_pii:
             columns.append(("members.phone", "participant_phone_number"))
         for kept in asking:
@@ -161,7 +170,7 @@ class AnswerFiles:
         return f"SELECT {', '.join(cells)} FROM {joined}{members} ORDER BY 1"
 
     def _select_results(self) -> str:
-        columns = "message, arm, participant"
+        columns = "message, arm, pseudonym(participant) AS participant"
         if self.include_pii:
             columns += """, members.phone AS participant_phone_number, question_tag, question_text,
               question_display_order, result_answer, result_response"""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, Self
 from psycopg import Connection, OperationalError, sql
 from psycopg.errors import UndefinedTable
 
+from tests.keys import STATE_KEY
 from tests.torture.cluster.nursery import Nursery
 from tests.torture.cluster.wire import Exchange, open_port_wire, open_socket_wire
 from tests.torture.launcher import make_environment
@@ -107,7 +108,7 @@ class Fleet:
         self._exchange = self._stack.enter_context(Exchange())
         self.ledger = open_socket_wire(self._exchange, folder / _SOCKET, server.folder / _SOCKET)
         url = server.url(self.database).replace(str(server.folder), str(folder))
-        self.env = {**make_environment(url, settle_window_s=SETTLE_WINDOW_S, state_key="torture"), **env}
+        self.env = {**make_environment(url, settle_window_s=SETTLE_WINDOW_S, state_key=STATE_KEY), **env}
         # What the tests import is found wherever a process runs.
         self.env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path.cwd()), self.env.get("PYTHONPATH"))))
         (folder / "logs").mkdir()

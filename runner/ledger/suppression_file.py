@@ -1,0 +1,399 @@
+"""The file of suppressions: who is not to be texted on a target, committed beside the campaigns.
+
+It holds what no lockfile does and every machine must know: who opted out or was forgotten, which campaigns
+are paused, and the people whom launches hold that no record explains. There are keyed fingerprints in it, and
+no phones. One entry is one line, so that git merges it; what two versions say is united, and of two entries
+about the same thing the later decision counts.
+
+With a `RUNNER_STATE_KEY` every entry carries a seal. Versions are united without the key; who reads has it,
+and refuses what was not written with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from runner.errors import MissingKeyError, RunnerError, SuppressionsError
+from runner.ledger.merge import read_merged_lines
+from runner.ledger.target_key import TargetKey
+from runner.source.schema import load_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+Entry = dict[str, Any]
+"""One entry, as the file has it."""
+
+SUFFIX = ".suppressions.json"
+VERSION = 1
+DIGEST_SIZE = 16
+_RESTORE = "restore it with git"
+_KEY_HINT = (
+    "set RUNNER_STATE_KEY to the key it was written with; with another one nobody would have opted out"
+)
+_SEAL = "seal"
+_IDENTITIES = {
+    "hold": ("campaign", "launch", "message", "fingerprints", "key_fingerprint", "tag", "whole"),
+    "opt_out": ("fingerprint", "evidence"),
+    "pause": ("campaign",),
+}
+"""By kind, what two entries have in common that are about the same thing."""
+_RANKS = {"dismissed": 0, "doubtful": 1, "confirmed": 2, "resumed": 0, "paused": 1}
+"""Of two decisions of one moment, the one that keeps people from being texted counts."""
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_PLAIN = {
+    "at": _MOMENT,
+    "evidence": re.compile(r"[!-~]{1,200}"),
+    "fingerprint": re.compile(r"[0-9a-f]{32}"),
+    "kind": re.compile("opt_out"),
+    "seal": re.compile(r"[0-9a-f]{32}"),
+    "source": re.compile("reply|import|person|forgotten"),
+    "state": re.compile("confirmed|doubtful|dismissed"),
+}
+_UNSEALED = _PLAIN.keys() - {_SEAL}
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """What a file of suppressions says.
+
+    Attributes:
+        file: where it stands, for errors.
+        target: the target's name.
+        key_fingerprint: tells under which key the fingerprints were made.
+        salt: that key itself; None if it is the user's secret.
+        seal: proves that the rest of this was written with the user's secret; None of a file without one.
+        entries: each thing once, sorted.
+    """
+
+    file: Path
+    target: str
+    key_fingerprint: str
+    salt: str | None
+    seal: str | None
+    entries: tuple[Entry, ...]
+
+    def list_kind(self, kind: str) -> list[Entry]:
+        """Return the entries of a kind."""
+        return [entry for entry in self.entries if entry["kind"] == kind]
+
+    def open_key(self, target: str, state_key: str | None) -> TargetKey:
+        """Return the key of the fingerprints, once it has made sure that it has written all entries.
+
+        Args:
+            target: the target that the file must be of.
+            state_key: the user's secret; None if there is none.
+
+        Raises:
+            MissingKeyError: the key is not at hand.
+            SuppressionsError: the file is of another target, was written with another key, or holds what was
+                not written with the key.
+        """
+        if self.target != target:
+            raise SuppressionsError(
+                f"{self.file} is of the target {self.target!r}, not {target!r}",
+                hint="targets' names are for good: put it back",
+            )
+        if self.salt is None and not state_key:
+            raise MissingKeyError(
+                f"{self.file} was written with a RUNNER_STATE_KEY, and none is set", hint=_KEY_HINT
+            )
+        key = (
+            TargetKey.from_secret(target, state_key or "")
+            if self.salt is None
+            else TargetKey.from_salt(target, self.salt, state_key)
+        )
+        if key.name != self.key_fingerprint:
+            raise SuppressionsError(
+                f"{self.file} cannot be read: "
+                + (
+                    "it was written with another RUNNER_STATE_KEY"
+                    if self.salt is None
+                    else "its salt is damaged"
+                ),
+                hint=_KEY_HINT if self.salt is None else _RESTORE,
+            )
+        self._require_seals(key)
+        return key
+
+    def is_written_with(self, target: str, state_key: str | None) -> bool:
+        """Return whether a secret has written it, whole."""
+        try:
+            self.open_key(target, state_key)
+        except RunnerError:
+            return False
+        return True
+
+    def _require_seals(self, key: TargetKey) -> None:
+        proof = _seal_head(key)
+        if proof is None:
+            return
+        if proof != self.seal:
+            raise SuppressionsError(
+                f"{self.file} was not written with this RUNNER_STATE_KEY: its seal is missing or wrong",
+                hint=f"if the key was set just now, `runner key rotate` signs or moves it; else {_RESTORE}",
+            )
+        for number, entry in enumerate(self.entries, start=1):
+            if entry.get(_SEAL) != _seal_entry(key, _without_seal(entry)):
+                whose = entry.get("campaign") or entry["source"]
+                raise SuppressionsError(
+                    f"{self.file} holds an entry that was not written with this RUNNER_STATE_KEY: "
+                    f"number {number}, {entry['kind']} ({whose}) of {entry['at']}",
+                    hint=f"somebody has edited or forged it: {_RESTORE}",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class BookText:
+    """A file of suppressions that was read, and not looked into yet: a ledger may know what it says.
+
+    Attributes:
+        file: where it stands.
+        text: what it holds.
+    """
+
+    file: Path
+    text: str = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Of the text."""
+        return hashlib.blake2b(self.text.encode(), digest_size=DIGEST_SIZE).hexdigest()
+
+    def parse(self) -> Book:
+        """Return what it says, as `parse_book` does."""
+        return parse_book(self.file, self.text)
+
+
+def parse_book(file: Path, text: str) -> Book:
+    """Return what the text of a file of suppressions says, also of one that git has merged.
+
+    Args:
+        file: where it stands, for errors.
+        text: what it holds.
+
+    Raises:
+        SuppressionsError: it cannot be read as one.
+    """
+    data = _parse(file, text)
+    _require_valid(file, data)
+    return Book(
+        file,
+        data["target"],
+        data["key_fingerprint"],
+        data.get("salt"),
+        data.get(_SEAL),
+        tuple(settle(data["entries"])),
+    )
+
+
+def unite_books(file: Path, ours: str, theirs: str) -> str:
+    """Return the text of a file that says what two others say. No key is needed for it.
+
+    Args:
+        file: where it stands, for errors.
+        ours: the text of one.
+        theirs: the text of the other.
+
+    Raises:
+        SuppressionsError: one of them cannot be read, or they were made with keys of their own.
+    """
+    one, other = parse_book(file, ours), parse_book(file, theirs)
+    heads = {(book.target, book.key_fingerprint, book.salt, book.seal) for book in (one, other)}
+    if len({head[:3] for head in heads}) > 1:
+        raise _several_keys(file)
+    # One that was written before the key was set has no seal: that of the other holds for both.
+    seal = max((book.seal for book in (one, other)), key=lambda said: said or "")
+    head = (one.target, one.key_fingerprint, one.salt, seal)
+    return "".join(_lay_out(*head, map(_encode, settle([*one.entries, *other.entries]))))
+
+
+def lacks_suppressions(file: Path, before: str, after: str) -> bool:
+    """Return whether one version of a file lacks something of another: it is older than it seems.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the version that it may lack something of.
+        after: the text of the version.
+
+    Raises:
+        SuppressionsError: one of them cannot be read.
+    """
+    old, new = parse_book(file, before), parse_book(file, after)
+    known = {identify(entry): _weigh(entry) for entry in settle([*old.entries, *new.entries])}
+    told = {identify(entry): _weigh(entry) for entry in new.entries}
+    return any(told.get(name) != weight for name, weight in known.items() if name[0] != "hold")
+
+
+def write_book(stream: IO[str], key: TargetKey, entries: Iterable[Entry]) -> str:
+    """Write a file of suppressions, and return the digest of its text.
+
+    Args:
+        stream: where to.
+        key: made the fingerprints.
+        entries: without seals, sorted as `identify` has them; streamed.
+    """
+    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    lines = (_write_entry(key, entry) for entry in entries)
+    for piece in _lay_out(key.target, key.name, key.salt, _seal_head(key), lines):
+        digest.update(piece.encode())
+        stream.write(piece)
+    return digest.hexdigest()
+
+
+def identify(entry: Entry) -> tuple[str, ...]:
+    """Return what an entry is about: two of one identity are two decisions about one thing."""
+    kind = entry["kind"]
+    return (kind, *(_flatten(entry[name]) for name in _IDENTITIES[kind]))
+
+
+def _flatten(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value)
+
+
+def settle(entries: Iterable[Entry]) -> list[Entry]:
+    """Return of each thing the last decision, sorted, without what a person had removed who was forgotten."""
+    found: dict[tuple[str, ...], Entry] = {}
+    for entry in entries:
+        name = identify(entry)
+        known = found.setdefault(name, entry)
+        if known is not entry and _weigh(known) < _weigh(entry):
+            found[name] = entry
+    forgotten = {one["fingerprint"]: one["at"] for one in found.values() if one.get("source") == "forgotten"}
+    return [
+        entry
+        for _, entry in sorted(found.items())
+        if not is_replaced(entry, forgotten.get(entry.get("fingerprint", "")))
+    ]
+
+
+def is_replaced(entry: Entry, forgotten_at: str | None) -> bool:
+    """Return whether an entry gave way when its person was forgotten.
+
+    Args:
+        entry: of any kind.
+        forgotten_at: when the person was forgotten, or let in again after that; None if they never were.
+    """
+    return forgotten_at is not None and entry["source"] != "forgotten" and entry["at"] <= forgotten_at
+
+
+def _weigh(entry: Entry) -> tuple[str, int, str]:
+    """Return what decides between two entries of one identity: time, then caution, then anything fixed."""
+    return entry["at"], _RANKS.get(entry.get("state", ""), 0), _encode(entry)
+
+
+def _without_seal(entry: Entry) -> Entry:
+    return {name: value for name, value in entry.items() if name != _SEAL}
+
+
+def _seal_entry(key: TargetKey, entry: Entry) -> str | None:
+    return key.seal(f"entry\0{key.target}\0{_encode(entry)}")
+
+
+def _seal_head(key: TargetKey) -> str | None:
+    return key.seal(f"head\0{key.target}\0{key.name}\0{key.salt or ''}")
+
+
+def _write_entry(key: TargetKey, entry: Entry) -> str:
+    seal = _seal_entry(key, entry)
+    return _encode(entry if seal is None else {**entry, _SEAL: seal})
+
+
+def _lay_out(
+    target: str, name: str, salt: str | None, seal: str | None, lines: Iterable[str]
+) -> Iterator[str]:
+    yield '{\n  "entries": ['
+    separator = "\n"
+    for line in lines:
+        yield f"{separator}    {line}"
+        separator = ",\n"
+    yield "],\n" if separator == "\n" else "\n  ],\n"
+    yield f'  "key_fingerprint": {_encode(name)},\n'
+    if salt is not None:
+        yield f'  "salt": {_encode(salt)},\n'
+    if seal is not None:
+        yield f'  "seal": {_encode(seal)},\n'
+    yield f'  "suppressions_version": {VERSION},\n  "target": {_encode(target)}\n}}\n'
+
+
+def _parse(file: Path, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+    except RecursionError:
+        raise SuppressionsError(f"{file} is not JSON (nested too deeply)", hint=_RESTORE) from None
+    except ValueError as error:
+        lines = read_merged_lines(text)
+        data = None if lines is None else _join_lines(file, lines)
+        if data is None:
+            where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+            raise SuppressionsError(
+                f"{file} is not JSON, or was edited by hand{where}", hint=_RESTORE
+            ) from None
+        return data
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> Entry:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise ValueError
+    return data
+
+
+def _join_lines(file: Path, lines: Iterable[str]) -> Entry | None:
+    """Return the data of lines that git has put together; None if not all of them are the program's own."""
+    entries: list[Any] = []
+    head: Entry = {}
+    for line in lines:
+        bare = line.strip().removesuffix(",")
+        if bare in {"{", "}", "]", '"entries": [', '"entries": []'}:
+            continue
+        try:
+            said = json.loads(
+                bare if bare.startswith("{") else f"{{{bare}}}", object_pairs_hook=_refuse_repeated_keys
+            )
+        except (ValueError, RecursionError):
+            return None
+        if bare.startswith("{"):
+            entries.append(said)
+        elif any(head.setdefault(name, value) != value for name, value in said.items()):
+            raise _several_keys(file)
+    return {**head, "entries": entries}
+
+
+def _several_keys(file: Path) -> SuppressionsError:
+    return SuppressionsError(
+        f"{file} holds the opt-outs of two machines, each made with a key of its own",
+        hint=f"keep one side (git checkout --ours {file}, or --theirs), and enter the people of the other "
+        "again with `runner optouts add` or `import`; replies are found again by `runner reconcile --full`. "
+        "With a RUNNER_STATE_KEY the two just merge",
+    )
+
+
+def _require_valid(file: Path, data: Any) -> None:
+    shown = data
+    if isinstance(data, dict) and isinstance(data.get("entries"), list):
+        # Entries that are plainly right are not shown to the validator, which is slow.
+        shown = {**data, "entries": [entry for entry in data["entries"] if not _is_plain(entry)]}
+    problem = next(load_validator("suppressions").iter_errors(shown), None)
+    if problem is None:
+        return
+    version = data.get("suppressions_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise SuppressionsError(f"{file} was written by a newer version of runner", hint="update runner")
+    where = "/".join(str(key) for key in problem.absolute_path) or "its top level"
+    raise SuppressionsError(f"{file} is damaged at {where}", hint=_RESTORE)
+
+
+def _is_plain(entry: Any) -> bool:
+    """Return whether an entry is an opt-out as this program writes it; the usual case, looked at fast."""
+    if not isinstance(entry, dict) or entry.keys() - {_SEAL} != _UNSEALED:
+        return False
+    return all(
+        isinstance(value, str) and _PLAIN[name].fullmatch(value) is not None for name, value in entry.items()
+    )

@@ -1,0 +1,765 @@
+"""Approvals from the plan to the send: what people approved is sent, and nothing that goes beyond it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.forge.comment import write_marker
+from runner.forge.numbers import MessageNumbers, PlanNumbers, write_numbers
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.approval_book import add_approvals, read_approvals
+from runner.plan.digest import digest_json
+from tests.forge.github_server import BOT, HEAD, Fault, GitHub, running_github
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+KEY = "a-state-key-for-tests-Xq3v9LrT0bWc"
+SEALS = FingerprintKey.from_secret(KEY)
+OTHER_KEY = "another-key-for-tests-Zp7k2MsY5dUe"
+BOOK = "campaigns/live.approvals.json"
+HOW = (
+    "  have the plan approved and record that with `runner approve --plan FILE`, then send it with "
+    "`runner apply --plan FILE`\n"
+)
+RIGHTS = (
+    "  give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`\n"
+)
+
+
+@dataclass
+class Desk:
+    """Runs commands in a repository of one campaign, on a service and with a state key."""
+
+    run_command: Run
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run_command(*arguments, cwd=self.folder, env=self.environment | variables)
+
+    def plan(self, *options: str, **variables: str) -> dict[str, str]:
+        """Save a plan as a job does, and return the outputs of its step."""
+        outputs = self.folder / "outputs"
+        outputs.write_text("", encoding="utf-8")
+        done = self.run(
+            "plan",
+            "--out",
+            "plan.json",
+            "--format",
+            "github",
+            *options,
+            GITHUB_OUTPUT=str(outputs),
+            **variables,
+        )
+        assert done.returncode == 0, done.stderr
+        self.said = done.stdout
+        self.noted = done.stderr
+        return dict(line.split("=", 1) for line in outputs.read_text(encoding="utf-8").splitlines())
+
+    def approve(self, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run("approve", "--plan", "plan.json", *(options or ("--by", "ada")), **variables)
+
+    def apply(self, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run("apply", "--plan", "plan.json", "--require-approval", *options, **variables)
+
+    def read_plan(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))
+        return document
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    def read_book(self) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = json.loads((self.folder / BOOK).read_text(encoding="utf-8"))[
+            "approvals"
+        ]
+        return entries
+
+
+@pytest.fixture
+def desk(folder: Path, run: Run, serve: Callable[..., Any]) -> Iterator[Desk]:
+    """A repository, a service and a state key."""
+    with serve(folder, "--db", "service.sqlite") as environment:
+        yield Desk(run, folder, {**environment, "RUNNER_STATE_KEY": KEY})
+
+
+def test_a_plan_is_sent_once_it_is_approved(desk: Desk, check_json: Callable[[str, str], Any]) -> None:
+    """Before, nothing is sent, with exit code 5; after, exactly what was approved, and nothing is left to ask."""
+    outputs = desk.plan()
+    assert outputs == {
+        "to-send": "4",
+        "covered": "0",
+        "approval": "needed",
+        "plan-digest": desk.read_plan()["plan_digest"],
+    }
+    assert desk.said.endswith("pulse: needs approval: nothing was approved yet\n")
+    check_json((desk.folder / "plan.json").read_text(encoding="utf-8"), "plan")
+    refused = desk.apply()
+    assert refused.returncode == 5
+    assert refused.stderr.endswith(f"Error: pulse is not approved: nothing was approved yet\n{HOW}")
+    done = desk.approve("--by", "bo", "--by", " ada ")
+    assert (done.returncode, done.stdout) == (0, "Approved by ada, bo: pulse.\n")
+    (entry,) = desk.read_book()
+    assert entry["messages"] == {"ask": {"recipients": 4, "segments": 1}}
+    assert (entry["approved_by"], entry["plan_digest"]) == (["ada", "bo"], outputs["plan-digest"])
+    sent = desk.apply()
+    assert sent.returncode == 0, sent.stderr
+    assert desk.plan() == {
+        "to-send": "0",
+        "covered": "0",
+        "approval": "none",
+        "plan-digest": desk.read_plan()["plan_digest"],
+    }
+    assert (
+        desk.approve().stdout == "Nothing to approve: what the plan sends is approved, or it sends nothing.\n"
+    )
+    assert len(desk.read_book()) == 1
+
+
+def test_a_covered_plan_is_sent_without_asking(desk: Desk) -> None:
+    """What an approval covers is sent by later runs, piece by piece; the plan says by whom it was approved."""
+    desk.plan()
+    desk.approve()
+    for _ in range(2):
+        outputs = desk.plan("--limit", "2")
+        assert (outputs["to-send"], outputs["covered"], outputs["approval"]) == ("2", "2", "covered")
+        assert desk.said.endswith("pulse: approved by ada\n")
+        assert desk.apply().returncode == 0
+    assert desk.run("plan", "--format", "markdown").stdout.endswith("`\n")
+    assert desk.plan()["approval"] == "none"
+
+
+def test_an_approval_of_a_part_is_of_that_part(desk: Desk) -> None:
+    """--limit shows a part, and only that is approved."""
+    desk.plan("--limit", "3")
+    desk.approve()
+    assert desk.plan()["approval"] == "needed"
+    assert desk.said.endswith("pulse: needs approval: `ask`: 1 recipient more than were approved\n")
+
+
+ATTACKS = {
+    "one added and one removed": (
+        "campaigns/audience/people.csv",
+        "4155550104",
+        "4155550106",
+        "its audience has changed since it was approved",
+    ),
+    "a word": (
+        "campaigns/pulse.yaml",
+        "a word about",
+        "a word on",
+        "the campaign file has changed since it was approved",
+    ),
+    "who is excluded": (
+        "campaigns/pulse.yaml",
+        "+14155550105",
+        "+14155550104",
+        "the campaign file has changed since it was approved",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_was_not_reviewed_needs_an_approval(desk: Desk, attack: str) -> None:
+    """Another person, another word: as many recipients as were approved, and not the same."""
+    file, old, new, words = ATTACKS[attack]
+    desk.plan()
+    desk.approve()
+    desk.edit(file, old, new)
+    outputs = desk.plan()
+    assert (outputs["to-send"], outputs["covered"], outputs["approval"]) == ("4", "0", "needed")
+    assert desk.said.endswith(f"pulse: needs approval: {words}\n")
+    assert desk.apply().returncode == 5
+    assert "launches" not in desk.run("status").stdout
+
+
+def test_a_text_that_was_edited_and_edited_back_needs_an_approval(desk: Desk) -> None:
+    """The latest decision counts: an earlier approval of the same words does not come to life again."""
+    desk.plan()
+    desk.approve()
+    desk.edit("campaigns/pulse.yaml", "a word about", "a word on")
+    desk.plan()
+    desk.approve("--by", "bo")
+    desk.edit("campaigns/pulse.yaml", "a word on", "a word about")
+    assert desk.plan()["approval"] == "needed"
+    assert desk.said.endswith("pulse: needs approval: the campaign file has changed since it was approved\n")
+
+
+def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
+    """An approval of a machine that was ahead of time is before the next one all the same."""
+    desk.plan("--limit", "1")
+    desk.approve()
+    book = desk.folder / BOOK
+    (ahead,) = read_approvals(book.read_text(encoding="utf-8"), SEALS).approvals
+    ahead = replace(ahead, approved_at="2099-01-01T00:00:00.000000Z")
+    book.write_text(add_approvals("", "live", SEALS, [ahead]), encoding="utf-8")
+    desk.plan()
+    desk.approve("--by", "bo")
+    assert [one["approved_at"] for one in desk.read_book()] == [
+        "2099-01-01T00:00:00.000000Z",
+        "2099-01-01T00:00:01.000000Z",
+    ]
+    assert desk.plan()["approval"] == "covered"
+
+
+def test_a_target_that_leads_elsewhere_needs_an_approval(desk: Desk) -> None:
+    """The address is part of what was approved, and so is whether texts go there in the clear."""
+    desk.plan()
+    desk.approve()
+    assert desk.plan(RUNNER_BASE_URL="https://sms.invalid")["approval"] == "needed"
+    assert desk.said.endswith("pulse: needs approval: it goes elsewhere than was approved: address changed\n")
+    assert desk.plan()["approval"] == "covered"
+
+
+def test_approvals_of_another_target_or_key_are_not_believed(desk: Desk) -> None:
+    """A file that was copied from another target, or edited, counts for nothing, and the plan says so."""
+    desk.plan()
+    desk.approve()
+    book = desk.folder / BOOK
+    (desk.folder / "campaigns/staging.approvals.json").write_bytes(book.read_bytes())
+    desk.plan(RUNNER_TARGET="staging")
+    assert desk.said.endswith("pulse: needs approval: nothing was approved yet\n")
+    book.write_text(book.read_text(encoding="utf-8").replace('"recipients":4', '"recipients":400'))
+    assert desk.plan()["approval"] == "needed"
+    warning = f"Warning: {BOOK}: 1 approval is not sealed with this RUNNER_STATE_KEY, and not believed\n"
+    assert warning in desk.noted
+    assert desk.apply().returncode == 5
+
+
+def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
+    """A reminder that was forecast is sent without asking; a second one that is added later is not."""
+    desk.edit(
+        "campaigns/pulse.yaml",
+        '    conclusion: "Thank you!"\n',
+        '    conclusion: "Thank you!"\n  - {id: nudge, after: {message: ask, wait: 1s}, text: Still there?}\n',
+    )
+    desk.plan()
+    desk.approve()
+    assert {name: one["recipients"] for name, one in desk.read_book()[0]["messages"].items()} == {
+        "ask": 4,
+        "nudge": 4,
+    }
+    assert desk.apply().returncode == 0
+    outputs = desk.plan("--now", "2100-01-01")
+    assert (outputs["to-send"], outputs["approval"]) == ("4", "covered")
+    desk.edit("campaigns/pulse.yaml", "Still there?}", "Still there?}\n  - {id: more, text: Hello}")
+    assert desk.plan("--now", "2100-01-01")["approval"] == "needed"
+
+
+def test_each_campaign_is_approved_for_itself(desk: Desk) -> None:
+    """Of two campaigns the one that was approved is sent, and the other left out, with exit code 5."""
+    desk.plan()
+    desk.approve()
+    other = (desk.folder / "campaigns/pulse.yaml").read_text(encoding="utf-8")
+    text = other.replace("name: pulse", "name: other").replace("tag: pulse-2026", "tag: other-2026")
+    (desk.folder / "campaigns/other.yaml").write_text(text, encoding="utf-8")
+    assert desk.plan()["approval"] == "needed"
+    assert desk.said.endswith("other: needs approval: nothing was approved yet\npulse: approved by ada\n")
+    done = desk.apply()
+    assert done.returncode == 5
+    assert f"Left out: other is not approved: nothing was approved yet\n{HOW}" in done.stderr
+    assert done.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert desk.plan()["to-send"] == "4"
+
+
+def test_the_variable_requires_it_too(desk: Desk) -> None:
+    """RUNNER_REQUIRE_APPROVAL holds for every apply, also for one without a saved plan."""
+    done = desk.run("apply", "--auto-approve", RUNNER_REQUIRE_APPROVAL="1")
+    assert done.returncode == 5
+    assert done.stderr.endswith(f"Error: pulse is not approved: nothing was approved yet\n{HOW}")
+    assert desk.run("plan", RUNNER_REQUIRE_APPROVAL="1").stdout.endswith(
+        "\npulse: needs approval: nothing was approved yet\n"
+    )
+
+
+def test_without_a_key_the_digest_is_the_approval(desk: Desk) -> None:
+    """Nothing is kept then: only the plan that this run names by its digest is sent."""
+    del desk.environment["RUNNER_STATE_KEY"]
+    digest = desk.plan()["plan-digest"]
+    words = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
+    assert desk.said.endswith(f"pulse: needs approval: {words}\n")
+    done = desk.approve()
+    assert (done.returncode, done.stdout) == (0, "Approved by ada: pulse.\n")
+    assert done.stderr == (
+        "Without a RUNNER_STATE_KEY this is not kept: send exactly this plan now, with "
+        f"`runner apply --plan plan.json --require-approval --expect-digest {digest}`\n"
+    )
+    assert not (desk.folder / BOOK).exists()
+    assert desk.apply().stderr.endswith(f"Error: pulse is not approved: {words}\n{HOW}")
+    assert desk.apply("--expect-digest", "0" * 32).returncode == 1
+    assert desk.apply("--expect-digest", digest).returncode == 0
+
+
+def test_with_a_key_the_digest_is_no_approval(desk: Desk) -> None:
+    """A workflow names the digest of every plan: that says nothing of who approved it."""
+    digest = desk.plan()["plan-digest"]
+    assert desk.apply("--expect-digest", digest).returncode == 5
+
+
+def forge_plan(desk: Desk, change: Callable[[dict[str, Any]], None]) -> None:
+    """Edit the saved plan, and give it a checksum that fits."""
+    document = desk.read_plan()
+    change(document["campaigns"][0])
+    body = {name: value for name, value in document.items() if name != "checksum"}
+    text = json.dumps({**body, "checksum": digest_json(body)})
+    (desk.folder / "plan.json").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one["approval"]["request"]["messages"]["ask"].update(recipients=5000),
+        lambda one: one["messages"][0].update(forecast=0, deferred=12),
+        lambda one: one["approval"].update(seal="0" * 32),
+        lambda one: one["approval"].update(seal=None),
+        lambda one: one.update(refusals=["nothing"]),
+    ],
+)
+def test_a_plan_that_was_edited_is_not_approved(desk: Desk, change: Callable[[dict[str, Any]], None]) -> None:
+    """The plan's file passes through hands that have no key: its numbers are under a seal."""
+    desk.plan()
+    forge_plan(desk, change)
+    done = desk.approve()
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the plan plan.json was edited, or made with another RUNNER_STATE_KEY: its seal doesn't fit\n"
+        "  make a new plan with `runner plan --out`, with the key set, and have that approved\n"
+    )
+    assert not (desk.folder / BOOK).exists()
+
+
+def test_a_plan_is_approved_with_its_own_key(desk: Desk) -> None:
+    """Without the key, or with another one, nothing is recorded that would not be believed."""
+    desk.plan()
+    anew = "  make a new plan with `runner plan --out`, with the key set, and have that approved\n"
+    assert desk.approve(RUNNER_STATE_KEY="").stderr == (
+        "Error: the plan plan.json was made with a RUNNER_STATE_KEY, and none is set\n  set the same one\n"
+    )
+    assert desk.approve(RUNNER_STATE_KEY=OTHER_KEY).returncode == 1
+    desk.plan(RUNNER_STATE_KEY="")
+    assert desk.approve().stderr == (
+        f"Error: the plan plan.json was made without the RUNNER_STATE_KEY\n{anew}"
+    )
+    forge_plan(desk, lambda one: one.pop("approval"))
+    assert desk.approve().stderr == (
+        f"Error: the plan plan.json was saved by an older version of runner\n{anew}"
+    )
+    desk.plan()
+    assert desk.approve("--by", "ada", "--expect-digest", "0" * 32).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--by", "ada", "--merge"],
+            "--by says who approved, and --merge asks the forge: leave one of them out\n",
+        ),
+        (["--by", " "], "--by takes a name of one line, of at most 100 characters\n"),
+        (["--by", "ada\nApproved-By: bo"], "--by takes a name of one line, of at most 100 characters\n"),
+        (["--by", "a" * 101], "--by takes a name of one line, of at most 100 characters\n"),
+        (
+            ["--quiet"],
+            (
+                "who approved it is not said, and this is no job of GitHub that could ask\n"
+                "  name them with --by; in a job, hand the step GITHUB_TOKEN\n"
+            ),
+        ),
+    ],
+)
+def test_who_approved_has_to_be_said(desk: Desk, options: list[str], words: str) -> None:
+    """A command line that does not say it, or not in one line, is wrong."""
+    desk.plan()
+    done = desk.approve(*options)
+    assert (done.returncode, done.stderr) == (64, f"Error: {words}")
+
+
+def test_what_cannot_be_used_is_said(desk: Desk) -> None:
+    """A merge outside of a job, a campaign with another name, files that are none: each in words."""
+    desk.plan()
+    assert (
+        desk.approve("--merge").stderr == "Error: who approved this is not known: this is no job of GitHub\n"
+    )
+    done = desk.run("plan", "--format", "github", GITHUB_OUTPUT="nowhere/outputs")
+    assert done.stderr.endswith(
+        "Error: the file of GITHUB_OUTPUT, nowhere/outputs, cannot be written: No such file or directory\n"
+    )
+    desk.edit("campaigns/pulse.yaml", "name: pulse", "name: other")
+    assert desk.approve().stderr == "Error: campaigns/pulse.yaml is not the campaign pulse that was planned\n"
+    desk.edit("campaigns/pulse.yaml", "name: other", "name: pulse")
+    (desk.folder / BOOK).mkdir()
+    assert desk.approve().stderr == f"Error: {BOOK} cannot be read: Is a directory\n"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=ada", "-c", "user.email=ada@example.com")
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@dataclass
+class Merge:
+    """A job after the merge of pull request 7, whose comment said what the plan says."""
+
+    desk: Desk
+    github: GitHub
+    commit: str
+
+    @property
+    def job(self) -> dict[str, str]:
+        return self.github.job(
+            self.desk.folder, GITHUB_REF_NAME="main", GITHUB_ENV=str(self.desk.folder / "env")
+        )
+
+    def say(self, to_send: int, later: int = 0, login: str = BOT, target: str = "live") -> None:
+        """Comment the numbers of a plan on the pull request."""
+        numbers = {"pulse": {"ask": MessageNumbers(to_send, 5, later)}}
+        line = write_numbers(PlanNumbers(target, "0f" * 16, numbers, to_send))
+        self.github.add_comment(f"{write_marker(target)}\n{line}\n### Campaign plan\n", login)
+
+
+@pytest.fixture
+def merge(desk: Desk) -> Iterator[Merge]:
+    """The clone, and its forge."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word (#7)")
+    with running_github() as github:
+        commit = git(desk.folder, "rev-parse", "HEAD")
+        github.add_commit(commit, "Ask for a word (#7)")
+        github.add_pull(7, commit)
+        yield Merge(desk, github, commit)
+
+
+def test_the_forge_says_who_approved_the_run(merge: Merge) -> None:
+    """The environment's reviewers are recorded, with the pull request and who reviewed that."""
+    desk, github = merge.desk, merge.github
+    github.add_approval(42, "campaigns-approval", "cy")
+    github.add_approval(42, "campaigns-approval", "bo")
+    github.add_approval(42, "campaigns-approval", "bo")
+    github.add_approval(42, "campaigns-approval", "mallory", "rejected")
+    github.add_approval(42, "production", "eve")
+    github.add_review(7, "dee")
+    desk.plan(**merge.job)
+    done = desk.approve("--quiet", **merge.job)
+    assert (done.returncode, done.stdout) == (0, "Approved by bo, cy: pulse.\n"), done.stderr
+    (entry,) = desk.read_book()
+    assert entry["approved_by"] == ["bo", "cy"]
+    assert entry["pull_request"] == f"{github.url}/acme/campaigns/pull/7"
+    assert entry["reviewed_by"] == ["dee"]
+    assert entry["run_url"] == "https://github.example/acme/campaigns/actions/runs/42"
+    assert (desk.folder / "env").read_text(encoding="utf-8") == (
+        "RUNNER_APPROVED_BY=bo,cy\n"
+        f"RUNNER_PULL_REQUEST={github.url}/acme/campaigns/pull/7\nRUNNER_REVIEWED_BY=dee\n"
+    )
+
+
+def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
+    """An environment without reviewers lets everything through: that is no approval."""
+    desk = merge.desk
+    desk.plan(**merge.job)
+    done = desk.approve("--quiet", **merge.job)
+    assert done.returncode == 5
+    assert done.stderr == (
+        "Error: nobody approved this run: nothing was recorded\n"
+        "  let people approve the run: give the environment `campaigns-approval` required reviewers; where the "
+        "forge has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
+    )
+    assert not (desk.folder / BOOK).exists()
+
+
+def test_a_forge_that_does_not_tell_approves_nothing(merge: Merge) -> None:
+    """Without the right to ask nothing is recorded; a pull request that is not told is only a gap in the record."""
+    desk, github = merge.desk, merge.github
+    desk.plan(**merge.job)
+    github.faults.append(Fault("GET", "/approvals", 403, "Resource not accessible by integration"))
+    done = desk.approve("--quiet", **merge.job)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the forge does not tell who approved this (403: Resource not accessible by integration)\n"
+        + RIGHTS,
+    )
+    github.faults[0] = Fault("GET", "/pulls", 403, "Resource not accessible by integration")
+    done = desk.approve("--by", "ada", **merge.job)
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "Which pull request brought it is not recorded: the forge does not tell who approved this (403: "
+    )
+    assert desk.read_book()[0]["pull_request"] is None
+
+
+def test_a_forge_that_is_out_of_order_approves_nothing(merge: Merge) -> None:
+    """What could not be asked is not taken for a yes."""
+    headers = {"x-ratelimit-remaining": "0"}
+    merge.desk.plan(**merge.job)
+    merge.github.faults.append(Fault("GET", "/approvals", 403, "API rate limit exceeded", headers))
+    done = merge.desk.approve("--quiet", **merge.job)
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            f"Error: who approved this is not known: {merge.github.url} was asked in vain: its rate limit is "
+            "reached\n  run the job again\n"
+        ),
+    )
+
+
+def test_the_merge_of_a_reviewed_pull_request_approves(merge: Merge) -> None:
+    """Where environments have no reviewers, who approved the last commit of the pull request approved the plan."""
+    desk, github = merge.desk, merge.github
+    merge.say(4)
+    github.add_review(7, "bo", "CHANGES_REQUESTED")
+    github.add_review(7, "bo")
+    github.add_review(7, "bo", "COMMENTED")
+    desk.plan(**merge.job)
+    done = desk.approve("--merge", **merge.job)
+    assert (done.returncode, done.stdout) == (0, "Approved by bo: pulse.\n"), done.stderr
+    assert desk.read_book()[0]["reviewed_by"] == ["bo"]
+
+
+REVIEW_FIRST = (
+    "Error: nobody approved the pull request #7 as it was merged\n"
+    "  have somebody who may push, and is not its author, approve the last commit of the pull request, which "
+    "can be done after the merge, and run the job again\n"
+)
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        {},
+        {"login": "ada"},
+        {"login": "bo", "state": "COMMENTED"},
+        {"login": "bo", "state": "CHANGES_REQUESTED"},
+        {"login": "bo", "sha": "1" * 40},
+        {"login": "reader"},
+        {"login": "approver[bot]"},
+    ],
+)
+def test_only_a_review_of_what_was_merged_approves(merge: Merge, review: dict[str, str]) -> None:
+    """Not the author's, not a comment, not one of an earlier commit, not of somebody who may not push, no app's."""
+    desk, github = merge.desk, merge.github
+    merge.say(4)
+    github.readers.add("reader")
+    if review:
+        github.add_review(7, **review)
+    desk.plan(**merge.job)
+    done = desk.approve("--merge", **merge.job)
+    assert (done.returncode, done.stderr) == (5, REVIEW_FIRST)
+    assert not (desk.folder / BOOK).exists()
+
+
+def test_a_review_that_was_taken_back_approves_nothing(merge: Merge) -> None:
+    """Of each person the latest review counts."""
+    merge.say(4)
+    for state in ("APPROVED", "DISMISSED"):
+        merge.github.add_review(7, "bo", state)
+    merge.desk.plan(**merge.job)
+    assert merge.desk.approve("--merge", **merge.job).stderr == REVIEW_FIRST
+
+
+NO_PULL_REQUEST = (
+    "Error: what is to be sent came without a pull request: no merge approves it\n"
+    "  change campaigns by pull requests alone, or say who approved it with --by\n"
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"merged_at": None},
+        {"merge_commit_sha": "1" * 40},
+        {"base": {"ref": "develop"}},
+    ],
+)
+def test_a_push_without_a_merge_is_not_approved_by_one(merge: Merge, change: dict[str, Any]) -> None:
+    """A pull request that is open, that only has this commit in it, or that went to another branch says nothing."""
+    desk, github = merge.desk, merge.github
+    merge.say(4)
+    github.add_review(7, "bo")
+    github.pulls[merge.commit][0].update(change)
+    desk.plan(**merge.job)
+    done = desk.approve("--merge", **merge.job)
+    assert (done.returncode, done.stderr) == (5, NO_PULL_REQUEST)
+
+
+def commit_on_top(merge: Merge, message: str) -> None:
+    (merge.desk.folder / "campaigns/pulse.live.lock.json.note").write_text(message, encoding="utf-8")
+    git(merge.desk.folder, "add", "campaigns")
+    git(merge.desk.folder, "commit", "-qm", message)
+    merge.github.add_commit(git(merge.desk.folder, "rev-parse", "HEAD"), message)
+
+
+def test_commits_of_the_record_are_looked_past(merge: Merge) -> None:
+    """An hourly run is on a commit of the record; anybody else's on top of the merge is not approved by it."""
+    desk, github = merge.desk, merge.github
+    merge.say(4)
+    github.add_review(7, "bo")
+    commit_on_top(merge, f"Record 2 texts of news on live\n\nCampaigns-Commit: {merge.commit}")
+    desk.plan(**merge.job)
+    assert desk.approve("--merge", **merge.job).returncode == 0
+    (desk.folder / BOOK).unlink()
+    commit_on_top(merge, "Change something")
+    assert desk.approve("--merge", **merge.job).stderr == NO_PULL_REQUEST
+
+
+def test_a_plan_that_has_grown_is_not_approved_by_the_merge(merge: Merge) -> None:
+    """Beyond the comment's numbers, and the campaign's margin, a person has to look again."""
+    desk, github = merge.desk, merge.github
+    github.add_review(7, "bo")
+    merge.say(2, 1)
+    outputs = desk.plan(**merge.job)
+    growth = "`ask` may reach 4 more, and the comment on #7 said 3"
+    assert outputs["approval"] == "needed"
+    assert desk.said.endswith(f"pulse: needs approval: nothing was approved yet; {growth}\n")
+    done = desk.approve("--merge", **merge.job)
+    assert done.returncode == 5
+    assert done.stderr == (
+        f"Error: the plan is larger than what was reviewed: pulse: {growth}\n"
+        "  look at the plan, and say who approved it with --by; how much larger a plan may be is "
+        "`policy.review_margin` of the campaign\n"
+    )
+    assert not (desk.folder / BOOK).exists()
+    desk.edit("campaigns/pulse.yaml", "version: 1\n", "version: 1\npolicy: {review_margin: 33.4%}\n")
+    desk.plan(**merge.job)
+    assert desk.approve("--merge", **merge.job).returncode == 0
+
+
+@pytest.mark.parametrize("said", [{"login": "mallory"}, {"target": "staging"}, None])
+def test_only_the_jobs_own_comment_says_what_was_reviewed(merge: Merge, said: dict[str, Any] | None) -> None:
+    """A person's comment, or one on another target, is not believed, whatever it looks like."""
+    desk, github = merge.desk, merge.github
+    github.add_review(7, "bo")
+    if said is not None:
+        merge.say(4, **said)
+    desk.plan(**merge.job)
+    done = desk.approve("--merge", **merge.job)
+    assert done.returncode == 5
+    assert done.stderr == (
+        "Error: the pull request #7 has no comment with the numbers of its plan: what was reviewed is not known\n"
+        "  have `runner comment` run in the pull request's job, or say who approved it with --by\n"
+    )
+
+
+def test_many_campaigns_are_compared_by_their_sum(merge: Merge) -> None:
+    """A comment with room for the sum alone still says how much was reviewed."""
+    desk, github = merge.desk, merge.github
+    github.add_review(7, "bo")
+    line = write_numbers(PlanNumbers("live", "0f" * 16, None, 3))
+    comment = github.add_comment(f"{write_marker('live')}\n{line}\n### Campaign plan\n")
+    desk.plan(**merge.job)
+    assert (
+        "the plan sends 4 texts, and the comment on #7 said 3" in desk.approve("--merge", **merge.job).stderr
+    )
+    comment["body"] = comment["body"].replace('"to_send":3', '"to_send":4')
+    assert desk.approve("--merge", **merge.job).returncode == 0
+
+
+def test_a_plan_is_made_whatever_the_forge_says(merge: Merge) -> None:
+    """A forge that is out of order, or a token without rights, keeps nobody from planning."""
+    merge.github.faults.append(Fault("GET", "/commits", 403, "Resource not accessible by integration"))
+    assert merge.desk.plan(**merge.job)["approval"] == "needed"
+    assert (
+        "The plan is not compared with its pull request's comment: the forge does not tell who approved this "
+        "(403: Resource not accessible by integration)\n" in merge.desk.noted
+    )
+    assert HEAD not in merge.desk.said
+
+
+def read_trailers(folder: Path, *names: str) -> list[str]:
+    """Return the trailers of the last commit that have these names, as git finds them."""
+    keys = "%n".join(f"%(trailers:key={name},valueonly,separator=%x2C)" for name in names)
+    return git(folder, "log", "-1", f"--format={keys}").splitlines()
+
+
+TRAILERS = ("Approved-By", "Pull-Request", "Reviewed-By")
+
+
+def test_the_log_of_the_repository_says_who_approved(merge: Merge) -> None:
+    """Each commit of the record names those by whose approval its texts were sent, hours later as well."""
+    desk, github = merge.desk, merge.github
+    page = f"{github.url}/acme/campaigns/pull/7"
+    github.add_approval(42, "campaigns-approval", "bo")
+    github.add_approval(42, "campaigns-approval", "cy")
+    github.add_review(7, "dee")
+    desk.plan(**merge.job)
+    desk.approve("--quiet", **merge.job)
+    done = desk.run("record", "--no-push")
+    assert done.stdout.startswith("Committed: Record the approval of pulse on live ("), done.stderr
+    assert git(desk.folder, "show", "--format=", "--name-only") == BOOK
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+    desk.plan("--limit", "1")
+    assert desk.apply().returncode == 0
+    assert desk.run("record", "--no-push").stdout.startswith("Committed: Record 1 text of pulse on live (")
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+    assert desk.plan()["approval"] == "covered"
+    assert desk.apply().returncode == 0
+    assert desk.run("record", "--no-push", "campaigns/pulse.yaml").returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == ["bo,cy", page, "dee"]
+
+
+def test_a_forged_approval_names_nobody_in_the_log(desk: Desk) -> None:
+    """What the key has not sealed is recorded as it is, and believed by nobody; nor without a key."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    desk.plan()
+    desk.approve()
+    desk.apply()
+    book = desk.folder / BOOK
+    text = book.read_text(encoding="utf-8")
+    book.write_text(text.replace('"ada"', '"mallory"'), encoding="utf-8")
+    assert desk.run("record", "--no-push").returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == []
+    book.write_text(text, encoding="utf-8")
+    done = desk.run("record", "--no-push", RUNNER_STATE_KEY="")
+    assert done.stdout.startswith("Committed: Record what was approved ("), done.stdout + done.stderr
+    assert read_trailers(desk.folder, *TRAILERS) == []
+
+
+def test_a_job_without_a_key_says_who_approved(desk: Desk) -> None:
+    """What `runner approve` handed to the later steps of the job stands in their commit."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    del desk.environment["RUNNER_STATE_KEY"]
+    digest = desk.plan()["plan-digest"]
+    variables = desk.folder / "variables"
+    desk.approve("--by", "bo", "--by", "ada", GITHUB_ENV=str(variables))
+    told = dict(line.split("=", 1) for line in variables.read_text(encoding="utf-8").splitlines())
+    desk.apply("--expect-digest", digest)
+    assert desk.run("record", "--no-push", **told).returncode == 0
+    assert read_trailers(desk.folder, *TRAILERS) == ["ada,bo"]
+
+
+def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> None:
+    """Two jobs have each approved something, and each has pushed: the branch has both."""
+    remote = tmp_path / "remote.git"
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    git(tmp_path, "clone", "-q", "--bare", str(desk.folder), str(remote))
+    desk.plan("--limit", "1")
+    desk.approve()
+    first = (desk.folder / BOOK).read_bytes()
+    assert desk.run("record", "--remote", str(remote)).returncode == 0
+    git(desk.folder, "reset", "-q", "--hard", "HEAD~1")
+    desk.plan()
+    desk.approve("--by", "bo")
+    assert desk.run("record", "--remote", str(remote)).returncode == 0
+    text = git(remote, "show", f"main:{BOOK}")
+    assert [one["approved_by"] for one in json.loads(text)["approvals"]] == [["ada"], ["bo"]]
+    assert first.decode().splitlines()[2].strip() in text

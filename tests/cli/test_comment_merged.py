@@ -1,0 +1,266 @@
+"""`runner comment --merged`, as a job runs it after it has sent."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_it import MarkdownIt
+
+from runner.cli.coverage import ApprovalShelf
+from runner.forge.comment import LONGEST_BODY, count_units, write_marker
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.approval import Amount, Approval, ApprovalRequest
+from runner.service.target import choose_target
+from tests.cli.test_settling import LOCKFILE, edit_ledger
+from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+
+MARKER = write_marker("sandbox", kind="sent")
+MERGE, DOCS, RECORD = "a" * 40, "b" * 40, "c" * 40
+KEY = "0123456789abcdef0123456789abcdef"
+RUN = "https://github.example/acme/campaigns/actions/runs/42"
+AS_OF = f"<sub>As of [the last run]({RUN}).</sub>\n"
+HEAD = f"{MARKER}\n### Campaigns sent → sandbox\n\nSince this was merged (2026-11-21 08:00 UTC): "
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub, where #9 brought the campaign, #10 changed the README, and the last commit is a record."""
+    with running_github() as server:
+        server.add_commit(MERGE, "Ask how it was (#9)")
+        server.add_pull(9, MERGE)
+        server.add_commit(DOCS, "Explain it")
+        server.add_pull(10, DOCS)
+        server.files[10] = ["README.md", "campaigns.md"]
+        server.add_commit(RECORD, f"Record 4 texts\n\nCampaigns-Commit: {DOCS}\n")
+        yield server
+
+
+def job(github: GitHub, folder: Path, **variables: str) -> dict[str, str]:
+    """Return the environment of a job of main."""
+    return github.job(folder, GITHUB_SHA=RECORD, GITHUB_REF_NAME="main") | variables
+
+
+def read_comment(github: GitHub, number: int = 9) -> str:
+    """Return the only comment below a pull request."""
+    (comment,) = github.threads[number]
+    body: str = comment["body"]
+    return body
+
+
+def test_what_was_sent_is_one_comment_on_the_merged_pull_request(
+    run: Run, folder: Path, github: GitHub
+) -> None:
+    """It goes to the last one that changed campaigns, and later runs of the same merge edit it."""
+    run("apply", "--auto-approve", "--limit", "1", cwd=folder)
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"Commented: {github.threads[9][0]['html_url']}\n"
+    table = "| campaign | message | texted | launches | still to send |\n|---|---|---|---|---|\n"
+    assert read_comment(github) == (
+        f"{HEAD}**1 text sent in 1 launch · 3 still to send**\n\n{table}| pulse | ask | 1 | 1 | 3 |\n\n\n{AS_OF}"
+    )
+    run("apply", "--auto-approve", cwd=folder)
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert done.stderr.startswith("Comment edited: ")
+    table = "| campaign | message | texted | launches |\n|---|---|---|---|\n"
+    assert read_comment(github) == (
+        f"{HEAD}**4 texts sent in 4 launches**\n\n{table}| pulse | ask | 4 | 4 |\n\n\n{AS_OF}"
+    )
+    assert github.threads.keys() == {9}
+    assert run("comment", "--merged", "--quiet", cwd=folder, env=job(github, folder)).stderr == ""
+
+
+def test_a_machine_without_a_ledger_reads_the_lockfile(run: Run, folder: Path, github: GitHub) -> None:
+    """What the record says was sent is told, whoever sent it."""
+    run("apply", "--auto-approve", cwd=folder)
+    for file in (folder / ".runner").glob("ledger*"):
+        file.unlink()
+    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert "**4 texts sent in 4 launches**" in read_comment(github)
+
+
+def test_what_was_sent_before_the_merge_is_told_apart(run: Run, folder: Path, github: GitHub) -> None:
+    """A pull request that came later is told what was sent since, and the rest in a column of its own."""
+    run("apply", "--auto-approve", cwd=folder)
+    edit_ledger(folder, "UPDATE launches SET outcome_at = '2026-11-20T12:00:00Z' WHERE id > 1")
+    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert (
+        f"{HEAD}**1 text sent in 1 launch**\n\n| campaign | message | texted | launches | texted before |\n"
+        "|---|---|---|---|---|\n| pulse | ask | 1 | 1 | 3 |\n"
+    ) in read_comment(github)
+
+
+def test_held_refused_and_deferred_people_are_told_of(run: Run, folder: Path, github: GitHub) -> None:
+    """Each has its number; the held ones with what to do about them, the deferred ones with their time."""
+    run("apply", "--auto-approve", "--limit", "2", cwd=folder)
+    (folder / LOCKFILE).unlink()
+    edit_ledger(folder, "UPDATE launches SET state = 'unknown', project_launch_guid = NULL WHERE id = 1")
+    edit_ledger(folder, "UPDATE launches SET state = 'rejected', project_launch_guid = NULL WHERE id = 2")
+    edit_ledger(folder, "UPDATE deliveries SET released = 1 WHERE launch_id = 2")
+    schedule = "schedule: {not_before: 2099-12-01T09:00, timezone: UTC}\n"
+    with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write(schedule)
+    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    body = read_comment(github)
+    assert body.startswith(
+        f"{HEAD}**0 texts sent in 0 launches · 3 deferred · 1 held · 1 refused**\n\n"
+        "| campaign | message | texted | launches | deferred | the first due | held | refused |\n"
+        "|---|---|---|---|---|---|---|---|\n"
+        "| pulse | ask | 0 | 0 | 3 | 2099-12-01 09:00 UTC | 1 | 1 |\n\n\n#### People are held\n\n"
+        "They may have got a message, and are not texted until a person says what became of it.\n\n"
+        "Say what became of these launches: in the workflow Campaigns send, *Run workflow* with\n\n"
+    )
+    assert "\nrunner resolve --target sandbox FILE --adopt-all\n" in body
+    assert body.endswith(
+        "\n#### Refused\n\nThe service refused these texts, and nobody got them: the run's log says why. "
+        f"The next plan has them again.\n\n{AS_OF}"
+    )
+
+
+def test_who_approved_is_told(
+    run: Run, folder: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An approval on record that the state key has sealed is believed, another one is not; names have no power."""
+    monkeypatch.setenv("RUNNER_STATE_KEY", KEY)
+    run("apply", "--auto-approve", cwd=folder)
+    request = ApprovalRequest("pulse", "sandbox", {}, {}, {"ask": Amount(4, 1)})
+    file = folder / "campaigns/sandbox.approvals.json"
+    shelf = ApprovalShelf(choose_target(None, {"targets": {}}, os.environ))
+    for secret, name in ((KEY, "ada"), ("f" * 32, "mallory")):
+        approval = Approval(request, "d" * 32, "2026-11-21T09:00:00Z", (name,))
+        shelf.record(file, [approval], FingerprintKey.from_secret(secret))
+    run("comment", "--merged", cwd=folder, env=job(github, folder, RUNNER_APPROVED_BY="@bo,<b>"))
+    tail = read_comment(github).rstrip().rpartition("\n")[2]
+    assert tail == f"<sub>As of [the last run]({RUN}), approved by &lt;b&gt;, @&#8203;bo, ada.</sub>"
+
+
+def test_records_and_their_pull_requests_are_passed_over(run: Run, folder: Path, github: GitHub) -> None:
+    """A merged branch of records, an open pull request and one into another branch brought no campaign."""
+    for number, sha in enumerate(("d" * 40, "e" * 40, "f" * 40), start=20):
+        github.add_commit(sha, "Merge it")
+        github.add_pull(number, sha)
+    github.pulls["d" * 40][0]["head"]["ref"] = "runner/record"
+    github.pulls["e" * 40][0]["merged_at"] = None
+    github.pulls["f" * 40][0]["base"]["ref"] = "feature"
+    run("comment", "--merged", cwd=folder, env=job(github, folder, GITHUB_SHA="f" * 40))
+    assert github.threads.keys() == {9}
+
+
+def test_without_a_merged_pull_request_the_summary_has_it(run: Run, folder: Path, github: GitHub) -> None:
+    """What was pushed without one is told of in the job's summary."""
+    github.pulls.clear()
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert (done.returncode, done.stderr) == (
+        0,
+        (
+            f"Warning: No comment: no merged pull request that changed the campaigns leads to {RECORD[:10]}. "
+            "The job's summary has everything\n"
+        ),
+    )
+    assert (
+        (folder / "summary.md")
+        .read_text(encoding="utf-8")
+        .startswith("### Campaigns sent → sandbox\n\n**0 texts")
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"GITHUB_SHA": ""}, "GITHUB_SHA doesn't say which commit this job is for"),
+        ({"GITHUB_SHA": "main"}, "GITHUB_SHA doesn't say which commit this job is for"),
+        ({"GITHUB_REPOSITORY": ""}, "this is no job of GitHub"),
+        (
+            {"GITHUB_TOKEN": ""},
+            "there is no GITHUB_TOKEN: hand it to the step with `env: {GITHUB_TOKEN: ${{ github.token }}}`",
+        ),
+    ],
+)
+def test_a_job_that_cannot_comment_says_why(
+    run: Run, folder: Path, github: GitHub, variables: dict[str, str], reason: str
+) -> None:
+    """What is missing is named, and is no failure."""
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder) | variables)
+    assert done.returncode == 0
+    assert done.stderr == f"Warning: No comment: {reason}. The job's summary has everything\n"
+
+
+def test_without_rights_nothing_fails(run: Run, folder: Path, github: GitHub) -> None:
+    """A token that may not see commits, or not comment, costs a warning."""
+    refused = "Resource not accessible by integration"
+    github.faults.append(Fault("GET", "/commits", 403, refused, times=1))
+    github.faults.append(Fault("POST", "/comments", 403, refused))
+    for _ in range(2):
+        done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"Warning: No comment: the token has no right to (403: {refused}). The job's summary has everything\n",
+        )
+
+
+def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -> None:
+    """What one campaign sent is told, and why another one is left out."""
+    run("apply", "--auto-approve", cwd=folder)
+    (folder / "campaigns/@ada.yaml").write_text("version: 2\n", encoding="utf-8")
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert done.returncode == 0
+    body = read_comment(github)
+    assert "| pulse | ask | 4 | 4 |\n" in body
+    assert "| campaigns/@&#8203;ada.yaml | campaigns/@&#8203;ada.yaml: 4 errors |  |\n" in body
+
+
+def test_campaigns_of_which_none_is_valid(run: Run, folder: Path, github: GitHub) -> None:
+    """The errors are commented, and the command fails as `runner comment` does."""
+    (folder / "campaigns/pulse.yaml").write_text("version: 2\n", encoding="utf-8")
+    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    assert done.returncode == 1
+    assert read_comment(github).startswith(f"{MARKER}\n### Invalid campaigns → sandbox\n")
+
+
+def test_names_have_no_power_and_length_is_bounded(run: Run, folder: Path, github: GitHub) -> None:
+    """However many campaigns there are, and whatever their files are called, the comment fits and is inert."""
+    text = (folder / "campaigns/pulse.yaml").read_text(encoding="utf-8")
+    for number in range(150):
+        named = text.replace("name: pulse", f"name: {number:03}{'_' * 97}").replace(
+            "pulse-2026", f"t{number}"
+        )
+        (folder / f"campaigns/c{number}.yaml").write_text(named, encoding="utf-8")
+    hostile = folder / "campaigns/@ada <img> `#1` | ](x) +14155550101.yaml"
+    hostile.write_text("version: 2\n", encoding="utf-8")
+    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    body = read_comment(github)
+    assert count_units(body) <= LONGEST_BODY
+    assert "\n… and 51 more\n" in body
+    assert "4155550101" not in body
+    assert "@ada" not in body
+    assert TOKEN not in body
+    assert "campaigns/@&#8203;ada &lt;img&gt; \\`\\#&#8203;1\\` \\|" in body
+    tokens = MarkdownIt().enable("table").parse(body)
+    links = [one for token in tokens for one in token.children or [] if one.type == "link_open"]
+    assert [link.attrs["href"] for link in links] == [RUN]
+
+
+def test_jobs_with_names_have_comments_of_their_own(run: Run, folder: Path, github: GitHub) -> None:
+    """`--id` tells two jobs' comments apart, and both from the plan's comment of before the merge."""
+    github.add_comment(f"{write_marker('sandbox')}\nthe plan", issue=9)
+    for options in ((), ("--id", "eu"), ()):
+        run("comment", "--merged", *options, cwd=folder, env=job(github, folder))
+    markers = [comment["body"].split("\n")[0] for comment in github.threads[9]]
+    assert markers == [write_marker("sandbox"), MARKER, write_marker("sandbox", "eu", "sent")]
+
+
+def test_outside_of_a_job_it_is_printed(run: Run, folder: Path) -> None:
+    """On a person's machine the comment goes to standard output."""
+    run("apply", "--auto-approve", cwd=folder)
+    done = run("comment", "--merged", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "Warning: No comment: this is no job of GitHub\n")
+    assert done.stdout.startswith("### Campaigns sent → sandbox\n\n**4 texts sent in 4 launches**\n")

@@ -1,0 +1,374 @@
+"""`runner key`: state keys, and records that are moved to a new one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.lockfile import parse_lockfile
+from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.model import LaunchRecord
+from runner.ledger.suppression_file import parse_book
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from runner.service.state_key import read_state_key
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    Run = Callable[..., CompletedProcess[str]]
+
+ADA, BOB, CY, DEE = (f"+1415555010{number}" for number in (1, 2, 3, 4))
+LOCKFILE = "campaigns/pulse.sandbox.lock.json"
+SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
+LEDGER = ".runner/ledger.sqlite"
+DONE = "All records of sandbox are under this key, and signed.\n"
+WRITTEN = f"{LOCKFILE}: written anew; commit it.\n"
+WRITTEN_TOO = f"{SUPPRESSIONS}: written anew; commit it.\n"
+NEW, OLD = {"RUNNER_STATE_KEY": STATE_KEY}, {"RUNNER_STATE_KEY": OTHER_STATE_KEY}
+MOVE = {**NEW, "RUNNER_OLD_STATE_KEY": OTHER_STATE_KEY}
+SIGN = {**NEW, "RUNNER_OLD_STATE_KEY": STATE_KEY}
+
+
+def test_a_new_key_is_a_good_one(run: Run, tmp_path: Path) -> None:
+    """Printed alone, so that it can be piped to where secrets are kept; each time another."""
+    first, second = (run("key", "new", cwd=tmp_path) for _ in range(2))
+    assert (first.returncode, first.stderr) == (0, "")
+    assert read_state_key({"KEY": first.stdout.removesuffix("\n")}, "KEY")
+    assert first.stdout != second.stdout
+    assert len(first.stdout.splitlines()) == 1
+
+
+def test_a_weak_key_stops_every_command(run: Run, tmp_path: Path) -> None:
+    """It is refused where it is read, before anything else; the key is not shown."""
+    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": "hunter2"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: the key in RUNNER_STATE_KEY can be guessed: it has less than 16 random bytes\n"
+        "  `runner key new` prints a good one. If something was sent with this one, `runner key rotate` moves "
+        "the records, with the new key in RUNNER_STATE_KEY and the old one in RUNNER_OLD_STATE_KEY\n"
+    )
+
+
+def send(folder: Path, run: Run, env: dict[str, str]) -> None:
+    """Have people texted, answered, opted out and forgotten."""
+    assert run("apply", "--auto-approve", cwd=folder, env=env).returncode == 0
+    with closing(open_store(folder / ".runner/sandbox/service.sqlite")) as store:
+        for phone, text in ((ADA, "10"), (ADA, "Because"), (BOB, "STOP")):
+            Service(store).receive(phone, text, datetime.now(UTC))
+    for command in (
+        ("reconcile",),
+        ("forget", CY, "--auto-approve"),
+        ("optouts", "add", "+14155550188"),
+    ):
+        done = run(*command, cwd=folder, env=env)
+        assert done.returncode == 0, done.stderr
+
+
+def write_imported(folder: Path) -> None:
+    """Write a list of the one who opted out and was never texted."""
+    (folder / "people.csv").write_text("phone\n+14155550188\n", encoding="utf-8")
+
+
+def read(folder: Path) -> str:
+    return (folder / SUPPRESSIONS).read_text(encoding="utf-8")
+
+
+def rotate(run: Run, folder: Path, env: dict[str, str], *options: str) -> CompletedProcess[str]:
+    return run("key", "rotate", "--auto-approve", *options, cwd=folder, env=env)
+
+
+def read_ledger(folder: Path) -> list[str]:
+    """Return what the ledger says, as statements; without what is another with each run."""
+    with closing(sqlite3.connect(folder / LEDGER)) as ledger:
+        lines = list(ledger.iterdump())
+    return [line for line in lines if '"locks"' not in line and "results_edition" not in line]
+
+
+def read_facts(folder: Path, run: Run, env: dict[str, str]) -> list[Any]:
+    """Return what commands say that rests on who is who."""
+    found = []
+    for command in (("plan", "--format", "json"), ("report", "--format", "json"), ("optouts", "list")):
+        done = run(*command, cwd=folder, env=env)
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+    plan = json.loads(found[0])["campaigns"][0]["messages"][0]
+    return [{name: plan[name] for name in ("already_sent", "opted_out", "to_send", "unresolved")}, *found[1:]]
+
+
+@pytest.mark.parametrize("before", [{}, OLD])
+def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> None:
+    """From a salt or a key to another one: everybody is who they were, and nothing of the old key is left."""
+    send(folder, run, before)
+    facts = read_facts(folder, run, before)
+    old = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
+    names = [*old["forgotten"], *(one for launch in old["launches"] for one in launch["recipients"])]
+    people = [entry["fingerprint"] for entry in json.loads(read(folder))["entries"]]
+    write_imported(folder)
+    done = rotate(run, folder, MOVE, "--phones", "people.csv")
+    assert (done.returncode, done.stdout) == (0, WRITTEN + WRITTEN_TOO + DONE), done.stderr
+    text = (folder / LOCKFILE).read_text(encoding="utf-8")
+    lockfile = parse_lockfile(folder / LOCKFILE, text, state_key=STATE_KEY)
+    assert len(parse_book(folder / SUPPRESSIONS, read(folder)).list_kind("opt_out")) == 3
+    assert not [name for name in people if name in read(folder)]
+    assert (lockfile.salt, lockfile.key_fingerprint) == (None, FingerprintKey.from_secret(STATE_KEY).name)
+    ledger = "\n".join(read_ledger(folder))
+    assert not [name for name in (*names, old.get("salt", old["key_fingerprint"])) if name in ledger + text]
+    after = read_facts(folder, run, NEW)
+    assert after[0] == facts[0] == {"already_sent": 3, "opted_out": 1, "to_send": 0, "unresolved": 0}
+    assert after[2] == facts[2]
+    for side in (facts, after):
+        report = json.loads(side[1])
+        side[1] = [report["campaign"], report["messages"]]
+    assert after == facts
+    for command in (("apply", "--auto-approve"), ("reconcile",)):
+        assert run(*command, cwd=folder, env=NEW).returncode == 0
+    assert (folder / LOCKFILE).read_text(encoding="utf-8") == text
+    again = rotate(run, folder, MOVE)
+    assert (again.returncode, again.stdout) == (0, DONE)
+
+
+def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
+    """A new machine has no ledger; the old key may be a weak one."""
+    weak = FingerprintKey.from_secret("a")
+    people = tuple(sorted(weak.fingerprint("pulse", phone) for phone in (ADA, BOB)))
+    key = launch_key("pulse", "ask", "0" * 32, people)
+    launch = LaunchRecord("ask", key, "t", "0" * 32, "guid", "2026-11-20T12:00:00.000000Z", people)
+    forgotten = [weak.fingerprint("pulse", CY)]
+    write_lockfile(folder / LOCKFILE, "pulse", "sandbox", weak, [launch], forgotten)
+    done = rotate(run, folder, {**NEW, "RUNNER_OLD_STATE_KEY": "a"})
+    assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
+    assert done.stderr == (
+        f"Move 3 fingerprints on sandbox to the new key, in the ledger and in {LOCKFILE}.\n"
+        f"Sign what no key has signed in {LOCKFILE}: its head, the forgotten person {forgotten[0]}, "
+        "the launch guid.\n"
+    )
+    plan = json.loads(run("plan", "--format", "json", cwd=folder, env=NEW).stdout)
+    message = plan["campaigns"][0]["messages"][0]
+    assert (message["already_sent"], message["opted_out"], message["to_send"]) == (2, 1, 1)
+
+
+def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
+    """Whoever is missing would look new: nothing is changed, and the error says of how many."""
+    send(folder, run, OLD)
+    before = (folder / LOCKFILE).read_bytes(), read_ledger(folder)
+    done = rotate(run, folder, MOVE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: nothing was changed: 1 person who opted out cannot be found, neither in audiences nor at the "
+        "service\n  name a CSV file that has their phones with --phones: fingerprints tell nothing\n"
+    )
+    # Those of whom the service tells are found, also if no audience has them any more.
+    (folder / "campaigns/audience/people.csv").write_text("first_name,mobile\n", encoding="utf-8")
+    shutil.rmtree(folder / ".runner/sandbox")
+    done = rotate(run, folder, MOVE)
+    assert done.stderr.startswith(
+        "Error: nothing was changed: 3 people who opted out and 3 people of pulse cannot be found, neither in "
+        "audiences nor at the service\n"
+    )
+    assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
+
+
+def test_people_are_found_at_the_service(folder: Path, run: Run) -> None:
+    """The service lists whom it has texted; the audience may be another one by now."""
+    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
+    (folder / "campaigns/audience/people.csv").write_text("first_name,mobile\n", encoding="utf-8")
+    done = rotate(run, folder, MOVE)
+    assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
+
+
+@pytest.mark.parametrize("lost", ["lockfile", "ledger"])
+def test_a_rotation_that_died_is_done_again(folder: Path, run: Run, lost: str) -> None:
+    """What has the new key already stays, the rest is moved; until then nothing is sent."""
+    send(folder, run, OLD)
+    write_imported(folder)
+    shutil.copy(folder / LOCKFILE, folder / "lockfile")
+    shutil.copy(folder / LEDGER, folder / "ledger")
+    assert rotate(run, folder, MOVE, "--phones", "people.csv").returncode == 0
+    whole = (folder / LOCKFILE).read_bytes(), read(folder), read_ledger(folder)
+    place = {"lockfile": LOCKFILE, "ledger": LEDGER}[lost]
+    shutil.copy(folder / lost, folder / place)
+    stopped = run("apply", "--auto-approve", cwd=folder, env=NEW)
+    assert stopped.returncode == 1
+    assert "written with another RUNNER_STATE_KEY" in stopped.stderr
+    assert rotate(run, folder, MOVE, "--phones", "people.csv").returncode == 0
+    assert ((folder / LOCKFILE).read_bytes(), read(folder), read_ledger(folder)) == whole
+
+
+def strip(folder: Path) -> None:
+    """Take all MACs out of the lockfile."""
+    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
+    del data["macs"]
+    for line in (*data["launches"], *data["runs"]):
+        del line["mac"]
+    (folder / LOCKFILE).write_text(json.dumps(data), encoding="utf-8")
+
+
+def test_the_same_key_signs_what_has_no_mac(folder: Path, run: Run) -> None:
+    """What an older version wrote is shown, and signed as it is: nobody has to be found for it."""
+    assert run("apply", "--auto-approve", cwd=folder, env=NEW).returncode == 0
+    before = (folder / LOCKFILE).read_bytes()
+    strip(folder)
+    refused = run("plan", cwd=folder, env=NEW)
+    assert refused.returncode == 1
+    assert f"the lockfile {LOCKFILE} was written without the RUNNER_STATE_KEY: its head, " in refused.stderr
+    shutil.rmtree(folder / "campaigns/audience")
+    (folder / "campaigns/audience").mkdir()
+    (folder / "campaigns/audience/people.csv").write_text("first_name,mobile\n", encoding="utf-8")
+    unasked = run("key", "rotate", cwd=folder, env=SIGN)
+    assert unasked.returncode == 64
+    assert unasked.stderr.startswith(f"Sign what no key has signed in {LOCKFILE}: its head, the launch ")
+    assert unasked.stderr.endswith(
+        "Error: there is no terminal to ask at, and nothing was changed\n"
+        "  go ahead without asking with --auto-approve\n"
+    )
+    done = rotate(run, folder, SIGN)
+    assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
+    assert (folder / LOCKFILE).read_bytes() == before
+
+
+def test_the_same_key_signs_a_salt(folder: Path, run: Run) -> None:
+    """Where people cannot be found any more, records can keep their salt: the key vouches for it."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    refused = run("plan", cwd=folder, env=NEW)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"Error: the lockfile {LOCKFILE} was written with a salt, and now there is a RUNNER_STATE_KEY\n"
+    )
+    shutil.rmtree(folder / ".runner/sandbox")
+    assert rotate(run, folder, SIGN).returncode == 0
+    done = run("plan", "--detailed-exitcode", cwd=folder, env=NEW)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run("apply", "--auto-approve", cwd=folder, env=NEW).returncode in {0, 4}
+    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
+    assert {"salt", "macs"} <= data.keys()
+
+
+@pytest.mark.parametrize("env", [MOVE, SIGN])
+def test_what_was_changed_is_not_signed(folder: Path, run: Run, env: dict[str, str]) -> None:
+    """A line with a wrong MAC is somebody else's: no key takes it over."""
+    made = NEW if env is SIGN else OLD
+    assert run("apply", "--auto-approve", cwd=folder, env=made).returncode == 0
+    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
+    data["launches"][0]["sent_at"] = "2020-01-01T00:00:00.000000Z"
+    (folder / LOCKFILE).write_text(json.dumps(data), encoding="utf-8")
+    before = (folder / LOCKFILE).read_bytes(), read_ledger(folder)
+    done = rotate(run, folder, env)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: the lockfile {LOCKFILE} was changed without the key: the launch "
+        f"{data['launches'][0]['project_launch_guid']} does not fit the MAC\n"
+        "  restore it with git; nothing was changed\n"
+    )
+    assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (
+            {},
+            (
+                "there is no key to move records to: RUNNER_STATE_KEY is not set\n  `runner key new` prints one: "
+                "put it into RUNNER_STATE_KEY, and the old one, if there is one, into RUNNER_OLD_STATE_KEY\n"
+            ),
+        ),
+        (
+            NEW,
+            (
+                "the record of pulse in the ledger was written with another key, and RUNNER_OLD_STATE_KEY is "
+                "not set\n  set RUNNER_OLD_STATE_KEY to the key that it was written with; nothing was changed\n"
+            ),
+        ),
+        (
+            {**NEW, "RUNNER_OLD_STATE_KEY": "x"},
+            (
+                "the record of pulse in the ledger was written with another key than the one in "
+                "RUNNER_OLD_STATE_KEY\n  set RUNNER_OLD_STATE_KEY to the key that it was written with; nothing "
+                "was changed\n"
+            ),
+        ),
+    ],
+)
+def test_a_missing_key_is_said(folder: Path, run: Run, env: dict[str, str], words: str) -> None:
+    """Which of the two is missing, or is the wrong one."""
+    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
+    done = rotate(run, folder, env)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {words}")
+
+
+def test_a_lockfile_that_sums_up_is_moved(folder: Path, run: Run) -> None:
+    """It is summed up anew from the ledger, also by a second run, after the first one died."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8") + "lockfile: summary\n", encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
+    before = (folder / LOCKFILE).read_bytes()
+    for _ in range(2):
+        done = rotate(run, folder, MOVE)
+        assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
+        moved = (folder / LOCKFILE).read_bytes()
+        done = run("apply", "--auto-approve", cwd=folder, env=NEW)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (folder / LOCKFILE).read_bytes() == moved
+        (folder / LOCKFILE).write_bytes(before)
+
+
+def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None:
+    """A new machine without ledger moves them, once their phones are named; until then nothing is changed."""
+    run("optouts", "add", ADA, "+14155550188", cwd=folder, env=OLD)
+    before = read(folder)
+    shutil.rmtree(folder / ".runner")
+    assert run("plan", cwd=folder, env=NEW).returncode == 1
+    refused = rotate(run, folder, MOVE)
+    assert refused.stderr.startswith("Error: nothing was changed: 1 person who opted out cannot be found")
+    assert read(folder) == before
+    write_imported(folder)
+    done = rotate(run, folder, MOVE, "--phones", "people.csv")
+    assert (done.returncode, done.stdout) == (0, WRITTEN_TOO + DONE)
+    shutil.rmtree(folder / ".runner")
+    done = run("plan", "--format", "json", cwd=folder, env=NEW)
+    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["opted_out"] == 1
+
+
+def test_opt_outs_that_nobody_has_signed_are_signed_if_a_person_says_so(folder: Path, run: Run) -> None:
+    """They keep their salt; from then on, what has no seal is refused."""
+    run("optouts", "add", ADA, cwd=folder)
+    before = read(folder)
+    shutil.rmtree(folder / ".runner")
+    unasked = run("key", "rotate", cwd=folder, env=SIGN)
+    assert (unasked.returncode, read(folder)) == (64, before)
+    assert rotate(run, folder, SIGN).returncode == 0
+    assert (json.loads(read(folder))["entries"][0].keys() - {"seal"}) == json.loads(before)["entries"][
+        0
+    ].keys()
+    assert run("plan", cwd=folder, env=NEW).returncode == 0
+    (folder / SUPPRESSIONS).write_text(before, encoding="utf-8")
+    assert run("plan", cwd=folder, env=NEW).returncode == 1
+
+
+def test_a_file_that_a_dead_rotation_has_left_is_written_anew(folder: Path, run: Run) -> None:
+    """The ledger was moved, and has all that the file said: the next command brings the file after it."""
+    run("optouts", "add", ADA, cwd=folder, env=OLD)
+    old = read(folder)
+    select = "SELECT value, name FROM ledger_info WHERE name LIKE 'suppressions_%'"
+    with closing(sqlite3.connect(folder / LEDGER)) as ledger:
+        (known,) = ledger.execute(select).fetchall()
+    assert rotate(run, folder, MOVE).returncode == 0
+    new = read(folder)
+    (folder / SUPPRESSIONS).write_text(old, encoding="utf-8")
+    with closing(sqlite3.connect(folder / LEDGER)) as ledger:
+        # What the ledger knew of the file when it was moved.
+        ledger.execute("UPDATE ledger_info SET value = ? WHERE name = ?", known)
+        ledger.commit()
+    assert run("reconcile", cwd=folder, env=NEW).returncode == 0
+    assert read(folder) == new

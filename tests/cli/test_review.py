@@ -1,0 +1,510 @@
+"""What a pull request's job says, from the one commit that a job has: the merge of the request into main."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.forge.job import find_git_settings
+from runner.forge.numbers import read_numbers
+from tests.forge.github_server import HEAD, GitHub, running_github
+from tests.keys import STATE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+TARGETS = """\
+version: 1
+targets:
+  live: {base_url: "https://sms.example.com", limits: {rate: 5/s}}
+"""
+LOCKFILE = "campaigns/pulse.live.lock.json"
+LIVE = {"RUNNER_TARGET": "live"}
+GOES = (
+    "Goes to **https:&#8203;//sms.example.com**, with the credentials in RUNNER\\_USERNAME and "
+    "RUNNER\\_API\\_KEY.\n"
+)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def isolated_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings but the test's own reach git, and no CI that the tests themselves run in."""
+    home = tmp_path / "gitconfig"
+    home.write_text("[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for variable in ("GITHUB_ACTIONS", "GITHUB_BASE_REF", "GITHUB_REF", "GITHUB_SHA", "CI_COMMIT_BRANCH"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub, with one pull request and no comments."""
+    with running_github() as server:
+        yield server
+
+
+class Repository:
+    """A bare repository, the clone of who opens pull requests, and the checkouts of jobs.
+
+    Args:
+        folder: where they are.
+        github: has the pull request.
+    """
+
+    def __init__(self, folder: Path, github: GitHub) -> None:
+        self.remote = folder / "remote.git"
+        self.work = folder / "work"
+        self._github = github
+        self._jobs = 0
+        git(folder, "init", "--quiet", "--bare", "-b", "main", str(self.remote))
+
+    def push(self, branch: str = "main") -> None:
+        """Commit all that is in the clone's folder, and push it to a branch."""
+        git(self.work, "add", "--all")
+        git(self.work, "commit", "--quiet", "--allow-empty", "-m", "Change something")
+        git(self.work, "push", "--quiet", "origin", f"HEAD:{branch}")
+
+    def check_out(self, *, depth: str | None = "1") -> tuple[Path, dict[str, str]]:
+        """Push the clone's folder as a pull request; return a job's checkout of its merge, and its environment."""
+        git(self.work, "fetch", "--quiet", "origin", "main")
+        git(self.work, "checkout", "--quiet", "-B", "change")
+        self.push("change")
+        git(self.work, "checkout", "--quiet", "--detach", "origin/main")
+        git(self.work, "merge", "--quiet", "--no-ff", "-m", "Merge", "change")
+        git(self.work, "push", "--quiet", "--force", "origin", "HEAD:refs/pull/7/merge")
+        self._jobs += 1
+        job = self.work.with_name(f"job{self._jobs}")
+        git(self.work.parent, "init", "--quiet", str(job))
+        git(job, "remote", "add", "origin", f"file://{self.remote}")
+        depths = [f"--depth={depth}"] if depth else []
+        git(
+            job,
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            *depths,
+            "origin",
+            "+refs/pull/7/merge:refs/remotes/pull/7/merge",
+        )
+        git(job, "checkout", "--quiet", "refs/remotes/pull/7/merge")
+        environment = self._github.job(
+            self.work.parent,
+            GITHUB_BASE_REF="main",
+            GITHUB_HEAD_REF="change",
+            GITHUB_REF="refs/pull/7/merge",
+            GITHUB_SHA=git(job, "rev-parse", "HEAD"),
+        )
+        return job, environment
+
+
+@pytest.fixture
+def repository(folder: Path, github: GitHub, tmp_path: Path) -> Repository:
+    """A repository of one campaign and one target, nothing of which was sent."""
+    repository = Repository(tmp_path, github)
+    git(tmp_path, "clone", "--quiet", f"file://{repository.remote}", str(repository.work))
+    shutil.move(folder / "campaigns", repository.work / "campaigns")
+    (repository.work / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
+    (repository.work / ".gitignore").write_text(".runner/\n", encoding="utf-8")
+    repository.push()
+    return repository
+
+
+@pytest.fixture
+def send(run: Run, repository: Repository, serve: Callable[..., Any]) -> Callable[..., None]:
+    """Send the campaigns for real from the clone's folder, to a service that every call shares."""
+
+    def apply(*options: str) -> None:
+        with serve(repository.work.parent, "--db", "service.sqlite") as environment:
+            # targets.yaml names an address that there is not: the environment's goes before it.
+            env = {**environment, **LIVE, "RUNNER_SETTLE_WINDOW": "0.1s"}
+            done = run("apply", "--auto-approve", *options, cwd=repository.work, env=env)
+            assert done.returncode == 0, done.stderr
+
+    return apply
+
+
+def comment(run: Run, repository: Repository, github: GitHub, *options: str, **given: str | None) -> str:
+    """Run `runner comment` in a pull request's job, and return the comment without its hidden lines."""
+    job, environment = repository.check_out(**given)
+    done = run("comment", *options, cwd=job, env={**environment, **LIVE})
+    assert done.returncode == 0, done.stderr
+    lines = github.bodies()[-1].split("\n")
+    assert lines[0] == "<!-- sms-campaign-runner target=live -->"
+    assert git(job, "status", "--porcelain") == ""
+    return "\n".join(line for line in lines[1:] if not line.startswith("<!-- runner-numbers "))
+
+
+def test_a_request_that_changes_nothing(run: Run, repository: Repository, github: GitHub) -> None:
+    """Address, that targets and records stay as they are, and counts, in this order."""
+    (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
+    assert comment(run, repository, github).startswith(
+        f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
+        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
+    )
+
+
+def test_a_request_that_edits_targets(run: Run, repository: Repository, github: GitHub) -> None:
+    """Every setting that differs, above the counts: where it was, where it goes now, and what that means."""
+    (repository.work / "campaigns/targets.yaml").write_text(
+        "version: 1\ndefault: live\ntargets:\n"
+        '  live: {base_url: "http://sms.example.net", insecure: true, username_env: RUNNER_EU_USERNAME,\n'
+        "    limits: {rate: 50/s, concurrency: 8}}\n"
+        '  test: {base_url: "https://test.example.com"}\n',
+        encoding="utf-8",
+    )
+    assert comment(run, repository, github).startswith(
+        "### Campaign plan → live\n\n"
+        "Goes to **http:&#8203;//sms.example.net**, **UNENCRYPTED: who is on the way reads phone numbers, texts "
+        "and credentials** (`insecure: true`), with the credentials in RUNNER\\_EU\\_USERNAME and "
+        "RUNNER\\_API\\_KEY.\n\n"
+        "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
+        "- campaigns/targets.yaml: **live, base\\_url**: **https:&#8203;//sms.example.com** → "
+        "**http:&#8203;//sms.example.net**: texts, phone numbers and credentials go to another address\n"
+        "- campaigns/targets.yaml: **live, concurrency**: not set → **8**\n"
+        "- campaigns/targets.yaml: **live, insecure**: not set → **true**: whether phone numbers, texts and "
+        "credentials may go out **unencrypted**\n"
+        "- campaigns/targets.yaml: **live, rate**: **5/s** → **50/s**\n"
+        "- campaigns/targets.yaml: **live, username\\_env**: not set → **RUNNER\\_EU\\_USERNAME**: other "
+        "credentials go out\n"
+        "- campaigns/targets.yaml: **new target test**: base\\_url **https:&#8203;//test.example.com**\n"
+        "- campaigns/targets.yaml: **default**: not set → **live**: commands that name no target go there\n\n"
+        "Records stay as they are.\n\n**1 campaign · "
+    )
+
+
+def test_a_target_that_is_taken_away_is_named(run: Run, repository: Repository, github: GitHub) -> None:
+    """Its record stays under its name: whoever removes it should see where it was."""
+    text = f'{TARGETS}  old: {{base_url: "https://old.example.com"}}\n'
+    (repository.work / "campaigns/targets.yaml").write_text(text, encoding="utf-8")
+    repository.push()
+    (repository.work / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
+    assert (
+        "- campaigns/targets.yaml: **the target old is removed**; it was at "
+        "**https:&#8203;//old.example.com**\n" in comment(run, repository, github)
+    )
+
+
+def test_nothing_of_invalid_targets_is_shown(run: Run, repository: Repository, github: GitHub) -> None:
+    """A version that is no such file may hold a credential: it is said that it is changed, and no more."""
+    secret = f"{TARGETS.rstrip()[:-1]}, api_key: hunter2secret}}\n"
+    (repository.work / "campaigns/targets.yaml").write_text(secret, encoding="utf-8")
+    job, environment = repository.check_out()
+    assert run("comment", cwd=job, env={**environment, **LIVE}).returncode == 1
+    (body,) = github.bodies()
+    assert (
+        "### Invalid campaigns → live\n\n"
+        "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
+        "- campaigns/targets.yaml: the new version cannot be read as one: what it changes is **not known**\n"
+    ) in body
+    assert "hunter2secret" not in body
+
+
+def test_what_is_on_record_of_a_moved_campaign_counts(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """A file that was moved, or is called otherwise, without its lockfile: nobody looks new."""
+    send()
+    repository.push()
+    (repository.work / "campaigns/winter").mkdir()
+    git(repository.work, "mv", "campaigns/pulse.yaml", "campaigns/winter/december.yaml")
+    git(repository.work, "mv", "campaigns/audience", "campaigns/winter/audience")
+    body = comment(run, repository, github)
+    assert body.startswith(
+        f"### Campaign plan → live\n\n{GOES}\n"
+        "#### Campaigns that are moved, renamed or deleted\n\n"
+        "- campaigns/pulse.yaml → campaigns/winter/december.yaml: **moved**; `git mv` "
+        "pulse.live.lock.json along, which is its record\n\n"
+        "Targets and records stay as they are.\n\n"
+        "**1 campaign · 0 recipients to send · 0 launches · 0 segments · 0 errors**\n"
+    )
+
+
+def test_a_moved_campaign_goes_on_from_its_record(
+    run: Run, repository: Repository, send: Callable[..., None]
+) -> None:
+    """On a machine without a ledger nobody is texted again, and the lockfile in the new place has it all."""
+    send("--limit", "3")
+    shutil.rmtree(repository.work / ".runner")
+    (repository.work / "pulses").mkdir()
+    git(repository.work, "mv", "campaigns/pulse.yaml", "pulses/pulse.yaml")
+    git(repository.work, "mv", "campaigns/audience", "pulses/audience")
+    with_target = {
+        **LIVE,
+        "RUNNER_USERNAME": "u",
+        "RUNNER_API_KEY": "k",
+        "RUNNER_BASE_URL": "http://127.0.0.1:9",
+    }
+    plan = run("plan", "pulses", "--format", "json", cwd=repository.work, env=with_target)
+    (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
+    assert (message["already_sent"], message["to_send"]) == (3, 1)
+    assert plan.stderr == (
+        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which stands elsewhere by now, and "
+        "counts: `git mv` it along, to pulses/pulse.live.lock.json\n"
+    )
+    before = json.loads((repository.work / LOCKFILE).read_text(encoding="utf-8"))
+    send("pulses")
+    after = json.loads((repository.work / "pulses/pulse.live.lock.json").read_text(encoding="utf-8"))
+    assert len(after["launches"]) == 4
+    assert [launch for launch in before["launches"] if launch not in after["launches"]] == []
+    plan = run("plan", "pulses", cwd=repository.work, env=with_target)
+    assert plan.stderr == (
+        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which stands elsewhere by now, and "
+        "counts: remove it once pulses/pulse.live.lock.json is committed, which has all of it after `runner "
+        "apply`\n"
+    )
+
+
+def test_the_lockfile_of_another_campaign_of_that_name_is_its_own(
+    run: Run, repository: Repository, send: Callable[..., None]
+) -> None:
+    """Two projects of one repository may call a campaign alike: each has what stands beside it."""
+    send()
+    shutil.rmtree(repository.work / ".runner")
+    shutil.copytree(repository.work / "campaigns", repository.work / "other/campaigns")
+    (repository.work / "other" / LOCKFILE).unlink()
+    with_target = {
+        **LIVE,
+        "RUNNER_USERNAME": "u",
+        "RUNNER_API_KEY": "k",
+        "RUNNER_BASE_URL": "http://127.0.0.1:9",
+    }
+    for place, texted in (("campaigns", 4), ("other/campaigns", 0)):
+        plan = run("plan", place, "--format", "json", cwd=repository.work, env=with_target)
+        (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
+        assert message["already_sent"] == texted
+
+
+def test_a_record_that_waits_counts(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """Main is protected and its record waits on a branch; two people more are two to send, and no file changes."""
+    send()
+    repository.push("runner/record")
+    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    people = repository.work / "campaigns/audience/people.csv"
+    with people.open("a", encoding="utf-8") as stream:
+        stream.write("Fay,4155550106\nGil,4155550107\n")
+    body = comment(run, repository, github)
+    assert body.startswith(
+        f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
+        "What waits on the branch runner/record counts as if it were merged: 1 file.\n\n"
+        "**1 campaign · 2 recipients to send · 2 launches · 4 segments · 0 errors**\n"
+    )
+    numbers = read_numbers(github.bodies()[0])
+    assert numbers is not None
+    assert numbers.to_send == 2
+
+
+def test_a_reviewing_plan_counts_what_waits(
+    run: Run, repository: Repository, send: Callable[..., None]
+) -> None:
+    """`runner plan` in a pull request's job counts it, too; elsewhere it asks no remote."""
+    send()
+    repository.push("runner/record")
+    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    job, environment = repository.check_out()
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("plan", "--format", "json", cwd=job, env=env)
+    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == 0
+    assert done.stderr == ""
+    shutil.rmtree(repository.remote)
+    done = run("plan", "--format", "json", cwd=job, env=env)
+    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == 4
+    assert re.match(
+        r"Warning: what waits on the branch runner/record is not counted, since it cannot be read: the remote "
+        r"origin cannot be reached: ",
+        done.stderr,
+    )
+
+
+def test_a_record_that_nobody_signed_does_not_wait(
+    run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a state key, who may push branches cannot have people counted as texted by a lockfile of their own."""
+    send()
+    repository.push("runner/record")
+    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    job, environment = repository.check_out()
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("plan", cwd=job, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "Error: the lockfile campaigns/pulse.live.lock.json (waiting to be merged) was written with a salt, and "
+        "now there is a RUNNER_STATE_KEY\n"
+    )
+
+
+def test_a_record_that_was_merged_long_ago_adds_nothing(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """Its branch is still there, and a job's clone cannot tell that it was merged: nothing is the matter."""
+    send()
+    repository.push("runner/record")
+    git(repository.work, "push", "--quiet", "origin", "HEAD:main")
+    with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
+        stream.write("Fay,4155550106\n")
+    send()
+    repository.push()
+    (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
+    assert "· 0 recipients to send ·" in comment(run, repository, github)
+
+
+def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github: GitHub) -> None:
+    """Neither the base nor the waiting record can be read: the comment says what is not known, and plans."""
+    job, environment = repository.check_out()
+    shutil.rmtree(repository.remote)
+    assert run("comment", cwd=job, env={**environment, **LIVE}).returncode == 0
+    (body,) = github.bodies()
+    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
+    assert found is not None
+    assert found[1].startswith(
+        "> **Not known: what this pull request changes of targets, records and the names of campaigns.** "
+        "\\`git fetch\\` failed: fatal: "
+    )
+    assert found[2].startswith(
+        "> **Not known: what waits on the branch runner/record. People it tells of count as not texted yet.** "
+        "The remote origin cannot be reached: fatal: "
+    )
+
+
+def test_a_request_that_edits_records_is_seen(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """Launches that are taken away or put in, and every other file that commands alone write, are named."""
+    send()
+    repository.push()
+    file = repository.work / LOCKFILE
+    lines = file.read_text(encoding="utf-8").split("\n")
+    kept = [line for line in lines if '"project_launch_guid"' not in line or lines.index(line) % 2]
+    text = re.sub(r",(\s*\])", r"\1", "\n".join(kept))
+    lost = sum('"project_launch_guid"' in line for line in lines) - text.count('"project_launch_guid"')
+    file.write_text(text, encoding="utf-8")
+    assert run("pause", "pulse", cwd=repository.work, env=LIVE).returncode == 0
+    assert (
+        f"{GOES}\n#### Look here: this pull request changes records, which jobs write and people don't (with "
+        "another record other people are texted, or nobody)\n\n"
+        "- campaigns/live.suppressions.json: new\n"
+        f"- campaigns/pulse.live.lock.json: changed, with 0 launches more and **{lost} launches less**\n\n"
+        "Targets stay as they are.\n" in comment(run, repository, github)
+    )
+    assert lost == 2
+    file.write_text("{", encoding="utf-8")
+    job, environment = repository.check_out()
+    run("comment", cwd=job, env={**environment, **LIVE})
+    assert (
+        "- campaigns/pulse.live.lock.json: changed, and it **cannot be read**: which launches it has is not known\n"
+    ) in github.bodies()[0]
+
+
+def test_deleted_and_renamed_campaigns_are_named(run: Run, repository: Repository, github: GitHub) -> None:
+    """A campaign that is gone, and one whose name changes, by which everybody in it looks new."""
+    other = repository.work / "campaigns/other.yaml"
+    other.write_text(
+        "version: 1\nrecipients: [{phone: '+14155550109'}]\nmessages: [{id: a, text: Hello}]\n",
+        encoding="utf-8",
+    )
+    repository.push()
+    other.unlink()
+    pulse = repository.work / "campaigns/pulse.yaml"
+    text = pulse.read_text(encoding="utf-8")
+    pulse.write_text(text.replace("name: pulse\n", "name: pulse-2\n"), encoding="utf-8")
+    assert (
+        "#### Campaigns that are moved, renamed or deleted\n\n"
+        "- campaigns/other.yaml: **deleted**; what it has sent stays on record\n"
+        "- campaigns/pulse.yaml: **its name changes** from pulse to pulse-2, so that everybody looks new; the "
+        "record is kept with `renamed_from`, which lists pulse\n"
+    ) in comment(run, repository, github)
+    pulse.write_text(
+        text.replace("name: pulse\n", "name: pulse-2\nrenamed_from: [pulse]\n"), encoding="utf-8"
+    )
+    assert "its name changes" not in comment(run, repository, github)
+
+
+def test_files_of_a_request_have_no_power_over_the_comment(
+    run: Run, repository: Repository, github: GitHub
+) -> None:
+    """Names of files and targets are shown as they are, phones in them masked; many are counted."""
+    for number in range(25):
+        (repository.work / f"campaigns/@ada-{number} <img> +14155550123.live.lock.json").write_text("")
+    body = comment(run, repository, github)
+    assert "- campaigns/@&#8203;ada-0 &lt;img&gt; \\+14•••••••23.live.lock.json: new, and it **cannot" in body
+    assert body.count("**cannot be read**") == 20
+    assert "\n- … and 5 more changes of this kind\n" in body
+    assert "<img>" not in body
+
+
+def test_a_checkout_of_the_branch_is_compared_with_where_it_left_main(
+    run: Run, repository: Repository, github: GitHub
+) -> None:
+    """What others have changed on main since is not the pull request's; with the history cut off it is not known."""
+    git(repository.work, "checkout", "--quiet", "-B", "change")
+    (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
+    repository.push("change")
+    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    faster = TARGETS.replace("5/s", "9/s")
+    (repository.work / "campaigns/targets.yaml").write_text(faster, encoding="utf-8")
+    repository.push()
+    cut_off = (
+        "The commit where this one left main is not in this clone (check out what actions/checkout does by "
+        "default, or the history with \\`fetch-depth: 0\\`).\n"
+    )
+    for depth, said in (((), "Targets and records stay as they are.\n"), (("--depth=1",), cut_off)):
+        job = repository.work.with_name(f"branch{len(depth)}")
+        git(
+            repository.work.parent,
+            "clone",
+            "--quiet",
+            *depth,
+            "-b",
+            "change",
+            f"file://{repository.remote}",
+            str(job),
+        )
+        env = github.job(repository.work.parent, GITHUB_BASE_REF="main", GITHUB_REF="refs/heads/change")
+        assert run("comment", cwd=job, env={**env, **LIVE}).returncode == 0
+        assert said in github.bodies()[0]
+
+
+def test_a_private_repository_is_read_with_the_jobs_token(repository: Repository, github: GitHub) -> None:
+    """Git gets the token for the job's own server from the environment, and for no other one."""
+    environment = github.job(repository.work.parent)
+    settings = {**environment, **find_git_settings(environment)}
+    asked = {}
+    for host in ("github.example", "github.example.net"):
+        answer = subprocess.run(
+            ["git", "credential", "fill"],
+            cwd=repository.work,
+            env={
+                **settings,
+                "PATH": "/usr/bin:/bin",
+                "GIT_TERMINAL_PROMPT": "0",
+                "GIT_ASKPASS": "/bin/false",
+            },
+            input=f"protocol=https\nhost={host}\n\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        asked[host] = answer.stdout
+    assert f"password={environment['GITHUB_TOKEN']}\n" in asked["github.example"]
+    assert asked["github.example.net"] == ""
+    assert environment["GITHUB_TOKEN"] not in "".join(find_git_settings(environment).values())
+    assert find_git_settings({**environment, "GIT_CONFIG_COUNT": "1"}) == {}
+    assert find_git_settings({**environment, "GITHUB_SERVER_URL": "http://github.example"}) == {}
+    assert HEAD not in asked["github.example"]

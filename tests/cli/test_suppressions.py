@@ -1,0 +1,420 @@
+"""Opt-outs outlive machines, ledgers and campaigns: the file of suppressions, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+    Serve = Callable[..., AbstractContextManager[dict[str, str]]]
+
+ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+FILE = "campaigns/live.suppressions.json"
+KEY = {"RUNNER_STATE_KEY": "an0Ther-l0ng-4nd-rand0m-key-0f-tests"}
+CAMPAIGN = """\
+version: 1
+name: {name}
+recipients:
+  - phone: "+14155550101"
+  - phone: "+14155550102"
+  - phone: "+14155550103"
+messages:
+  - id: ask
+    introduction: "{name}?"
+    questions: [{{tag: q, text: "How was it?"}}]
+"""
+
+
+@pytest.fixture
+def live(tmp_path: Path, serve: Serve) -> Iterator[dict[str, str]]:
+    """A service of its own, and a key."""
+    with serve(tmp_path, "--db", "service.sqlite") as service:
+        yield service | KEY
+
+
+def write(folder: Path, *names: str) -> Path:
+    """Write campaigns of three recipients each; return the folder."""
+    (folder / "campaigns").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / f"campaigns/{name}.yaml").write_text(CAMPAIGN.format(name=name), encoding="utf-8")
+    return folder
+
+
+def replace_machine(old: Path, name: str) -> Path:
+    """Return a new machine that has of another one only what is committed."""
+    new = old.parent / name
+    shutil.copytree(old, new, ignore=shutil.ignore_patterns(".runner"))
+    return new
+
+
+def say(folder: Path, phone: str, *texts: str) -> None:
+    """Have a participant text the service."""
+    with closing(open_store(folder / "service.sqlite")) as store:
+        for text in texts:
+            Service(store).receive(phone, text, datetime.now(UTC))
+
+
+def plan(run: Run, folder: Path, env: dict[str, str]) -> dict[str, dict[str, int]]:
+    """Return what is planned, by campaign: the counts of its one message."""
+    done = run("plan", "--format", "json", cwd=folder, env=env)
+    campaigns = json.loads(done.stdout)["campaigns"]
+    return {one["name"]: one["messages"][0] for one in campaigns}
+
+
+def read_entries(folder: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads((folder / FILE).read_text(encoding="utf-8"))["entries"]
+    return entries
+
+
+def test_a_stop_outlives_its_campaign_and_its_machine(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Somebody replies STOP, the campaign is deleted: another campaign on a new machine doesn't text them."""
+    first = write(tmp_path / "first", "pulse")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    say(tmp_path, ADA, "STOP")
+    assert run("reconcile", cwd=first, env=live).returncode == 0
+    (first / "campaigns/pulse.yaml").unlink()
+    second = write(replace_machine(first, "second"), "coffee")
+    assert plan(run, second, live)["coffee"]["opted_out"] == 1
+    assert not (second / ".runner").exists()
+    done = run("apply", "--auto-approve", cwd=second, env=live)
+    assert done.stdout == "coffee: 2 recipients texted in 1 launch.\n"
+    assert (second / FILE).read_bytes() == (first / FILE).read_bytes()
+
+
+def test_a_stop_to_a_campaign_whose_file_is_gone_counts(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """Its lockfile says which launches to read; it is named, and planned no more."""
+    first = write(tmp_path / "first", "pulse")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    (first / "campaigns/pulse.yaml").unlink()
+    say(tmp_path, ADA, "STOP")
+    second = write(replace_machine(first, "second"), "coffee")
+    done = run("reconcile", "--format", "json", cwd=second, env=live)
+    assert (done.returncode, done.stderr) == (
+        0,
+        (
+            "pulse: its file is gone. What it has sent is still recorded (campaigns/pulse.live.lock.json), and read "
+            "for opt-outs.\n"
+        ),
+    )
+    document = json.loads(done.stdout)
+    assert document["gone"] == ["pulse"]
+    assert {one["name"]: one["opted_out"] for one in document["campaigns"]} == {"coffee": 0, "pulse": 1}
+    assert plan(run, second, live)["coffee"]["opted_out"] == 1
+    status = run("status", "--format", "json", cwd=second, env=live)
+    assert json.loads(status.stdout)["gone"] == ["pulse"]
+    assert "pulse: its file is gone." in status.stderr
+
+
+def test_people_added_by_hand_are_known_elsewhere(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Opted out on one machine, let in on the next, opted out on a third: the last word counts everywhere."""
+    first = write(tmp_path / "first", "pulse")
+    assert run("optouts", "add", ADA, BOB, cwd=first, env=live).returncode == 0
+    second = replace_machine(first, "second")
+    assert run("optouts", "remove", ADA, "--auto-approve", cwd=second, env=live).returncode == 0
+    assert plan(run, second, live)["pulse"]["opted_out"] == 1
+    shutil.copy(second / FILE, first / FILE)
+    assert plan(run, first, live)["pulse"]["opted_out"] == 1
+    third = replace_machine(second, "third")
+    assert run("optouts", "add", ADA, cwd=third, env=live).returncode == 0
+    shutil.copy(third / FILE, first / FILE)
+    assert plan(run, first, live)["pulse"]["opted_out"] == 2
+    assert "+1415" not in (third / FILE).read_text(encoding="utf-8")
+
+
+def test_the_file_changes_only_if_something_has(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Byte for byte the same after commands that decide nothing; there is none as long as nothing is to say."""
+    first = write(tmp_path / "first", "pulse")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    assert not (first / FILE).exists()
+    run("optouts", "add", ADA, cwd=first, env=live)
+    before = (first / FILE).stat()
+    for command in (
+        ("apply", "--auto-approve"),
+        ("reconcile",),
+        ("optouts", "list"),
+        ("optouts", "add", ADA),
+    ):
+        assert run(*command, cwd=first, env=live).returncode == 0
+    # Said again, it is newer: no other machine takes it for undone by what it has decided since.
+    assert (first / FILE).stat().st_ino != before.st_ino
+    after = (first / FILE).stat()
+    for command in (("apply", "--auto-approve"), ("reconcile",), ("optouts", "list")):
+        assert run(*command, cwd=first, env=live).returncode == 0
+    assert (first / FILE).stat() == after
+    assert (first / FILE).stat().st_mode & 0o777 == 0o644
+
+
+def test_what_a_killed_command_had_not_written_is_written_by_the_next(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """Killed between ledger and file, it leaves the ledger with more: any command that writes brings it out."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    before = (first / FILE).read_bytes()
+    run("optouts", "add", BOB, cwd=first, env=live)
+    after = (first / FILE).read_bytes()
+    (first / FILE).write_bytes(before)
+    assert run("apply", "--auto-approve", "--limit", "1", cwd=first, env=live).returncode == 0
+    assert (first / FILE).read_bytes() == after
+
+
+def test_an_older_file_undoes_nothing(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Restored by git, it says that somebody was not let in, and lacks another: the ledger knows better."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    old = (first / FILE).read_bytes()
+    run("optouts", "remove", ADA, "--auto-approve", cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=first, env=live)
+    new = (first / FILE).read_bytes()
+    (first / FILE).write_bytes(old)
+    assert plan(run, first, live)["pulse"]["opted_out"] == 1
+    run("reconcile", cwd=first, env=live)
+    assert (first / FILE).read_bytes() == new
+
+
+def test_a_ledger_that_is_lost_half_way_takes_nothing_along(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """What was decided before stands in the file, and is decided further."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, BOB, cwd=first, env=live)
+    shutil.rmtree(first / ".runner")
+    run("optouts", "remove", ADA, "--auto-approve", cwd=first, env=live)
+    shutil.rmtree(first / ".runner")
+    run("optouts", "add", CY, cwd=first, env=live)
+    assert [entry["state"] for entry in read_entries(first)].count("confirmed") == 2
+    assert plan(run, first, live)["pulse"]["to_send"] == 1
+
+
+def test_who_was_forgotten_is_so_everywhere(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """A new campaign on a new machine doesn't text them, whatever else there was of them."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    other = replace_machine(first, "other")
+    assert run("forget", ADA, "--auto-approve", cwd=first, env=live).returncode == 0
+    (entry,) = read_entries(first)
+    assert (entry["source"], entry["state"]) == ("forgotten", "confirmed")
+    shutil.copy(first / FILE, other / FILE)
+    assert plan(run, write(other, "coffee"), live)["coffee"]["opted_out"] == 1
+    run("apply", "--auto-approve", cwd=other, env=live)
+    assert read_entries(other) == [entry]
+
+
+def test_a_forged_entry_stops_everything(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Who can push a branch, and has not the key, lets nobody in, and has nobody left out."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    data = json.loads((first / FILE).read_text(encoding="utf-8"))
+    data["entries"][0] |= {"state": "dismissed", "at": "2027-01-01T00:00:00.000000Z"}
+    (first / FILE).write_text(json.dumps(data), encoding="utf-8")
+    words = (
+        "Error: campaigns/live.suppressions.json holds an entry that was not written with this RUNNER_STATE_KEY: "
+        "number 1, opt_out (person) of 2027-01-01T00:00:00.000000Z\n"
+        "  somebody has edited or forged it: restore it with git\n"
+    )
+    for command in (("plan",), ("apply", "--auto-approve"), ("optouts", "list")):
+        done = run(*command, cwd=first, env=live)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
+
+
+def test_a_missing_key_is_an_error(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Without it nobody would have opted out."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    second = replace_machine(first, "second")
+    done = run("plan", cwd=second, env={name: live[name] for name in live.keys() - KEY.keys()})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: campaigns/live.suppressions.json was written with a RUNNER_STATE_KEY, and none is set\n"
+        "  set RUNNER_STATE_KEY to the key it was written with; with another one nobody would have opted out\n"
+    )
+
+
+def test_without_a_key_a_new_machine_takes_the_salt_from_the_file(
+    tmp_path: Path, run: Run, serve: Serve
+) -> None:
+    """A ledger that has made one of its own meanwhile is told what to do."""
+    with serve(tmp_path, "--db", "service.sqlite") as env:
+        first = write(tmp_path / "first", "pulse")
+        run("optouts", "add", ADA, cwd=first, env=env)
+        second = replace_machine(first, "second")
+        run("optouts", "add", BOB, cwd=second, env=env)
+        assert plan(run, second, env)["pulse"]["opted_out"] == 2
+        other = write(tmp_path / "other", "pulse")
+        run("optouts", "add", CY, cwd=other, env=env)
+        shutil.copy(second / FILE, other / FILE)
+        done = run("plan", cwd=other, env=env)
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: campaigns/live.suppressions.json and the ledger have opt-outs that were written with different "
+            "keys: nobody can tell whose they are\n"
+            "  move the ledger away: it is filled from the lockfiles and this file, and `runner reconcile --full` finds "
+            "replies again; people who were entered by hand, enter again with `runner optouts add`\n"
+        ),
+    )
+
+
+def test_what_git_has_merged_is_read_and_written_clean(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """With conflict markers in it, both sides count."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    second = replace_machine(first, "second")
+    run("optouts", "add", BOB, cwd=first, env=live)
+    run("optouts", "add", CY, cwd=second, env=live)
+    texts = [(folder / FILE).read_text(encoding="utf-8") for folder in (first, second)]
+    (first / FILE).write_text(
+        f"<<<<<<< ours\n{texts[0]}=======\n{texts[1]}>>>>>>> theirs\n", encoding="utf-8"
+    )
+    assert plan(run, first, live)["pulse"]["opted_out"] == 3
+    run("reconcile", cwd=first, env=live)
+    assert len(read_entries(first)) == 3
+
+
+def test_a_file_of_suppressions_is_no_campaign(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Nor is it one if a shell has put it among the paths."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    done = run("plan", "campaigns/pulse.yaml", FILE, "--format", "json", cwd=first, env=live)
+    (campaign,) = json.loads(done.stdout)["campaigns"]
+    assert campaign["messages"][0]["opted_out"] == 1
+
+
+def test_campaigns_below_another_folder_have_their_own_file(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """It stands in the folder `campaigns` above them, and what stands in the default one counts as well."""
+    first = write(tmp_path / "first", "pulse")
+    other = write(first / "shop", "coffee")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=other, env=live)
+    assert (other / FILE).is_file()
+    done = run("plan", "shop/campaigns/coffee.yaml", "--format", "json", cwd=first, env=live)
+    (campaign,) = json.loads(done.stdout)["campaigns"]
+    assert campaign["messages"][0]["opted_out"] == 2
+    inner = run("plan", "--format", "json", cwd=other, env=live)
+    assert json.loads(inner.stdout)["campaigns"][0]["messages"][0]["opted_out"] == 1
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A bare repository with one campaign."""
+    bare = tmp_path / "remote.git"
+    git(tmp_path, "init", "--quiet", "--bare", "-b", "main", str(bare))
+    seed = write(clone(bare, tmp_path / "seed"), "pulse")
+    (seed / ".gitignore").write_text(".runner/\n", encoding="utf-8")
+    git(seed, "checkout", "--quiet", "-b", "main")
+    git(seed, "add", ".")
+    git(seed, "commit", "--quiet", "-m", "Start")
+    git(seed, "push", "--quiet", "origin", "main")
+    return bare
+
+
+def clone(bare: Path, folder: Path) -> Path:
+    git(bare.parent, "clone", "--quiet", str(bare), str(folder))
+    return folder
+
+
+def test_machines_that_record_at_once_lose_nobody(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """The second push unites; it needs no key; the log says what was decided; a new clone texts nobody of them."""
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=second, env=live)
+    run("pause", "pulse", cwd=second, env=live)
+    for machine in (first, second):
+        assert run("record", cwd=machine).returncode == 0
+    third = clone(remote, tmp_path / "third")
+    counts = plan(run, third, live)["pulse"]
+    assert (counts["opted_out"], counts["on_hold"], counts["to_send"]) == (2, 1, 0)
+    log = git(third, "log", "-2", "--format=%B").split("\n\n")
+    assert log[0] == "Record 1 person not to be texted on live"
+    assert log[1] == "live: 1 person not to be texted any more\nlive: pulse is on hold"
+    assert run("record", cwd=third, env=live).stdout == "Nothing to record: the lockfiles are as they were.\n"
+
+
+def test_a_record_that_waits_to_be_merged_is_gone_on_with(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """`main` takes no push: the next machine fetches who opted out from the branch that waits."""
+    hook = remote / "hooks/update"
+    hook.write_text('#!/bin/sh\n[ "$1" != refs/heads/main ]\n', encoding="utf-8")
+    hook.chmod(0o755)
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    assert run("record", cwd=first).returncode == 0
+    assert plan(run, second, live)["pulse"]["opted_out"] == 0
+    fetched = run("record", "--fetch", cwd=second)
+    assert fetched.stdout == f"Taken from the branch runner/record, which is to be merged: {FILE}.\n"
+    assert plan(run, second, live)["pulse"]["opted_out"] == 1
+
+
+def test_a_damaged_file_keeps_no_lockfile_from_being_recorded(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """It is left out and named; what was sent is on the branch all the same."""
+    first = clone(remote, tmp_path / "first")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    (first / FILE).write_text("{", encoding="utf-8")
+    done = run("record", cwd=first)
+    assert done.returncode == 3
+    assert "Left out: campaigns/live.suppressions.json is not JSON" in done.stderr.replace(f"{first}/", "")
+    assert "campaigns/pulse.live.lock.json" in git(remote, "ls-tree", "-r", "--name-only", "main")
+
+
+def test_held_people_are_held_elsewhere(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """A launch that no record explains holds its people on a new machine, too, before it has asked anybody."""
+    first = write(tmp_path / "first", "pulse")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    (first / "campaigns/pulse.live.lock.json").unlink()
+    shutil.rmtree(first / ".runner")
+    campaign = first / "campaigns/pulse.yaml"
+    campaign.write_text(
+        campaign.read_text(encoding="utf-8").replace("How was it?", "How is it?"), encoding="utf-8"
+    )
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 4
+    (entry,) = read_entries(first)
+    assert (entry["kind"], entry["campaign"], entry["message"], len(entry["fingerprints"])) == (
+        "hold", "pulse", "ask", 3,
+    )  # fmt: skip
+    second = replace_machine(first, "second")
+    counts = plan(run, second, live)["pulse"]
+    assert (counts["unresolved"], counts["to_send"]) == (3, 0)
+    assert not (second / ".runner").exists()
+    assert run("apply", "--auto-approve", cwd=second, env=live).returncode == 4
+    assert (second / FILE).read_bytes() == (first / FILE).read_bytes()
+    third = replace_machine(first, "third")
+    held = (third / FILE).read_bytes()
+    assert run("resolve", "--adopt-all", "--auto-approve", cwd=third, env=live).returncode == 0
+    assert read_entries(third) == []
+    (third / FILE).write_bytes(held)
+    assert plan(run, replace_machine(third, "fourth"), live)["pulse"]["already_sent"] == 3
+    run("reconcile", cwd=third, env=live)
+    assert read_entries(third) == []

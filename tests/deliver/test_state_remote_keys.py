@@ -1,0 +1,157 @@
+"""The state remote with a state key: what somebody else put on the ref is refused; what is there is moved."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.repository.state_ref import StateRef
+from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
+from tests.deliver.machines import World, assert_everybody_once, hold_from
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.deliver.conftest import FaultyService
+    from tests.deliver.machines import Machine
+
+SHORT = ("--state-lease", "2")
+PATIENT = ("--lock-timeout", "20s", *SHORT)
+MENDING = (
+    "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git push "
+    "origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path, faulty: FaultyService) -> World:
+    """A remote whose machines have one state key."""
+    env = {
+        "RUNNER_BASE_URL": faulty.url,
+        "RUNNER_USERNAME": USERNAME,
+        "RUNNER_API_KEY": API_KEY,
+        "RUNNER_STATE_REMOTE": "origin",
+        "RUNNER_STATE_KEY": STATE_KEY,
+        # This service lists a launch at once.
+        "RUNNER_SETTLE_WINDOW": "0s",
+    }
+    return World(tmp_path / "world", env)
+
+
+def die_while_sending(world: World, faulty: FaultyService) -> None:
+    """Leave a reservation of six launches on the ref, of which three have left."""
+    hold_from(faulty, 3, {"end": "hold", "accepts": True})
+    with world.clone("first").applying("--concurrency", "1", *SHORT) as process:
+        faulty.wait_for_requests(3)
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+
+
+def change(machine: Machine, edit: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    """Change what the ref says, as anybody can who may push it."""
+    ref = StateRef.open(machine.folder, "origin", "live")
+    snapshot = ref.read()
+    texts = edit({name: ref.load(blob) for name, blob in snapshot.files.items()})
+    ref.swap(snapshot.commit, ref.compose({name: ref.store(text) for name, text in texts.items()}))
+
+
+def free(texts: dict[str, str]) -> dict[str, str]:
+    """Have nobody hold the ref."""
+    return {**texts, "state.json": json.dumps({**json.loads(texts["state.json"]), "holder": None})}
+
+
+RESERVED = "pulse.0.reserved.json"
+
+
+def drop(text: str, name: str) -> str:
+    data = json.loads(text)
+    del data[name]
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: drop(text, "mac"),
+        lambda text: text.replace('"reserved_at": "20', '"reserved_at": "19'),
+        lambda text: text.replace('"message": "ask"', '"message": "nudge"'),
+    ],
+)
+def test_a_forged_reservation_is_refused(
+    world: World, faulty: FaultyService, edit: Callable[[str], str]
+) -> None:
+    """Whoever can push the ref cannot have people held, or taken for others."""
+    die_while_sending(world, faulty)
+    second = world.clone("second")
+    change(second, lambda texts: free({**texts, RESERVED: edit(texts[RESERVED])}))
+    sent = len(faulty.requests)
+    done = second.apply()
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: refs/runner/live on origin was changed without the RUNNER_STATE_KEY: pulse.0.reserved.json "
+            f"in it does not have the MAC that it should\n{MENDING}"
+        ),
+    )
+    assert len(faulty.requests) == sent
+
+
+def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultyService) -> None:
+    """A salt of somebody's choosing, and lines that the key has not written."""
+    first, second = world.clone("first"), world.clone("second")
+    assert first.apply().returncode == 0
+    place = "the lockfile origin:refs/runner/live/pulse.lock.json"
+
+    def forget(texts: dict[str, str]) -> dict[str, str]:
+        data = json.loads(texts["pulse.lock.json"])
+        data["launches"][0]["sent_at"] = "2020-01-01T00:00:00.000000Z"
+        return {**texts, "pulse.lock.json": json.dumps(data)}
+
+    change(second, forget)
+    done = second.apply()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {place} was changed without the RUNNER_STATE_KEY: the launch ")
+    assert done.stderr.endswith(f" does not fit the MAC\n{MENDING}")
+    salted = {
+        "campaign": "pulse",
+        "forgotten": ["0" * 20],
+        "key_fingerprint": "0" * 16,
+        "launches": [],
+        "lockfile_version": 1,
+        "salt": "0" * 32,
+        "target": "live",
+    }
+    change(second, lambda texts: {**texts, "pulse.lock.json": json.dumps(salted)})
+    done = second.apply()
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"Error: {place} was written with a salt, and now there is a RUNNER_STATE_KEY\n"
+    )
+    assert_everybody_once(world, faulty)
+
+
+def test_what_is_on_the_ref_is_moved_to_a_new_key(world: World, faulty: FaultyService) -> None:
+    """A machine without ledger and lockfile moves it all; the next one settles what was reserved."""
+    die_while_sending(world, faulty)
+    second, third = world.clone("second"), world.clone("third")
+    keys = {"RUNNER_STATE_KEY": OTHER_STATE_KEY, "RUNNER_OLD_STATE_KEY": STATE_KEY}
+    done = second.run("key", "rotate", "--auto-approve", *PATIENT, **keys)
+    assert (done.returncode, done.stderr) == (
+        0,
+        (
+            "Move 6 fingerprints on live to the new key, in the ledger and in pulse.lock.json, "
+            "pulse.0.reserved.json.\n"
+        ),
+    )
+    stopped = third.apply()
+    assert stopped.returncode == 1
+    assert "it was written with another RUNNER_STATE_KEY" in stopped.stderr
+    assert third.apply(RUNNER_STATE_KEY=OTHER_STATE_KEY).returncode == 0
+    assert_everybody_once(world, faulty)
+    assert world.list_files() == ["pulse.lock.json", "state.json"]

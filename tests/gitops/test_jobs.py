@@ -1,0 +1,179 @@
+"""What happens between the jobs of a plan, its approval and its sending, and what people do by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.gitops.forge import Environment
+from tests.gitops.team import NUMBER, git
+
+if TYPE_CHECKING:
+    from tests.gitops.forge import Waiting
+    from tests.gitops.team import Team
+
+CAMPAIGN = """\
+version: 1
+name: {name}
+recipients:
+  - csv: audience/guests.csv
+messages:
+  - id: news
+    questions:
+      - {{tag: like, text: "Hi {{{{ name }}}}, do you like our new {name}?", responses: ["Much", "Not so much"]}}
+"""
+GUESTS = [f"+1415555{number:04}" for number in range(100, 106)]
+
+
+def write(team: Team, *names: str) -> None:
+    for name in names:
+        team.write_campaign(name, CAMPAIGN.format(name=name))
+
+
+@pytest.mark.timeout(300)
+def test_an_approval_is_of_one_plan_and_never_of_people_who_opt_out(team: Team) -> None:
+    """Withheld, replaced by a newer plan, granted after an opt-out; and a campaign is deleted on the way."""
+    team.start(is_protected=True)
+    write(team, "coffee")
+    team.write_audience(GUESTS[:4])
+    jobs = team.send(team.push("Tell four of the coffee"), team.reject)
+    assert (jobs["plan"].result, jobs["approve"].result) == ("success", "failure"), jobs["plan"].show()
+    assert jobs["send"].result == "skipped"
+    assert not team.texts("coffee")
+
+    _replace_the_plan_that_waits(team)
+    _opt_out_while_an_approval_waits(team)
+    _delete_the_campaign_that_was_replied_to(team)
+    assert team.count_recorded() == {"coffee": 6, "tea": 5, "juice": 4}
+
+
+def _replace_the_plan_that_waits(team: Team) -> None:
+    """The older one can no longer be approved; both run to their ends while nobody waits for anybody."""
+
+    def push_more(waiting: Waiting) -> None:
+        team.write_audience(GUESTS)
+        newer = team.send(team.push("Tell all of the coffee"), team.approve)
+        assert newer["send"].result == "success", newer["send"].show()
+        assert waiting.is_cancelled
+
+    jobs = team.send(team.hour(), push_more)
+    assert (jobs["approve"].result, jobs["send"].result) == ("cancelled", "skipped")
+    assert team.texts("coffee") == Counter(GUESTS)
+
+
+def _opt_out_while_an_approval_waits(team: Team) -> None:
+    """The plan is refused, since one of its people is not to be texted; the others are, by the same approval."""
+    write(team, "tea")
+
+    def opt_out(waiting: Waiting) -> None:
+        team.ask("/_sandbox/reply", {"phone": GUESTS[0], "text": "STOP"})
+        team.approve(waiting)
+
+    jobs = team.send(team.push("Tell all of the tea"), opt_out)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert "is out of date" in jobs["send"].log("Send")
+    assert team.texts("tea") == Counter(GUESTS[1:])
+
+
+def _delete_the_campaign_that_was_replied_to(team: Team) -> None:
+    """Whoever opts out of a campaign that is gone is not texted by another one."""
+    team.ask("/_sandbox/reply", {"phone": GUESTS[1], "text": "STOP"})
+    for file in team.campaigns.glob("*a.yaml"):
+        file.unlink()
+    (team.campaigns / "coffee.yaml").unlink()
+    write(team, "juice")
+    jobs = team.send(team.push("Tell all of the juice"), team.approve)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("juice") == Counter(GUESTS[2:])
+
+
+@pytest.mark.timeout(300)
+def test_a_broken_neighbour_stops_nobody_and_is_told_until_it_is_mended(team: Team) -> None:
+    """In a subfolder of the repository: the other campaign is sent, the job is red, and an issue is open."""
+    team.place = "texts"
+    team.start()
+    write(team, "coffee", "tea")
+    team.write_campaign("coffee", CAMPAIGN.format(name="coffee").replace("{{ name }}", "{{ nme }}"))
+    team.write_audience(GUESTS)
+    jobs = team.send(team.push("Tell all of coffee and tea"), team.approve)
+    assert (jobs["plan"].result, jobs["send"].result) == ("failure", "success"), jobs["plan"].show()
+    assert team.texts("tea") == Counter(GUESTS)
+    (issue,) = team.github.issues
+    assert issue["state"] == "open"
+
+    write(team, "coffee")
+    jobs = team.send(team.push("Spell it right"), team.approve)
+    assert (jobs["plan"].result, jobs["send"].result) == ("success", "success"), jobs["plan"].show()
+    assert (team.texts("tea"), team.texts("coffee")) == (Counter(GUESTS), Counter(GUESTS))
+    # Nobody is held any more; that main takes no push from jobs is all that is left to do.
+    assert '"held":0' in issue["body"]
+    assert issue["body"].count("\n- **") == 1
+    assert "\n- **The record waits to be merged:**" in issue["body"]
+    assert team.count_recorded() == {"coffee": 6, "tea": 6}
+
+
+@pytest.mark.timeout(300)
+def test_what_is_held_is_resolved_and_what_is_paused_waits(team: Team) -> None:
+    """By hand and with a reviewer's consent, on main that takes no push from jobs."""
+    team.start(is_protected=True)
+    write(team, "coffee")
+    team.write_audience(GUESTS)
+    team.ask("/api/send", {"tag": "coffee", "text": "Coffee? From a lost machine.", "phone": GUESTS[:2]})
+    jobs = team.send(team.push("Tell all of the coffee"), team.approve)
+    assert jobs["send"].result == "failure", jobs["send"].show()
+    assert team.texts("coffee") == Counter(GUESTS)
+    (issue,) = team.github.issues
+    assert issue["state"] == "open"
+
+    jobs = team.send(team.dispatch(action="adopt-all", campaign="campaigns/coffee.yaml"), team.approve)
+    assert jobs["act"].result == "success", jobs["act"].show()
+    assert "adopt-all campaigns/coffee.yaml" in team.asked[-1]
+    jobs = team.send(
+        team.dispatch(action="pause", campaign="campaigns/coffee.yaml", reason="ill"), team.approve
+    )
+    assert jobs["act"].result == "success", jobs["act"].show()
+
+    more = ["+14155550199"]
+    team.write_audience([*GUESTS, *more])
+    jobs = team.send(team.push("Tell one more"))
+    assert jobs["plan"].result == "success", jobs["plan"].show()
+    assert team.texts("coffee") == Counter(GUESTS)
+
+    jobs = team.send(team.dispatch(action="resume", campaign="campaigns/coffee.yaml"), team.reject)
+    assert jobs["act"].result == "skipped"
+    jobs = team.send(team.dispatch(action="resume", campaign="campaigns/coffee.yaml"), team.approve)
+    assert jobs["act"].result == "success", jobs["act"].show()
+    jobs = team.send(team.dispatch(campaign="campaigns/coffee.yaml"), team.approve)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter([*GUESTS, *more])
+    # Nobody is held any more; that main takes no push from jobs is all that is left to do.
+    assert '"held":0' in issue["body"]
+    assert issue["body"].count("\n- **") == 1
+    assert "\n- **The record waits to be merged:**" in issue["body"]
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_sent_where_nobody_was_asked(team: Team) -> None:
+    """An environment without reviewers approves nothing; a reviewed merge does where the team has said so."""
+    secrets = team.forge.environments["campaigns"]
+    team.forge = replace(team.forge, environments={"campaigns": secrets, "campaigns-approval": Environment()})
+    team.start()
+    team.branch("coffee")
+    write(team, "coffee")
+    team.write_audience(GUESTS)
+    team.commit("Tell all of the coffee")
+    assert team.review().result == "success"
+    event = team.merge("coffee", f"Merge pull request #{NUMBER}: coffee")
+    jobs = team.send(event)
+    assert jobs["send"].result == "failure"
+    assert not team.texts("coffee")
+
+    team.forge = replace(team.forge, variables={"CAMPAIGNS_APPROVAL": "merge"})
+    jobs = team.send(event)
+    assert jobs["approve"].result == "skipped"
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter(GUESTS)
+    assert git(team.forge.remote, "log", "-1", "--format=%b", "main")

@@ -1,0 +1,281 @@
+"""Approvals: a plan within one is covered, anything beyond is not, in whatever order files were united."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.approval import (
+    Amount,
+    Approval,
+    ApprovalRequest,
+    find_gap,
+    seal_plan,
+    write_canonical,
+)
+from runner.plan.approval_book import add_approvals, lacks_approvals, read_approvals, unite_approvals
+from runner.plan.reviewed import digest_reviewed
+from runner.source.schema import schema_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+
+KEY = FingerprintKey.from_secret("a-state-key-for-tests-Xq3v9LrT0bWc")
+OTHER_KEY = FingerprintKey.from_secret("another-key-for-tests-Zp7k2MsY5dUe")
+PLACE: dict[str, Any] = {
+    "address": "https://sms.example",
+    "insecure": False,
+    "rate": None,
+    "read_timeout": 30.0,
+}
+REVIEWED = {"campaign": "c" * 32, "included": "1" * 32, "audience": "a" * 32}
+REQUEST = ApprovalRequest("pulse", "live", PLACE, REVIEWED, {"ask": Amount(100, 2), "nudge": Amount(80, 1)})
+APPROVAL = Approval(REQUEST, "0f" * 16, "2026-11-22T10:00:00Z", ("ada", "bo"), "https://ci.example/42")
+BOTH = ("ask", "nudge")
+
+
+def ask_for(recipients: int = 100, segments: int | None = 2, **changes: Any) -> ApprovalRequest:
+    """Return a request in which the message `ask` goes so far, with other changes."""
+    return replace(REQUEST, messages={**REQUEST.messages, "ask": Amount(recipients, segments)}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("request_", "gap"),
+    [
+        (ask_for(), None),
+        (ask_for(99, 1), None),
+        (ask_for(100, None), None),
+        (ask_for(101), "`ask`: 1 recipient more than were approved"),
+        (ask_for(1112), "`ask`: 1,012 recipients more than were approved"),
+        (ask_for(100, 3), "`ask`: texts of 3 segments, and 2 were approved"),
+        (ask_for(campaign="other"), "nothing was approved yet"),
+        (ask_for(target="staging"), "nothing was approved yet"),
+        (
+            ask_for(destination={**PLACE, "address": "https://other.example", "insecure": True}),
+            "it goes elsewhere than was approved: address, insecure changed",
+        ),
+        (
+            ask_for(reviewed={**REVIEWED, "campaign": "d" * 32}),
+            "the campaign file has changed since it was approved",
+        ),
+        (
+            ask_for(reviewed={**REVIEWED, "included": "d" * 32}),
+            "a text that it includes has changed since it was approved",
+        ),
+        (
+            ask_for(reviewed={**REVIEWED, "audience": "d" * 32}),
+            "its audience has changed since it was approved",
+        ),
+    ],
+)
+def test_a_gap_is_named(request_: ApprovalRequest, gap: str | None) -> None:
+    """What goes beyond an approval is said in one line; what is said of all messages is said once."""
+    assert find_gap(request_, [APPROVAL], BOTH) == gap
+
+
+def test_each_message_needs_an_approval() -> None:
+    """A message that was not in the plan that people saw is not covered by those that were."""
+    more = replace(REQUEST, messages={**REQUEST.messages, "thanks": Amount(1, 1)})
+    assert find_gap(more, [APPROVAL], [*BOTH, "thanks"]) == "`thanks` was not approved yet"
+    assert find_gap(more, [APPROVAL], BOTH) is None
+    assert find_gap(more, [], []) is None
+
+
+def test_only_the_latest_approval_counts() -> None:
+    """A text that was edited and edited back is another decision than the first: it needs an approval."""
+    edited = ask_for(reviewed={**REVIEWED, "campaign": "d" * 32})
+    later = replace(APPROVAL, request=edited, approved_at="2026-11-23T10:00:00Z")
+    words = "the campaign file has changed since it was approved"
+    for approvals in ([APPROVAL, later], [later, APPROVAL]):
+        assert find_gap(REQUEST, approvals, BOTH) == words
+        assert find_gap(edited, approvals, BOTH) is None
+
+
+def test_an_approval_of_one_message_leaves_the_others_theirs() -> None:
+    """A plan of one message alone takes nothing from what was approved of the others."""
+    alone = replace(APPROVAL, request=replace(REQUEST, messages={"nudge": Amount(90, 1)}), approved_at="2027")
+    assert (
+        find_gap(
+            replace(REQUEST, messages={**REQUEST.messages, "nudge": Amount(90, 1)}), [APPROVAL, alone], BOTH
+        )
+        is None
+    )
+
+
+MOMENTS = st.sampled_from([f"2026-11-22T{hour:02}:00:00Z" for hour in range(10, 14)])
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["ask", "nudge", "thanks"]),
+    st.builds(Amount, st.integers(0, 6), st.none() | st.integers(1, 3)),
+    min_size=1,
+)
+REQUESTS = st.builds(
+    ApprovalRequest,
+    campaign=st.sampled_from(["pulse", "pulse", "news"]),
+    target=st.just("live"),
+    destination=st.just(PLACE),
+    reviewed=st.sampled_from([REVIEWED, REVIEWED, {**REVIEWED, "audience": "b" * 32}]),
+    messages=AMOUNTS,
+)
+APPROVALS = st.lists(
+    st.builds(Approval, REQUESTS, st.just("0f" * 16), MOMENTS, st.just(("ada",))),
+    max_size=8,
+    unique_by=lambda one: write_canonical(one.as_json()),
+)
+
+
+def name_all(approvals: Iterable[Approval]) -> set[str]:
+    """Return approvals in a form that is the same for equal ones."""
+    return {write_canonical(one.as_json()) for one in approvals}
+
+
+def is_within(asked: ApprovalRequest, approvals: list[Approval]) -> bool:
+    """Return, plainly and slowly, whether the latest approval of each message allows it."""
+    for message, amount in asked.messages.items():
+        own = [
+            one
+            for one in approvals
+            if one.request.campaign == asked.campaign and message in one.request.messages
+        ]
+        if not own:
+            return False
+        latest = max(own, key=lambda one: one.approved_at)
+        given = latest.request.messages[message]
+        if latest.request.reviewed != asked.reviewed or amount.recipients > given.recipients:
+            return False
+        if amount.segments is not None and given.segments is not None and amount.segments > given.segments:
+            return False
+    return True
+
+
+@given(asked=REQUESTS, approvals=APPROVALS, data=st.data())
+def test_what_is_within_is_covered_in_any_order(
+    asked: ApprovalRequest, approvals: list[Approval], data: Any
+) -> None:
+    """Files are united in any order, in any groups, twice: the same is covered, and nothing more."""
+    times = [(one.request.campaign, one.approved_at) for one in approvals]
+    assume(len(set(times)) == len(times))
+    text = ""
+    for one in data.draw(st.permutations([*approvals, *approvals[:2]])):
+        other = add_approvals("", "live", KEY, [one])
+        text = (
+            unite_approvals("live", text, other)
+            if data.draw(st.booleans())
+            else unite_approvals("live", other, text)
+        )
+    believed, doubtful = read_approvals(text, KEY)
+    assert (name_all(believed), doubtful) == (name_all(approvals), 0)
+    assert (find_gap(asked, believed, asked.messages) is None) == is_within(asked, approvals)
+    if approvals:
+        assert text == add_approvals("", "live", KEY, approvals)
+        assert not lacks_approvals(text, text)
+        assert lacks_approvals(text, add_approvals("", "live", KEY, approvals[1:]))
+
+
+def test_the_file_is_as_its_schema_says() -> None:
+    """One approval is one line, with all that is known of it."""
+    later = replace(APPROVAL, approved_at="2026-11-23T10:00:00Z", pull_request="https://forge.example/pull/7")
+    text = add_approvals("", "live", KEY, [later, APPROVAL])
+    Draft202012Validator(json.loads(schema_text("approvals"))).validate(json.loads(text))
+    lines = text.splitlines()
+    assert [line.count("approved_at") for line in lines] == [0, 0, 1, 1, 0, 0, 0, 0]
+    assert lines[2].startswith(
+        '    {"approved_at":"2026-11-22T10:00:00Z","approved_by":["ada","bo"],"campaign":"pulse",'
+    )
+
+
+def test_a_file_that_git_has_merged_is_read() -> None:
+    """Markers of a conflict, or lines in a wrong place, hide no approval; what is no approval says nothing."""
+    ours = add_approvals("", "live", KEY, [APPROVAL])
+    theirs = add_approvals("", "live", KEY, [replace(APPROVAL, approved_at="2027-01-01T00:00:00Z")])
+    merged = (
+        f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> theirs\n"
+        '{"seal": 1}\n{"seal": "x"}\n' + "[" * 10_000
+    )
+    assert len(read_approvals(merged, KEY).approvals) == 2
+    assert unite_approvals("live", merged, merged) == unite_approvals("live", theirs, ours)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"campaign": "news"},
+        {"target": "staging"},
+        {"destination": {**PLACE, "address": "https://other.example"}},
+        {"reviewed": {**REVIEWED, "audience": "b" * 32}},
+        {"messages": {"ask": {"recipients": 101, "segments": 2}, "nudge": {"recipients": 80, "segments": 1}}},
+        {"plan_digest": "1f" * 16},
+        {"approved_at": "2027-11-22T10:00:00Z"},
+        {"approved_by": ["mallory"]},
+        {"reviewed_by": ["mallory"]},
+        {"pull_request": "https://forge.example/pull/8"},
+        {"run_url": None},
+        {"seal": "0" * 32},
+        {"seal": "é"},
+    ],
+)
+def test_a_forged_approval_is_not_believed(change: dict[str, Any]) -> None:
+    """Each field is under the seal: one that was edited, or copied to another place, counts for nothing."""
+    entry = {**json.loads(add_approvals("", "live", KEY, [APPROVAL]).splitlines()[2]), **change}
+    assert read_approvals(json.dumps(entry), KEY) == ((), 1)
+
+
+def test_another_key_believes_nothing() -> None:
+    """An approval counts with the key that it was sealed with; a plan's own digests are no seals."""
+    text = add_approvals("", "live", KEY, [APPROVAL])
+    assert read_approvals(text, OTHER_KEY) == ((), 1)
+    assert read_approvals(text, KEY.for_purpose("approval")) == ((), 1)
+    assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(KEY, PLACE, "1f" * 16)
+    assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(OTHER_KEY, PLACE, "0f" * 16)
+
+
+YAML = """\
+version: 1
+name: pulse
+recipients:
+  - csv: people.csv
+exclude:
+  - csv: out.csv
+messages:
+  - {id: ask, text: "{% include 'footer.txt' %}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("campaign.yaml", "id: ask", "id: ask2", {"campaign"}),
+        ("campaign.yaml", "version: 1", "version: 1 # one", {"campaign"}),
+        ("footer.txt", "Hello", "Goodbye", {"included"}),
+        ("inner.txt", "STOP", "END", {"included"}),
+        ("people.csv", "+14155550102", "+14155550103", {"audience"}),
+        ("people.csv", "Bo", "Bob", {"audience"}),
+        ("out.csv", "+14155550109", "+14155550108", {"audience"}),
+    ],
+)
+def test_what_is_reviewed_is_in_a_digest(
+    campaign: Callable[..., Campaign], tmp_path: Path, file: str, old: str, new: str, changed: set[str]
+) -> None:
+    """Another word, in an included text too, and another person, be it the same number of them, is a change."""
+    (tmp_path / "footer.txt").write_text("Hello {% include 'inner.txt' %}", encoding="utf-8")
+    (tmp_path / "inner.txt").write_text("Reply STOP to end", encoding="utf-8")
+    people = "phone,name\n+14155550101,Ada\n+14155550102,Bo\n"
+    before = digest_reviewed(campaign(YAML, people=people, out="phone\n+14155550109\n"), KEY)
+    assert before == digest_reviewed(campaign(YAML, people=people, out="phone\n+14155550109\n"), KEY)
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    assert old in text
+    yaml = YAML.replace(old, new) if file == "campaign.yaml" else YAML
+    loaded = campaign(yaml, people=people, out="phone\n+14155550109\n")
+    (tmp_path / file).write_text(text.replace(old, new), encoding="utf-8")
+    after = digest_reviewed(loaded, KEY)
+    assert {name for name in before if before[name] != after[name]} == changed
+    assert set(before.values()).isdisjoint(digest_reviewed(loaded, OTHER_KEY).values())
