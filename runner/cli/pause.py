@@ -18,6 +18,7 @@ from runner.cli.workspace import Workspace
 from runner.errors import UsageError
 from runner.ledger.suppressions import Pause, set_pause
 from runner.ledger.target_key import KeySource
+from runner.service.target import SANDBOX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +87,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None, fo
         return 0
     for item in items:
         click.echo(_sentence(item, target.name))
-    if any(changed) and not scope.quiet:
+    if any(changed) and target.name != SANDBOX and not scope.quiet:
         note(f"`runner record` commits {workspace.suppressions.places[0]}: other machines learn of it there.")
     return 0
 

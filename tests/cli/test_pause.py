@@ -156,3 +156,12 @@ def test_a_reason_has_an_end(shop: Path, run: Run) -> None:
     """It is shown in every plan."""
     done = run("pause", "coffee", "--reason", "x" * 501, cwd=shop)
     assert (done.returncode, done.stderr) == (64, "Error: --reason is longer than 500 characters\n")
+
+
+def test_other_machines_learn_of_a_pause_on_a_real_target_alone(shop: Path, run: Run) -> None:
+    """The sandbox's file is left out of git, so nothing is said of recording it."""
+    assert run("pause", "coffee", cwd=shop).stderr == ""
+    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    assert run("pause", "coffee", cwd=shop, env=live).stderr == (
+        "`runner record` commits campaigns/live.suppressions.json: other machines learn of it there.\n"
+    )
