@@ -31,6 +31,7 @@ from runner.cli.planning import count_to_send, leave_out_refused, plan_campaigns
 from runner.cli.publishing import comment, open_repository, publish
 from runner.cli.review import Review, write_unknown
 from runner.cli.scope import Scope, target_scope
+from runner.cli.upper_bound import plan_without_key, write_bound_text
 from runner.cli.workspace import Workspace
 from runner.errors import LimitError, MissingKeyError, RunnerError, UsageError
 from runner.forge.comment import write_marker
@@ -175,12 +176,20 @@ class _About:
 
 def _plan(workspace: Workspace, scope: Scope, failures: Failures, about: _About) -> _Finding:
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
-    with workspace.open_ledger_if_present() as ledger:
-        reader = CircumstanceReader(workspace, ledger, workspace.now())
-        planned = plan_campaigns(
-            workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
-        )
-        differences = find_differences(workspace, ledger, planned, None)
+    try:
+        with workspace.open_ledger_if_present() as ledger:
+            reader = CircumstanceReader(workspace, ledger, workspace.now())
+            planned = plan_campaigns(
+                workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
+            )
+            differences = find_differences(workspace, ledger, planned, None)
+        missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
+    except MissingKeyError as error:
+        if not is_of_pull_request(os.environ):
+            raise
+        planned, differences, missing = [], {}, error
+    if missing is not None and is_of_pull_request(os.environ):
+        return _find_bound(workspace, scope, about, missing)
     target = workspace.target.name
     left_out = failures.markdown()
     if not failures.total:
@@ -197,6 +206,18 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures, about: _About)
     except LimitError as error:
         return _Finding(text, target, error)
     return _Finding(text, target, code=failures.find_exit_code(0 if kept else None))
+
+
+def _find_bound(workspace: Workspace, scope: Scope, about: _About, missing: RunnerError) -> _Finding:
+    """Return the most that can be sent, where the job has no key to read the record with."""
+    failures = Failures()
+    planned = plan_without_key(workspace, scope, failures)
+    if not planned:
+        raise missing
+    warn(f"planned as if nothing was sent, since this pull request gets no secrets: {missing.message}")
+    text = write_bound_text(workspace, planned, failures.problems, about.write(), failures.markdown())
+    text = text.with_numbers(write_numbers(_count(planned)))
+    return _Finding(text, workspace.target.name, code=failures.find_exit_code(0))
 
 
 def _count(planned: Sequence[Planned]) -> PlanNumbers:

@@ -136,6 +136,30 @@ def write_plan_text(
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
 
+def write_overview(
+    title: str,
+    target: str,
+    about: str,
+    table: tuple[Sequence[str], Sequence[Sequence[str | int]]],
+    found: tuple[Problems, str],
+) -> CommentText:
+    """Return a comment that is one table, and what was found beside it.
+
+    Args:
+        title: what it is, without the target.
+        target: the target's name.
+        about: what is said first; Markdown that ends in an empty line.
+        table: the names of its columns, and its rows.
+        found: problems, and a table of campaigns that are left out in Markdown.
+    """
+    header, rows = table
+    problems, left_out = found
+    more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more row')}\n" if len(rows) > _MOST_ROWS else ""
+    head = f"### {title} → {inert(target)}\n\n{about}{write_table(header, rows[:_MOST_ROWS])}{more}"
+    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
+    return CommentText(head, (*pieces, *_problem_pieces(problems)))
+
+
 def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
     """Return the comment of campaigns of which none is planned.
 

@@ -278,9 +278,7 @@ def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: Git
     assert "### Invalid campaigns → live" in github.bodies()[0]
 
 
-def test_without_the_key_of_the_record_campaigns_are_validated(
-    run: Run, folder: Path, github: GitHub
-) -> None:
+def test_without_the_key_of_the_record_the_most_is_planned(run: Run, folder: Path, github: GitHub) -> None:
     """The key is the sender's alone: a pull request's job doesn't fail for the want of it."""
     key = {"RUNNER_STATE_KEY": STATE_KEY}
     assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
@@ -289,7 +287,9 @@ def test_without_the_key_of_the_record_campaigns_are_validated(
     done = run("comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     (body,) = github.bodies()
-    assert "The campaigns are valid, but no plan could be made here. The lockfile campaigns/pulse" in body
+    assert "### Campaign plan, at most → sandbox" in body
+    assert "| pulse | ask | 5 | 4 | 4 |\n" in body
+    assert "planned as if nothing was sent, since this pull request gets no secrets" in done.stderr
     assert run("comment", cwd=folder).returncode == 1
 
 

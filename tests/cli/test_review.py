@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.forge.job import find_git_settings
-from runner.forge.numbers import read_numbers
+from runner.forge.numbers import MessageNumbers, read_numbers
 from tests.forge.github_server import HEAD, GitHub, running_github
 from tests.keys import STATE_KEY
 
@@ -28,6 +28,7 @@ targets:
 """
 LOCKFILE = "campaigns/pulse.live.lock.json"
 LIVE = {"RUNNER_TARGET": "live"}
+CREDENTIALS = {"RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
 GOES = (
     "Goes to **https:&#8203;//sms.example.com**, with the credentials in RUNNER\\_USERNAME and "
     "RUNNER\\_API\\_KEY.\n"
@@ -348,6 +349,39 @@ def test_a_record_that_nobody_signed_does_not_wait(
         "Error: the lockfile campaigns/pulse.live.lock.json (waiting to be merged) was written with a salt, and "
         "now there is a RUNNER_STATE_KEY\n"
     )
+
+
+def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
+    run: Run,
+    repository: Repository,
+    github: GitHub,
+    send: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who was texted is not known in a pull request's job; nobody beyond this number is, whoever that was."""
+    with monkeypatch.context() as keyed:
+        keyed.setenv("RUNNER_STATE_KEY", STATE_KEY)
+        send()
+        added = run("optouts", "add", "+14155550199", cwd=repository.work, env={**LIVE, **CREDENTIALS})
+        assert added.returncode == 0, added.stderr
+    repository.push()
+    with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
+        stream.write("Fay,4155550106\nGil,4155550107\n")
+    assert comment(run, repository, github).split("\n\n")[3:-1] == [
+        (
+            "The jobs of pull requests don't have the state key. So it is not known here who of these people was "
+            "texted already, or has opted out: a plan reaches **at most** as many as this, and an approved one says "
+            "how many."
+        ),
+        (
+            "| campaign | message | recipients | on record as texted | to reach at most |\n|---|---|---|---|---|\n"
+            "| pulse | ask | 7 | 4 | 6 |"
+        ),
+    ]
+    assert github.bodies()[0].split("\n")[2] == "### Campaign plan, at most → live"
+    numbers = read_numbers(github.bodies()[0])
+    assert numbers is not None
+    assert numbers.campaigns == {"pulse": {"ask": MessageNumbers(6, 7, 0)}}
 
 
 def test_a_record_that_was_merged_long_ago_adds_nothing(

@@ -174,3 +174,13 @@ def test_nothing_is_sent_where_nobody_was_asked(team: Team) -> None:
     assert jobs["send"].result == "success", jobs["send"].show()
     assert team.texts("coffee") == Counter(GUESTS)
     assert git(team.forge.remote, "log", "-1", "--format=%b", "main")
+
+    # What was sent has a key by now, which pull requests' jobs don't have: their comment says the most.
+    more = ["+14155550198"]
+    team.branch("more")
+    team.write_audience([*GUESTS, *more])
+    team.commit("Tell one more")
+    assert team.review().result == "success"
+    jobs = team.send(team.merge("more", f"Merge pull request #{NUMBER}: one more"))
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter([*GUESTS, *more])
