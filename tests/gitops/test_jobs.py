@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.gitops.forge import Environment
+from tests.gitops.forge import Environment, MachineLostError
 from tests.gitops.team import NUMBER, git
 
 if TYPE_CHECKING:
@@ -91,6 +94,52 @@ def _delete_the_campaign_that_was_replied_to(team: Team) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_who_opts_out_of_what_a_lost_machine_sent_gets_nothing_more(team: Team) -> None:
+    """What was approved before is sent in the job that finds the launch: the replies to it are read first."""
+    team.start()
+    team.write_campaign("coffee", CAMPAIGN.format(name="coffee") + "limits: {rate: 30/m}\n")
+    write(team, "tea")
+    team.write_audience(GUESTS[:3])
+
+    def lose_machine(process: int) -> None:
+        while not team.texts("coffee"):
+            time.sleep(0.02)
+        os.killpg(process, signal.SIGKILL)
+        raise MachineLostError
+
+    with pytest.raises(MachineLostError):
+        team.send(team.push("Tell of coffee and tea"), team.approve, {"Send": lose_machine})
+    (first,) = team.texts("coffee")
+    assert not team.texts("tea")
+    team.ask("/_sandbox/reply", {"phone": first, "text": "STOP"})
+    write(team, "juice")
+    jobs = team.send(team.push("Tell of the juice"), team.reject)
+    assert "2 recipients texted in 2 launches" in jobs["plan"].log("Send what is approved")
+    assert team.texts("tea") == Counter(GUESTS[:3]) - Counter([first])
+
+
+@pytest.mark.timeout(300)
+def test_a_record_that_is_deleted_while_an_approval_waits_hides_no_opt_out(team: Team) -> None:
+    """Anybody who may push branches can delete it: the launches are found at the service, then the replies."""
+    team.start(is_protected=True)
+    write(team, "coffee")
+    team.write_audience(GUESTS[:3])
+    team.send(team.push("Tell three of the coffee"), team.approve)
+    assert team.texts("coffee") == Counter(GUESTS[:3])
+    team.ask("/_sandbox/reply", {"phone": GUESTS[0], "text": "STOP"})
+    write(team, "tea")
+
+    def delete_the_record(waiting: Waiting) -> None:
+        for ref in ("refs/heads/runner/record", "refs/runner/live"):
+            git(team.forge.remote, "update-ref", "-d", ref)
+        team.approve(waiting)
+
+    jobs = team.send(team.push("Tell three of the tea"), delete_the_record)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("tea") == Counter(GUESTS[1:3])
+
+
+@pytest.mark.timeout(300)
 def test_a_broken_neighbour_stops_nobody_and_is_told_until_it_is_mended(team: Team) -> None:
     """In a subfolder of the repository: the other campaign is sent, the job is red, and an issue is open."""
     team.place = "texts"
@@ -150,6 +199,20 @@ def test_what_is_held_is_resolved_and_what_is_paused_waits(team: Team) -> None:
     assert '"held":0' in issue["body"]
     assert issue["body"].count("\n- **") == 1
     assert "\n- **The record waits to be merged:**" in issue["body"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("campaign", ["docs/tea.yaml", "campaigns/../docs/tea.yaml", "campaigns/.."])
+def test_a_campaign_from_elsewhere_reaches_no_service(team: Team, campaign: str) -> None:
+    """The targets.yaml beside it would say where the credentials go, before anybody has approved anything."""
+    team.start()
+    for action in ("send", "not-sent-all"):
+        jobs = team.send(team.dispatch(action=action, campaign=campaign))
+        assert jobs["look"].log("Look") == (
+            "::error title=No campaign::A campaign is named by its file below campaigns, as in "
+            "campaigns/first-order.yaml\n"
+        )
+        assert {job.result for name, job in jobs.items() if name != "look"} == {"skipped"}
 
 
 @pytest.mark.timeout(300)
