@@ -20,7 +20,13 @@ from runner.cli.scope import Scope, path_scope
 from runner.cli.suppressions import list_homes
 from runner.cli.told_record import ToldRecord
 from runner.errors import CampaignError, RunnerError, SuppressionsError, UsageError
-from runner.ledger.gain import Advance, find_suppression_gain, lacks_something
+from runner.ledger.gain import (
+    Advance,
+    are_suppressions_moved,
+    find_suppression_gain,
+    is_lockfile_moved,
+    lacks_something,
+)
 from runner.ledger.suppression_file import SUFFIX, lacks_suppressions, unite_books
 from runner.ledger.union import unite_lockfiles
 from runner.plan.approval_book import ENDING as APPROVALS
@@ -125,6 +131,7 @@ def _make_recorder(
         files,
         partial(_unite, root),
         partial(_is_older, root),
+        partial(_is_moved, root),
         describe,
         _ENDINGS,
         partial(_attempt, failures),
@@ -175,6 +182,13 @@ def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
         return lacks_approvals(before=theirs, after=ours)
     lacks = lacks_suppressions if path.endswith(SUFFIX) else lacks_something
     return lacks(root / path, before=theirs, after=ours)
+
+
+def _is_moved(root: Path, path: str, ours: str, theirs: str) -> bool:
+    if path.endswith(APPROVALS):
+        return False  # an approval under another key is given anew
+    is_moved = are_suppressions_moved if path.endswith(SUFFIX) else is_lockfile_moved
+    return is_moved(root / path, before=theirs, after=ours)
 
 
 def _describe(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,6 +144,10 @@ def find_suppression_gain(file: Path, before: str | None, after: str) -> Suppres
     book = parse_book(file, after)
     earlier = None if before is None else parse_book(file, before)
     barred, was_barred = _list_barred(book), set[str]() if earlier is None else _list_barred(earlier)
+    if earlier is not None and earlier.key_fingerprint != book.key_fingerprint:
+        # Nobody can tell who is who under two keys: the fewer ones are taken for the same people.
+        number = min(len(barred), len(was_barred))
+        barred, was_barred = set(sorted(barred)[number:]), set(sorted(was_barred)[number:])
     paused, was_paused = _list_paused(book), set[str]() if earlier is None else _list_paused(earlier)
     return SuppressionGain(
         book.target,
@@ -203,6 +208,48 @@ def lacks_something(file: Path, before: str, after: str) -> bool:
     if old.is_summary or new.is_summary:
         return _is_behind(old, new) or not old.forgotten <= new.forgotten
     return not (old.forgotten <= new.forgotten and _list_guids(old) <= _list_guids(new))
+
+
+def is_lockfile_moved(file: Path, before: str, after: str) -> bool:
+    """Return whether a version of a lockfile is an earlier one under another key, as far as can be told.
+
+    Fingerprints tell nothing then: all launches must be there, and no fewer people to be left alone.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version.
+        after: the text of the later one.
+
+    Raises:
+        LockfileError: one of them cannot be read.
+    """
+    old, new = parse_lockfile(file, before), parse_lockfile(file, after)
+    if old.key_fingerprint == new.key_fingerprint or len(old.forgotten) > len(new.forgotten):
+        return False
+    counts, were = _count(new), _count(old)
+    return all(counts.get(name, (0, 0)) >= count for name, count in were.items()) and (
+        old.is_summary or new.is_summary or _list_guids(old) <= _list_guids(new)
+    )
+
+
+def are_suppressions_moved(file: Path, before: str, after: str) -> bool:
+    """Return whether a version of a file of suppressions is an earlier one under another key, as above.
+
+    Args:
+        file: where it stands, for errors.
+        before: the text of the earlier version.
+        after: the text of the later one.
+
+    Raises:
+        SuppressionsError: one of them cannot be read.
+    """
+    old, new = parse_book(file, before), parse_book(file, after)
+    return old.key_fingerprint != new.key_fingerprint and _count_evidence(old) <= _count_evidence(new)
+
+
+def _count_evidence(book: Book) -> Counter[tuple[str, ...]]:
+    pauses = Counter(("pause", entry["campaign"]) for entry in book.list_kind("pause"))
+    return pauses + Counter((entry["source"], entry["evidence"]) for entry in book.list_kind("opt_out"))
 
 
 def _is_behind(old: Lockfile, new: Lockfile) -> bool:

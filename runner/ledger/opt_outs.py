@@ -8,14 +8,13 @@ reconciling the same reply once more does not bring back what a person has decid
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, func, inspect, or_, select, update
 
 from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.moment import format_moment
+from runner.ledger.moment import find_later_moment
 from runner.ledger.opt_out_entry import RENEW, entering, in_state, says
 from runner.ledger.tables import opt_outs
 
@@ -178,9 +177,7 @@ def find_next_moment(connection: Connection, condition: ColumnElement[bool], at:
         at: UTC, ISO 8601.
     """
     latest = connection.execute(select(func.max(opt_outs.c.at)).where(condition)).scalar()
-    if latest is None or latest < at:
-        return at
-    return format_moment(datetime.fromisoformat(latest) + timedelta(microseconds=1))
+    return find_later_moment(at, latest)
 
 
 def decide_reply(connection: Connection, target: str, result_guid: str, state: State, at: str) -> bool:

@@ -17,6 +17,7 @@ from runner.errors import SuppressionsError
 from runner.ledger.database import exclude_others, insert_into
 from runner.ledger.draft import write_whole
 from runner.ledger.fingerprint_set import FingerprintSet
+from runner.ledger.moment import find_later_moment
 from runner.ledger.opt_out_entry import entering, in_state, says
 from runner.ledger.opt_outs import OptOut, Suppressions, iterate_opt_outs, read_suppressions, write_rows
 from runner.ledger.suppression_file import DIGEST_SIZE, Book, BookText, Entry, settle, write_book
@@ -227,8 +228,7 @@ def set_pause(connection: Connection, people: KeySource, campaign: str, reason: 
         return False
     if known is not None and (known["state"], known["reason"]) == (state, reason or ""):
         return False
-    # A clock that was set back makes nothing undone.
-    at = max(at, known["at"]) if known is not None else at
+    at = find_later_moment(at, None if known is None else known["at"])
     row = {"target": people.target, "campaign": campaign, "state": state, "at": at, "reason": reason or ""}
     _store_pause(connection, row)
     return True

@@ -13,6 +13,7 @@ import pytest
 
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -374,6 +375,26 @@ def test_a_record_that_waits_to_be_merged_is_gone_on_with(
     fetched = run("record", "--fetch", cwd=second)
     assert fetched.stdout == f"Taken from the branch runner/record, which is to be merged: {FILE}.\n"
     assert plan(run, second, live)["pulse"]["opted_out"] == 1
+
+
+def test_records_that_were_moved_to_a_new_key_are_recorded(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """They take the place of the old ones, count nobody anew, and a new machine goes on from them."""
+    first = clone(remote, tmp_path / "first")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    run("forget", CY, "--auto-approve", cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=first, env=live)
+    assert run("record", cwd=first, env=live).returncode == 0
+    new = live | {"RUNNER_STATE_KEY": STATE_KEY}
+    old_key = {"RUNNER_OLD_STATE_KEY": live["RUNNER_STATE_KEY"]}
+    assert run("key", "rotate", "--auto-approve", cwd=first, env=new | old_key).returncode == 0
+    done = run("record", cwd=first, env=new)
+    assert done.returncode == 0, done.stderr
+    message = git(remote, "log", "-1", "--format=%B", "main")
+    assert message.startswith("Bring the record of pulse on live up to date\n\nCampaigns-Commit: ")
+    counts = plan(run, clone(remote, tmp_path / "second"), new)["pulse"]
+    assert (counts["opted_out"], counts["already_sent"], counts["to_send"]) == (1, 2, 0)
 
 
 def test_a_damaged_file_keeps_no_lockfile_from_being_recorded(

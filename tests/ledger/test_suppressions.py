@@ -134,7 +134,7 @@ def test_a_copy_that_lacks_what_was_taken_in_takes_it_in_again(ledger: Ledger, t
 
 
 def test_a_pause_is_said_once(ledger: Ledger) -> None:
-    """Said again with the same reason it is not new; with a clock set back it is no older than the last word."""
+    """Said again with the same reason it is not new; with a clock set back it is later than the last word."""
     with ledger.writing() as connection:
         said = [
             set_pause(connection, PEOPLE, "pulse", None, EARLY),
@@ -144,7 +144,20 @@ def test_a_pause_is_said_once(ledger: Ledger) -> None:
         ]
     assert said == [False, True, False, True]
     (entry,) = list_entries(ledger)
-    assert (entry["state"], entry["at"]) == ("resumed", LATE)
+    assert (entry["state"], entry["at"]) == ("resumed", LATE.replace("000000Z", "000001Z"))
+
+
+def test_a_machine_whose_clock_is_behind_can_end_a_pause(ledger: Ledger, tmp_path: Path) -> None:
+    """The file that the pause came with brings it back neither here nor on a machine that knows both."""
+    pause: Entry = {"kind": "pause", "campaign": "pulse", "state": "paused", "at": LATE, "reason": "why"}
+    file = tmp_path / "live.suppressions.json"
+    text = write(file, [pause])
+    absorb(ledger, text)
+    with ledger.writing() as connection:
+        assert set_pause(connection, PEOPLE, "pulse", None, EARLY)
+        write_suppressions(connection, file, PEOPLE, BookText(tmp_path / "other", text.text))
+    (entry,) = settle([*list_entries(ledger), pause])
+    assert entry["state"] == "resumed"
 
 
 def test_a_file_of_another_key_is_refused(ledger: Ledger) -> None:
