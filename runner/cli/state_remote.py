@@ -284,7 +284,7 @@ class StateRemote:
             if macs is not None and not is_signed_reservation(text, macs):
                 raise LockfileError(
                     f"{self.ref} was changed without the RUNNER_STATE_KEY: {name} in it does not have "
-                    "the MAC that it should",
+                    "the MAC that it should; or it was written with another RUNNER_STATE_KEY",
                     hint=advise_removal(self.ref),
                 )
             self._reservations[name] = (blob, reservation)

@@ -290,7 +290,8 @@ def test_without_a_state_key_participants_are_others_each_time(
     """Nothing that is kept could tell who they are; the files of one export fit together."""
     monkeypatch.delenv("RUNNER_STATE_KEY")
     shutil.copytree(sent / "campaigns", tmp_path / "campaigns")
-    (tmp_path / "campaigns/pulse.sandbox.lock.json").unlink()
+    for kept in ("pulse.sandbox.lock.json", "sandbox.suppressions.json"):
+        (tmp_path / "campaigns" / kept).unlink()
     for command in (
         ("apply", "--auto-approve"),
         ("sandbox", "simulate", "--response-rate", "1"),

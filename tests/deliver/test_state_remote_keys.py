@@ -96,7 +96,7 @@ def test_a_forged_reservation_is_refused(
         1,
         (
             "Error: refs/runner/live on origin was changed without the RUNNER_STATE_KEY: pulse.0.reserved.json "
-            f"in it does not have the MAC that it should\n{MENDING}"
+            f"in it does not have the MAC that it should; or it was written with another RUNNER_STATE_KEY\n{MENDING}"
         ),
     )
     assert len(faulty.requests) == sent
