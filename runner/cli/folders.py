@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from runner.errors import RunnerError
 from runner.ledger.draft import drafting
+from runner.repository.git import Git, GitError
 from runner.repository.placing import make_slug
 from runner.source.confine import repository_root
 
@@ -16,6 +18,28 @@ def state_folder() -> Path:
     It holds the ledger and the sandbox's database.
     """
     return repository_root(Path.cwd()) / ".runner"
+
+
+def refuse_committed_state() -> None:
+    """Make sure that git did not bring the `.runner` folder here: its ledger is believed as it is.
+
+    Raises:
+        RunnerError: a file of it is in the repository.
+    """
+    folder = state_folder()
+    if not folder.exists() and not folder.is_symlink():
+        return
+    listed = ""
+    # Where git is not, or is not for this folder, it has brought nothing.
+    with suppress(GitError):
+        listed = Git(folder.parent).ask("ls-files", "-z", "--", folder.name).output
+    if listed:
+        raise RunnerError(
+            f"{listed.split(chr(0))[0]} is in the git repository: who may change it there could say who was "
+            "texted, and nothing signs it",
+            hint="take it out: `git rm -r --cached .runner`, commit, and go on in a new clone; the record in "
+            "git is the lockfiles",
+        )
 
 
 def make_state_folder() -> Path:

@@ -153,7 +153,7 @@ def _write_requirement(pin: Pin) -> bytes:
 def _add_owners(files: _Files, place: Place, owners: Sequence[str]) -> None:
     """Add who has to agree; a file that is there is a person's to change, since its last line wins."""
     folder = "" if place.is_top else f"{place.below}/".replace(" ", "\\ ")
-    patterns = ("/.github/", f"/{folder}campaigns/**/targets.yaml")
+    patterns = ("/.github/", f"/{folder}**/targets.yaml")
     named = [f"{pattern} {' '.join(owners or ('@ORG/TEAM',))}" for pattern in patterns]
     draft = _NO_OWNER_WORDS + "".join(f"# {line} @ORG/TEAM\n" for line in patterns)
     # GitHub reads the first of these alone.

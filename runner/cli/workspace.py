@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from runner.cli.campaigns import find_targets_file, show_path
 from runner.cli.console import note, warn
 from runner.cli.diagnostics import refuse_errors
-from runner.cli.folders import make_state_folder, state_folder
+from runner.cli.folders import make_state_folder, refuse_committed_state, state_folder
 from runner.cli.holder import describe_this_run
 from runner.cli.lockfile_advice import advise_summary
 from runner.cli.other_records import OtherRecords
@@ -90,6 +90,8 @@ class Workspace:
             refuse_errors(problems, quiet=scope.quiet)
             raise
         target = choose_target(scope.target, targets, os.environ, needs_credentials=needs_credentials)
+        if target.base_url is not None:
+            refuse_committed_state()
         state = _open_state(scope, target) if scope.state_remote else None
         suppressions = SuppressionFiles.find(scope.paths, target.name, target.state_key)
         workspace = cls(target, scope.ledger or default_ledger_url(), suppressions, targets, state)

@@ -89,7 +89,7 @@ def test_the_workflows_are_those_of_this_repository(run: Run, tmp_path: Path) ->
     assert (tmp_path / ".github/CODEOWNERS").read_text(encoding="utf-8") == (
         "# Who has to agree to what CI runs, and to where texts go.\n"
         "/.github/ @acme/texting\n"
-        "/campaigns/**/targets.yaml @acme/texting\n"
+        "/**/targets.yaml @acme/texting\n"
     )
 
 
@@ -175,14 +175,14 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
         "# Who has to agree to what CI runs, and to where texts go.\n"
         "# Nobody yet: name them here, or have it written: runner init --owner @ORG/TEAM\n"
         "# /.github/ @ORG/TEAM\n"
-        "# /campaigns/**/targets.yaml @ORG/TEAM\n"
+        "# /**/targets.yaml @ORG/TEAM\n"
     )
     second = run("init", "acme", "--owner", "@acme/texting", "--owner", "bob@example.com", cwd=tmp_path)
     assert second.stdout.startswith("Wrote 1 file to acme:\n  .github/CODEOWNERS\n")
     owners = tmp_path / "acme/.github/CODEOWNERS"
     assert owners.read_text(encoding="utf-8").splitlines()[1:] == [
         "/.github/ @acme/texting bob@example.com",
-        "/campaigns/**/targets.yaml @acme/texting bob@example.com",
+        "/**/targets.yaml @acme/texting bob@example.com",
     ]
     named = run("init", "acme", "--requirement", REQUIREMENT, cwd=tmp_path)
     assert named.stdout.startswith("Wrote 1 file to acme:\n  .github/requirements.txt\n")
@@ -194,7 +194,7 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     third = run("init", "acme", "--owner", "@acme/texting", cwd=tmp_path)
     assert third.stdout.startswith("Nothing to write: acme has it all.\n")
     assert (
-        "  add to .github/CODEOWNERS, which is there already: /campaigns/**/targets.yaml @acme/texting\n"
+        "  add to .github/CODEOWNERS, which is there already: /**/targets.yaml @acme/texting\n"
     ) in third.stdout
     assert owners.read_text(encoding="utf-8") == "/.github/ @acme/security\n"
 
@@ -210,7 +210,7 @@ def test_owners_who_are_named_elsewhere_stay(run: Run, tmp_path: Path, name: str
     assert done.returncode == 0
     assert (
         f"  add to {name}, which is there already: /.github/ @acme/texting; "
-        "/texts/campaigns/**/targets.yaml @acme/texting\n"
+        "/texts/**/targets.yaml @acme/texting\n"
     ) in done.stdout
     assert not (tmp_path / "acme/.github/CODEOWNERS").exists()
 
@@ -304,8 +304,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     )
     assert "  teams/für uns/campaigns/targets.yaml\n\nNext:\n  look around, on" in second.stdout
     assert (
-        "  add to .github/CODEOWNERS, which is there already: "
-        "/teams/für\\ uns/campaigns/**/targets.yaml @ORG/TEAM\n"
+        "  add to .github/CODEOWNERS, which is there already: /teams/für\\ uns/**/targets.yaml @ORG/TEAM\n"
     ) in second.stdout
     before = list_files(top)
     again = run("init", "teams/x", cwd=top)

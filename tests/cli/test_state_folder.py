@@ -12,6 +12,7 @@ import pytest
 
 from runner.cli.folders import make_state_folder
 from runner.errors import RunnerError
+from tests.cli.inside import run_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,3 +75,32 @@ def test_what_a_user_wrote_stays(repository: Path) -> None:
     (repository / IGNORES).write_text("*\n!notes.md\n", encoding="utf-8")
     make_state_folder()
     assert (repository / IGNORES).read_text(encoding="utf-8") == "*\n!notes.md\n"
+
+
+CAMPAIGN = """\
+version: 1
+name: coffee
+recipients: [{phone: "+14155550101"}]
+messages: [{id: news, text: "Coffee?"}]
+"""
+
+
+def test_a_ledger_that_git_has_brought_is_not_believed(repository: Path) -> None:
+    """It could say that nobody was texted, and no line of it is signed; on the sandbox it harms nobody."""
+    (repository / "campaigns").mkdir()
+    (repository / "campaigns/coffee.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    live = {"RUNNER_BASE_URL": "https://sms.example.com", "RUNNER_USERNAME": "ada", "RUNNER_API_KEY": "key"}
+    make_state_folder()
+    (repository / ".runner/ledger.sqlite").touch()
+    assert run_inside("status", cwd=repository, env=live).returncode == 0
+    subprocess.run(["git", "add", "--force", ".runner/ledger.sqlite"], cwd=repository, check=True)
+    for command in (("status",), ("apply", "--auto-approve"), ("reconcile",)):
+        done = run_inside(*command, cwd=repository, env=live)
+        assert done.returncode == 1
+        assert done.stderr == (
+            "Error: .runner/ledger.sqlite is in the git repository: who may change it there could say who was "
+            "texted, and nothing signs it\n"
+            "  take it out: `git rm -r --cached .runner`, commit, and go on in a new clone; the record in git is "
+            "the lockfiles\n"
+        )
+    assert run_inside("status", cwd=repository).returncode == 0

@@ -354,6 +354,30 @@ def test_a_file_from_the_web_is_named_with_its_hash(source: Path, tmp_path: Path
     )
 
 
+def test_no_code_of_the_repository_takes_the_place_of_pip(tmp_path: Path) -> None:
+    """Nobody has to agree to a folder `pip` at its top, and what installs decides what runs beside the secrets."""
+    for name in (".github", "pip"):
+        (tmp_path / name).mkdir()
+    for name in (".github/requirements.lock", ".github/requirements.txt", "pip/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "pip/__main__.py").write_text("print('not pip')\n", encoding="utf-8")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "PIP_NO_INDEX": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", read_install_script()],
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_job_installs_all_of_it(source: Path, tmp_path: Path) -> None:
