@@ -229,7 +229,10 @@ def _count(planned: Sequence[Planned]) -> PlanNumbers:
         }
         for item in planned
     }
-    return PlanNumbers(planned[0].plan.target, digest_plans(planned), campaigns, count_to_send(planned))
+    later = sum(one.forecast for item in planned for one in item.plan.messages)
+    return PlanNumbers(
+        planned[0].plan.target, digest_plans(planned), campaigns, count_to_send(planned), later
+    )
 
 
 def _explain(error: RunnerError, scope: Scope, target: str, about: _About) -> _Finding:

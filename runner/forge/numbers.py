@@ -48,12 +48,14 @@ class PlanNumbers:
         plan_digest: of the plan.
         campaigns: by the campaign's name, its messages by their ids; None if they were too many to list.
         to_send: of all messages together.
+        later: recipients of all messages together who may get it later.
     """
 
     target: str
     plan_digest: str
     campaigns: Mapping[str, Mapping[str, MessageNumbers]] | None
     to_send: int
+    later: int = 0
 
 
 def write_numbers(numbers: PlanNumbers) -> str:
@@ -67,6 +69,7 @@ def write_numbers(numbers: PlanNumbers) -> str:
         "target": numbers.target,
         "plan_digest": numbers.plan_digest,
         "to_send": numbers.to_send,
+        "later": numbers.later,
     }
     line = _write_line({**head, "campaigns": None if numbers.campaigns is None else campaigns})
     return line if len(line) <= LONGEST_LINE else _write_line({**head, "campaigns": None})
@@ -100,7 +103,8 @@ def _parse(data: Mapping[str, Any]) -> PlanNumbers:
     target, digest, to_send = data["target"], data["plan_digest"], _require_count(data["to_send"])
     if not isinstance(target, str) or not isinstance(digest, str):
         raise TypeError(data)
-    return PlanNumbers(target, digest, campaigns, to_send)
+    # Comments of earlier versions don't have it: nothing was said then of later.
+    return PlanNumbers(target, digest, campaigns, to_send, _require_count(data.get("later", 0)))
 
 
 def _parse_messages(told: Mapping[str, Any]) -> dict[str, MessageNumbers]:

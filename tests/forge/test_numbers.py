@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from runner.forge.numbers import LONGEST_LINE, MessageNumbers, PlanNumbers, read_numbers, write_numbers
 
-NUMBERS = PlanNumbers("live", "0f" * 16, {"pulse": {"ask": MessageNumbers(2, 8, 5)}}, 2)
+NUMBERS = PlanNumbers("live", "0f" * 16, {"pulse": {"ask": MessageNumbers(2, 8, 5)}}, 2, 5)
 LINE = (
-    '<!-- runner-numbers {"campaigns":{"pulse":{"ask":[2,8,5]}},"plan_digest":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f",'
+    '<!-- runner-numbers {"campaigns":{"pulse":{"ask":[2,8,5]}},"later":5,"plan_digest":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f",'
     '"target":"live","to_send":2,"version":1} -->'
 )
 COUNTS = st.builds(MessageNumbers, *[st.integers(0, 10**9)] * 3)
@@ -38,9 +38,9 @@ def test_what_is_written_is_read(campaigns: dict[str, dict[str, MessageNumbers]]
 def test_too_many_campaigns_are_counted_together() -> None:
     """A comment has room for its words: of a thousand campaigns only the sum is told."""
     many = {f"campaign-{number}": {"ask": MessageNumbers(1, 1, 0)} for number in range(1000)}
-    line = write_numbers(PlanNumbers("live", "0" * 32, many, 1000))
+    line = write_numbers(PlanNumbers("live", "0" * 32, many, 1000, 7))
     assert len(line) < LONGEST_LINE
-    assert read_numbers(f"\n<!-- marker -->\n{line}") == PlanNumbers("live", "0" * 32, None, 1000)
+    assert read_numbers(f"\n<!-- marker -->\n{line}") == PlanNumbers("live", "0" * 32, None, 1000, 7)
 
 
 @pytest.mark.parametrize(
