@@ -83,9 +83,20 @@ def _find_covering(
 
 
 def _find_key(file: Path, target: str, environment: Mapping[str, str]) -> FingerprintKey | None:
+    secret = find_secret(file, target, environment)
+    return FingerprintKey.from_secret(secret) if secret else None
+
+
+def find_secret(file: Path, target: str, environment: Mapping[str, str]) -> str | None:
+    """Return the state key of a target; None if there is none, or nobody can tell.
+
+    Args:
+        file: of the target's record: its campaigns have the file of targets.
+        target: the target's name.
+        environment: of the process.
+    """
     try:
         variable, _ = find_key_variable(target, read_targets(find_targets_file((file,)), environment))
     except TargetsProblemError:
         return None
-    secret = read_state_key(environment, variable or STATE_KEY)
-    return FingerprintKey.from_secret(secret) if secret else None
+    return read_state_key(environment, variable or STATE_KEY)

@@ -16,13 +16,16 @@ from runner.cli.diagnostics import refuse_errors
 from runner.cli.duration import DURATION
 from runner.cli.holder import describe_this_run
 from runner.cli.phone_list import iterate_phones
+from runner.cli.record import find_branch, list_waiting
 from runner.cli.reserving import Reserving
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
-from runner.errors import ConfigurationError
+from runner.errors import ConfigurationError, RunnerError
 from runner.ledger.lock import hold_campaign_lock
 from runner.ledger.screening import list_recorded_campaigns
 from runner.ledger.translation import Translation
+from runner.repository.git import Git, find_work_tree, hide_credentials
+from runner.repository.recording import ASIDE
 from runner.service.state_key import OLD_STATE_KEY, make_state_key, read_old_state_key
 from runner.service.target import list_variables
 from runner.source.diagnostic import Problems
@@ -95,11 +98,12 @@ def rotate(
     from the service's lists of what was sent. With the same key in both variables fingerprints stay as they
     are, those that were made with a salt, too, and only what has no MAC yet is signed.
 
-    Merge first what waits to be merged, as on a record branch: versions under two keys cannot be united. Run
-    it again if it was broken off. What git's history has of the old key stays there.
+    As long as a record waits on the branch runner/record nothing is moved: versions under two keys cannot be
+    united. Run it again if it was broken off. What git's history has of the old key stays there.
     """
     workspace = Workspace.open(scope)
     translation = _make_translation(workspace)
+    _require_merged(scope.state_remote or "origin")
     campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
     problems = Problems()
     phones = [phone for file in files for phone in iterate_phones(file, phone_column, region, problems)]
@@ -130,6 +134,20 @@ def rotate(
         click.echo(f"{show_path(file)}: written anew; commit it.")
     click.echo(f"All records of {workspace.target.name} are under this key, and signed.")
     return int(reserving.is_behind)
+
+
+def _require_merged(remote: str) -> None:
+    """Refuse to leave a version behind that waits under the old key."""
+    root = find_work_tree(Path.cwd())
+    if root is None or Git(root).ask("remote", "get-url", "--", remote).status:
+        return
+    branch = find_branch(os.environ)
+    if list_waiting(remote, branch):
+        raise RunnerError(
+            f"nothing was changed: a record waits on the branch {ASIDE} of {hide_credentials(remote)}, and "
+            "versions under two keys cannot be united",
+            hint=f"merge it into {branch}, `git pull`, and run this again",
+        )
 
 
 def _make_translation(workspace: Workspace) -> Translation:

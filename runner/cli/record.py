@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.annotations import job_warning
-from runner.cli.approval_record import find_books, list_approvals, name_target
+from runner.cli.approval_record import find_books, find_secret, list_approvals, name_target
 from runner.cli.campaigns import DEFAULT_FOLDER, show_path
 from runner.cli.command_guard import write_command
 from runner.cli.console import note, warn
@@ -131,7 +131,6 @@ def _make_recorder(
         files,
         partial(_unite, root),
         partial(_is_older, root),
-        partial(_is_moved, root),
         describe,
         _ENDINGS,
         partial(_attempt, failures),
@@ -173,6 +172,9 @@ def find_branch(environment: Mapping[str, str]) -> str:
 def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
     if path.endswith(APPROVALS):
         return unite_approvals(name_target(path), ours, theirs)
+    for before, after in ((theirs, ours), (ours, theirs)):
+        if _is_moved(root, path, before, after):
+            return after
     unite = unite_books if path.endswith(SUFFIX) else unite_lockfiles
     return unite(root / path, ours, theirs)
 
@@ -180,15 +182,19 @@ def _unite(root: Path, path: str, ours: str, theirs: str) -> str:
 def _is_older(root: Path, path: str, ours: str, theirs: str) -> bool:
     if path.endswith(APPROVALS):
         return lacks_approvals(before=theirs, after=ours)
+    if _is_moved(root, path, theirs, ours):
+        return False
     lacks = lacks_suppressions if path.endswith(SUFFIX) else lacks_something
     return lacks(root / path, before=theirs, after=ours)
 
 
-def _is_moved(root: Path, path: str, ours: str, theirs: str) -> bool:
-    if path.endswith(APPROVALS):
-        return False  # an approval under another key is given anew
-    is_moved = are_suppressions_moved if path.endswith(SUFFIX) else is_lockfile_moved
-    return is_moved(root / path, before=theirs, after=ours)
+def _is_moved(root: Path, path: str, before: str, after: str) -> bool:
+    """Return whether a text is an earlier one that `runner key rotate` has moved to the key at hand."""
+    file = root / path
+    ending = SUFFIX if path.endswith(SUFFIX) else _LOCKFILE
+    target = file.name.removesuffix(ending).rpartition(".")[2]
+    is_moved = are_suppressions_moved if ending == SUFFIX else is_lockfile_moved
+    return is_moved(file, before, after, lambda: find_secret(file, target, os.environ))
 
 
 def _describe(

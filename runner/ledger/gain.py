@@ -8,15 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
+from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile import parse_lockfile
 from runner.ledger.suppression_file import parse_book
+from runner.ledger.target_key import TargetKey
 from runner.source.folding import fold_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from runner.ledger.lockfile import Lockfile
     from runner.ledger.suppression_file import Book
+
+
+_FORGOTTEN = ("forgotten", "forgotten")
+"""Source and evidence of an entry about somebody whose data was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +216,8 @@ def lacks_something(file: Path, before: str, after: str) -> bool:
     return not (old.forgotten <= new.forgotten and _list_guids(old) <= _list_guids(new))
 
 
-def is_lockfile_moved(file: Path, before: str, after: str) -> bool:
-    """Return whether a version of a lockfile is an earlier one under another key, as far as can be told.
+def is_lockfile_moved(file: Path, before: str, after: str, find_secret: Callable[[], str | None]) -> bool:
+    """Return whether a version of a lockfile is an earlier one, moved to a user's secret.
 
     Fingerprints tell nothing then: all launches must be there, and no fewer people to be left alone.
 
@@ -219,32 +225,45 @@ def is_lockfile_moved(file: Path, before: str, after: str) -> bool:
         file: where it stands, for errors.
         before: the text of the earlier version.
         after: the text of the later one.
+        find_secret: returns the secret, or None; called only if the versions differ in keys.
 
     Raises:
         LockfileError: one of them cannot be read.
     """
     old, new = parse_lockfile(file, before), parse_lockfile(file, after)
-    if old.key_fingerprint == new.key_fingerprint or len(old.forgotten) > len(new.forgotten):
+    secret = None if old.key_fingerprint == new.key_fingerprint else find_secret()
+    if not secret or FingerprintKey.from_secret(secret).name != new.key_fingerprint:
         return False
-    counts, were = _count(new), _count(old)
-    return all(counts.get(name, (0, 0)) >= count for name, count in were.items()) and (
-        old.is_summary or new.is_summary or _list_guids(old) <= _list_guids(new)
-    )
+    if len(old.forgotten) > len(new.forgotten):
+        return False
+    if not (old.is_summary or new.is_summary):
+        return _list_guids(old) <= _list_guids(new)
+    # Recipients can be fewer by now: of people who were forgotten nothing is left.
+    counts = _count(new)
+    return all(counts.get(name, (0, 0))[0] >= launches for name, (launches, _) in _count(old).items())
 
 
-def are_suppressions_moved(file: Path, before: str, after: str) -> bool:
-    """Return whether a version of a file of suppressions is an earlier one under another key, as above.
+def are_suppressions_moved(
+    file: Path, before: str, after: str, find_secret: Callable[[], str | None]
+) -> bool:
+    """Return whether a version of a file of suppressions is an earlier one, moved to a user's secret.
 
     Args:
         file: where it stands, for errors.
         before: the text of the earlier version.
         after: the text of the later one.
+        find_secret: returns the secret, or None; called only if the versions differ in keys.
 
     Raises:
         SuppressionsError: one of them cannot be read.
     """
     old, new = parse_book(file, before), parse_book(file, after)
-    return old.key_fingerprint != new.key_fingerprint and _count_evidence(old) <= _count_evidence(new)
+    secret = None if old.key_fingerprint == new.key_fingerprint else find_secret()
+    if not secret or TargetKey.from_secret(new.target, secret).name != new.key_fingerprint:
+        return False
+    evidence, was_evidence = _count_evidence(new), _count_evidence(old)
+    # People who are forgotten leave nothing but that.
+    return was_evidence <= evidence or was_evidence[_FORGOTTEN] < evidence[_FORGOTTEN]
 
 
 def _count_evidence(book: Book) -> Counter[tuple[str, ...]]:

@@ -71,7 +71,6 @@ class Recorder:
         files: those to record; each is there, below the clone's top.
         unite: returns what the file at a path says if its two texts are both right, without git's markers.
         is_older: returns whether the first text of the file at a path lacks something of the second.
-        is_moved: returns whether the first text of the file at a path is the second under another key.
         describe: returns the message of a commit; is given the commits that tell the record already, the one
             that it goes onto last.
         endings: what the names of all such files end in.
@@ -83,7 +82,6 @@ class Recorder:
     files: Sequence[Path]
     unite: Callable[[str, str, str], str]
     is_older: Callable[[str, str, str], bool]
-    is_moved: Callable[[str, str, str], bool]
     describe: Callable[[Sequence[str], Sequence[Change]], str]
     endings: tuple[str, ...]
     attempt: Callable[[Path, Callable[[], Change | None]], Change | None]
@@ -192,7 +190,7 @@ class Recorder:
         if ours == base:
             return theirs
         # Nobody else has changed it: ours goes on from it, unless it was put back to what it was before.
-        if theirs == base and (self.is_moved(path, ours, theirs) or not self.is_older(path, ours, theirs)):
+        if theirs == base and not self.is_older(path, ours, theirs):
             return ours
         return self.unite(path, ours, theirs)
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
 FILE = "campaigns/live.suppressions.json"
 KEY = {"RUNNER_STATE_KEY": "an0Ther-l0ng-4nd-rand0m-key-0f-tests"}
+WAITS = (
+    "Error: nothing was changed: a record waits on the branch runner/record of origin, and versions under two "
+    "keys cannot be united\n  merge it into main, `git pull`, and run this again\n"
+)
 CAMPAIGN = """\
 version: 1
 name: {name}
@@ -394,6 +398,37 @@ def test_records_that_were_moved_to_a_new_key_are_recorded(
     message = git(remote, "log", "-1", "--format=%B", "main")
     assert message.startswith("Bring the record of pulse on live up to date\n\nCampaigns-Commit: ")
     counts = plan(run, clone(remote, tmp_path / "second"), new)["pulse"]
+    assert (counts["opted_out"], counts["already_sent"], counts["to_send"]) == (1, 2, 0)
+
+
+def test_what_waits_under_the_old_key_is_merged_before_records_are_moved(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """Nothing is moved before that; afterwards a new machine goes on, though the branch is still there."""
+    first = clone(remote, tmp_path / "first")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    run("optouts", "add", ADA, cwd=first, env=live)
+    hook = remote / "hooks/update"
+    hook.write_text('#!/bin/sh\n[ "$1" != refs/heads/main ]\n', encoding="utf-8")
+    hook.chmod(0o755)
+    assert run("record", cwd=first, env=live).returncode == 0
+    hook.unlink()
+    second = clone(remote, tmp_path / "second")
+    new = live | {"RUNNER_STATE_KEY": STATE_KEY}
+    move = new | {"RUNNER_OLD_STATE_KEY": live["RUNNER_STATE_KEY"]}
+    done = run("key", "rotate", "--auto-approve", cwd=second, env=move)
+    assert (done.returncode, done.stderr) == (1, WAITS)
+    git(second, "merge", "--quiet", "--no-ff", "--no-edit", "origin/runner/record")
+    git(second, "push", "--quiet", "origin", "main")
+    assert run("key", "rotate", "--auto-approve", cwd=second, env=move).returncode == 0
+    assert run("record", cwd=second, env=new).returncode == 0
+    run("forget", ADA, "--auto-approve", cwd=second, env=new)
+    assert run("record", cwd=second, env=new).returncode == 0
+    third = tmp_path / "third"
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{remote}", str(third))
+    fetched = run("record", "--fetch", cwd=third, env=new)
+    assert fetched.stdout == "Nothing waits on the branch runner/record.\n", fetched.stderr
+    counts = plan(run, third, new)["pulse"]
     assert (counts["opted_out"], counts["already_sent"], counts["to_send"]) == (1, 2, 0)
 
 
