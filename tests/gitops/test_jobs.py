@@ -126,10 +126,10 @@ def test_a_record_that_is_deleted_while_an_approval_waits_hides_no_opt_out(team:
     team.write_audience(GUESTS[:3])
     team.send(team.push("Tell three of the coffee"), team.approve)
     assert team.texts("coffee") == Counter(GUESTS[:3])
-    team.ask("/_sandbox/reply", {"phone": GUESTS[0], "text": "STOP"})
     write(team, "tea")
 
     def delete_the_record(waiting: Waiting) -> None:
+        team.ask("/_sandbox/reply", {"phone": GUESTS[0], "text": "STOP"})
         for ref in ("refs/heads/runner/record", "refs/runner/live"):
             git(team.forge.remote, "update-ref", "-d", ref)
         team.approve(waiting)
