@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.lockfile import Lockfile
     from runner.ledger.suppression_file import Book
-
-
-_FORGOTTEN = ("forgotten", "forgotten")
-"""Source and evidence of an entry about somebody whose data was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +245,10 @@ def are_suppressions_moved(
 ) -> bool:
     """Return whether a version of a file of suppressions is an earlier one, moved to a user's secret.
 
+    Fingerprints tell nothing then: every decision of the earlier one must be there, made at the same moment.
+    One that was changed since, or went with a person who was forgotten, cannot be told from one that is
+    missing.
+
     Args:
         file: where it stands, for errors.
         before: the text of the earlier version.
@@ -261,14 +262,16 @@ def are_suppressions_moved(
     secret = None if old.key_fingerprint == new.key_fingerprint else find_secret()
     if not secret or TargetKey.from_secret(new.target, secret).name != new.key_fingerprint:
         return False
-    evidence, was_evidence = _count_evidence(new), _count_evidence(old)
-    # People who are forgotten leave nothing but that.
-    return was_evidence <= evidence or was_evidence[_FORGOTTEN] < evidence[_FORGOTTEN]
+    return _count_decisions(old) <= _count_decisions(new)
 
 
-def _count_evidence(book: Book) -> Counter[tuple[str, ...]]:
-    pauses = Counter(("pause", entry["campaign"]) for entry in book.list_kind("pause"))
-    return pauses + Counter((entry["source"], entry["evidence"]) for entry in book.list_kind("opt_out"))
+def _count_decisions(book: Book) -> Counter[tuple[str, ...]]:
+    opt_outs = (
+        (entry["source"], entry["evidence"], entry["state"], entry["at"])
+        for entry in book.list_kind("opt_out")
+    )
+    pauses = ((entry["campaign"], entry["state"], entry["at"]) for entry in book.list_kind("pause"))
+    return Counter(chain(opt_outs, pauses))
 
 
 def _is_behind(old: Lockfile, new: Lockfile) -> bool:

@@ -207,7 +207,7 @@ def unite_books(file: Path, ours: str, theirs: str) -> str:
     one, other = parse_book(file, ours), parse_book(file, theirs)
     heads = {(book.target, book.key_fingerprint, book.salt, book.seal) for book in (one, other)}
     if len({head[:3] for head in heads}) > 1:
-        raise _several_keys(file)
+        raise _several_keys(file) if one.salt and other.salt else _moved_apart(file)
     # One that was written before the key was set has no seal: that of the other holds for both.
     seal = max((book.seal for book in (one, other)), key=lambda said: said or "")
     head = (one.target, one.key_fingerprint, one.salt, seal)
@@ -372,6 +372,15 @@ def _several_keys(file: Path) -> SuppressionsError:
         hint=f"keep one side (git checkout --ours {file}, or --theirs), and enter the people of the other "
         "again with `runner optouts add` or `import`; replies are found again by `runner reconcile --full`. "
         "With a RUNNER_STATE_KEY the two just merge",
+    )
+
+
+def _moved_apart(file: Path) -> SuppressionsError:
+    return SuppressionsError(
+        f"{file} is there under two keys, and one version tells of people whom the other may not know",
+        hint="was it moved by `runner key rotate`? If the branch runner/record of before is still there, and "
+        "was merged, delete it: git push origin --delete runner/record. If a machine with the old key wrote "
+        "it since, enter its opt-outs again with `runner optouts add` or `import` first",
     )
 
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +120,21 @@ class Clone:
     def is_ancestor(self, commit: str, of: str) -> bool:
         """Return whether one commit is another, or in its history."""
         return self.git.ask("merge-base", "--is-ancestor", commit, of).status == 0
+
+    def is_merged(self, commit: str, into: str, remote: str) -> bool:
+        """Return whether one commit is another, or in its history, also where that is cut off here.
+
+        Args:
+            commit: the one that may be merged.
+            into: the other, which the remote has.
+            remote: the remote's name or address, which gives what is missing.
+        """
+        if self.is_ancestor(commit, into):
+            return True
+        made_at = datetime.fromisoformat(self.git.run("log", "--max-count=1", "--format=%cI", commit))
+        # Clocks of machines that commit differ.
+        self.deepen(remote, into, (made_at - timedelta(days=1)).isoformat())
+        return self.is_ancestor(commit, into)
 
     def read(self, commit: str, path: str) -> str | None:
         """Return the text of a file in a commit; None if it is not there."""

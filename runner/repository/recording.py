@@ -132,7 +132,7 @@ class Recorder:
             tip = self.clone.fetch(remote, branch) or self.clone.read_head()
             parent, tips, replaced = tip, [tip], None
             aside = self.clone.fetch(remote, ASIDE)
-            if aside is not None and not self.clone.is_ancestor(aside, tip):
+            if aside is not None and not self.clone.is_merged(aside, tip, remote):
                 # One that was merged as a commit of its own (a squash) would not merge once more; one that
                 # waits is gone on with.
                 if may_replace and self._is_told(aside, tip):
@@ -289,7 +289,9 @@ def find_what_waits(
         GitError: the remote cannot be reached.
     """
     tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
-    if aside is None or _is_told(clone, aside, tip, clone.list_files(aside, endings), is_older):
+    if aside is None or clone.is_merged(aside, tip, remote):
+        return []
+    if _is_told(clone, aside, tip, clone.list_files(aside, endings), is_older):
         return []
     listed = clone.git.run(
         "log", "-z", "--first-parent", f"--max-count={MOST_WAITING}", "--format=%H %cI %s", f"{tip}..{aside}"
@@ -334,7 +336,7 @@ def take_what_waits(
         GitError: the remote cannot be reached.
     """
     tip, aside = clone.fetch(remote, branch) or clone.read_head(), clone.fetch(remote, ASIDE)
-    if aside is None or clone.is_ancestor(aside, tip):
+    if aside is None or clone.is_merged(aside, tip, remote):
         return []
     taken = []
     for path in clone.list_files(aside, endings):
@@ -342,7 +344,7 @@ def take_what_waits(
         if theirs is None or theirs == clone.read(tip, path):
             continue
         ours = read_text(file) if file.is_file() else None
-        # A shallow clone cannot tell that the record has been merged long ago: then ours says more.
+        # Where the record was merged as a commit of its own (a squash), ours says as much and more.
         after = theirs if ours is None else unite(path, ours, theirs)
         if after != ours:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -369,7 +371,7 @@ def read_what_waits(clone: Clone, remote: str, endings: tuple[str, ...]) -> dict
     if aside is None:
         return {}
     clone.bring(remote, aside)
-    if clone.is_ancestor(aside, head):
+    if clone.is_merged(aside, head, remote):
         return {}
     ours = clone.list_files(head, endings)
     changed = [path for path, blob in clone.list_files(aside, endings).items() if ours.get(path) != blob]

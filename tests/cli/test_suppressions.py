@@ -432,6 +432,35 @@ def test_what_waits_under_the_old_key_is_merged_before_records_are_moved(
     assert (counts["opted_out"], counts["already_sent"], counts["to_send"]) == (1, 2, 0)
 
 
+def test_an_opt_out_under_the_old_key_is_not_taken_for_one_that_was_moved(
+    tmp_path: Path, run: Run, live: dict[str, str], remote: Path
+) -> None:
+    """A machine that was late with the new key tells of somebody: that another was forgotten explains nothing."""
+    first = clone(remote, tmp_path / "first")
+    assert run("apply", "--auto-approve", cwd=first, env=live).returncode == 0
+    assert run("record", cwd=first, env=live).returncode == 0
+    second = clone(remote, tmp_path / "second")
+    new = live | {"RUNNER_STATE_KEY": STATE_KEY}
+    move = new | {"RUNNER_OLD_STATE_KEY": live["RUNNER_STATE_KEY"]}
+    assert run("key", "rotate", "--auto-approve", cwd=second, env=move).returncode == 0
+    run("forget", CY, "--auto-approve", cwd=second, env=new)
+    assert run("record", cwd=second, env=new).returncode == 0
+    run("optouts", "add", BOB, cwd=first, env=live)
+    git(first, "add", FILE)
+    git(first, "commit", "--quiet", "-m", "Record an opt-out")
+    git(first, "push", "--quiet", "origin", "HEAD:runner/record")
+    third = tmp_path / "third"
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{remote}", str(third))
+    fetched = run("record", "--fetch", cwd=third, env=new)
+    assert (fetched.returncode, fetched.stdout) == (1, "")
+    assert fetched.stderr == (
+        f"Error: {third / FILE} is there under two keys, and one version tells of people whom the other may not "
+        "know\n  was it moved by `runner key rotate`? If the branch runner/record of before is still there, and "
+        "was merged, delete it: git push origin --delete runner/record. If a machine with the old key wrote it "
+        "since, enter its opt-outs again with `runner optouts add` or `import` first\n"
+    )
+
+
 def test_a_damaged_file_keeps_no_lockfile_from_being_recorded(
     tmp_path: Path, run: Run, live: dict[str, str], remote: Path
 ) -> None:
