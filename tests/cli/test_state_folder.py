@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @contextmanager
 def no_room() -> Iterator[None]:
     """Let no file grow: what a full disk does."""
+    # A module that is compiled meanwhile for the first time would be kept in part, for every process.
+    is_quiet, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
@@ -40,6 +43,7 @@ def no_room() -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+        sys.dont_write_bytecode = is_quiet
 
 
 def list_untracked(repository: Path) -> str:

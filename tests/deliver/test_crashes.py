@@ -159,7 +159,9 @@ def test_two_first_runs_at_once(repository: Repository, faulty: FaultyService) -
 
 
 LIMIT_FILES = """
-import resource
+import resource, sys
+# A module that is compiled here for the first time would be kept in part, for every process.
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 """
 

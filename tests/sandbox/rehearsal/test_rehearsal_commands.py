@@ -122,7 +122,8 @@ def test_full_disk_is_no_bug(db: Path, arguments: list[str]) -> None:
         Service(store).send(definition, ["+14155550101"], datetime.now(UTC))
         limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); {RUN}"
         ended = subprocess.run(
-            [sys.executable, "-c", limited, "sandbox", *arguments, "--db", str(db)],
+            # -B: a module that is compiled here for the first time would be kept in part, for every process.
+            [sys.executable, "-B", "-c", limited, "sandbox", *arguments, "--db", str(db)],
             capture_output=True,
             text=True,
             check=False,
