@@ -1,4 +1,4 @@
-"""`runner approve`: records who approved a plan."""
+"""`runner approve`: records who approved a plan, or makes sure that somebody has approved a run."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ _LONGEST_NAME = 100
 _OTHERWISE = (
     f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where the forge "
     "has none for this repository, take the merge of a reviewed pull request for the approval: --merge"
+)
+_BY_HAND = (
+    f"give the environment `{ENVIRONMENT}` required reviewers; where the forge has none for this repository, "
+    "do it from a machine of your own: see `runner resolve --help` and `runner resume --help`"
 )
 _REVIEW_FIRST = (
     "have somebody who may push, and is not its author, approve the last commit of the pull request, which "
@@ -75,16 +79,21 @@ class _Word:
 
 @click.command(
     epilog="\b\nExamples:\n  runner approve --plan plan.json\n  runner approve --plan plan.json --merge\n"
-    "  runner approve --plan plan.json --by ada"
+    "  runner approve --plan plan.json --by ada\n  runner approve --run"
 )
 @plan_scope
 @click.option(
     "--plan",
     "plan_file",
-    required=True,
     callback=check_plan_path,
     metavar="FILE",
     help="What was approved, as `runner plan --out FILE` saved it.",
+)
+@click.option(
+    "--run",
+    "is_of_run",
+    is_flag=True,
+    help="Instead, make sure that somebody has approved this run of a workflow, for what sends no plan.",
 )
 @click.option(
     "--expect-digest", metavar="DIGEST", help="Approve only the plan with this digest, which was shown."
@@ -98,7 +107,12 @@ class _Word:
     "larger than its comment said (`policy.review_margin`).",
 )
 def command(
-    scope: Scope, plan_file: str, expect_digest: str | None, names: tuple[str, ...], is_by_merge: bool
+    scope: Scope,
+    plan_file: str | None,
+    is_of_run: bool,
+    expect_digest: str | None,
+    names: tuple[str, ...],
+    is_by_merge: bool,
 ) -> int:
     """Record who approved a plan, beside its campaigns: `runner record` commits that. Sends nothing.
 
@@ -110,6 +124,21 @@ def command(
     """
     if names and is_by_merge:
         raise UsageError("--by says who approved, and --merge asks the forge: leave one of them out")
+    if is_of_run:
+        if plan_file is not None or expect_digest is not None or names or is_by_merge:
+            raise UsageError("--run is about no plan: leave out the other options")
+        people = _ask_for_run(_BY_HAND)
+        _hand_over(_Word(people))
+        click.echo(f"Approved by {', '.join(people)}.")
+        return 0
+    if plan_file is None:
+        raise UsageError("what was approved is not said", hint="name the plan with --plan FILE")
+    return _approve(plan_file, scope, expect_digest, names, is_by_merge=is_by_merge)
+
+
+def _approve(
+    plan_file: str, scope: Scope, expect_digest: str | None, names: tuple[str, ...], *, is_by_merge: bool
+) -> int:
     saved = read_saved_plan(plan_file)
     if expect_digest is not None:
         saved.require_digest(expect_digest)
@@ -169,17 +198,13 @@ def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_A
 def _find_word(asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, is_by_merge: bool) -> _Word:
     if is_by_merge:
         return _trust_merge(asked, ask_forge(lambda repository: read_merge_review(repository, target)))
-    run = os.environ.get("GITHUB_RUN_ID")
-    is_job = bool(run and os.environ.get("GITHUB_TOKEN"))
+    is_job = _find_run() is not None
     if not names and not is_job:
         raise UsageError(
             "who approved it is not said, and this is no job of GitHub that could ask",
             hint="name them with --by; in a job, hand the step GITHUB_TOKEN",
         )
-    if not names:
-        names = ask_forge(lambda repository: list_run_approvers(repository, run or ""))
-        if not names:
-            raise LimitError("nobody approved this run: nothing was recorded", hint=_OTHERWISE)
+    names = names or _ask_for_run(_OTHERWISE)
     try:
         review = ask_forge(lambda repository: read_merge_review(repository, target)) if is_job else None
     except RunnerError as error:
@@ -188,6 +213,34 @@ def _find_word(asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, 
     if review is None:
         return _Word(names)
     return _Word(names, review.pull.url or None, review.reviewers)
+
+
+def _find_run() -> str | None:
+    """Return the id of the run of a workflow that this is a job of, if the forge can be asked about it."""
+    return os.environ.get("GITHUB_RUN_ID") if os.environ.get("GITHUB_TOKEN") else None
+
+
+def _ask_for_run(otherwise: str) -> tuple[str, ...]:
+    """Return who approved the run that this is a job of.
+
+    Args:
+        otherwise: what to do if nobody has.
+
+    Raises:
+        LimitError: nobody has.
+        RunnerError: the forge doesn't tell.
+        UsageError: this is no job.
+    """
+    run = _find_run()
+    if run is None:
+        raise UsageError(
+            "this is no job of GitHub that could ask who approved its run",
+            hint="in a job, hand the step GITHUB_TOKEN",
+        )
+    names = ask_forge(lambda repository: list_run_approvers(repository, run))
+    if not names:
+        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
+    return names
 
 
 def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Word:

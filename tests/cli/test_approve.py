@@ -482,6 +482,40 @@ def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
     assert not (desk.folder / BOOK).exists()
 
 
+def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:
+    """Who approved is handed on to the record; nobody is a refusal, also where a merge approves plans."""
+    desk, github = merge.desk, merge.github
+    done = desk.run("approve", "--run", **merge.job)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr == (
+        "Error: nobody approved this run: nothing was recorded\n"
+        "  give the environment `campaigns-approval` required reviewers; where the forge has none for this "
+        "repository, do it from a machine of your own: see `runner resolve --help` and `runner resume --help`\n"
+    )
+    github.add_approval(42, "campaigns-approval", "cy")
+    done = desk.run("approve", "--run", **merge.job)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Approved by cy.\n", "")
+    assert (desk.folder / "env").read_text(encoding="utf-8") == (
+        "RUNNER_APPROVED_BY=cy\nRUNNER_PULL_REQUEST=\nRUNNER_REVIEWED_BY=\n"
+    )
+    assert not (desk.folder / BOOK).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--run"], "this is no job of GitHub that could ask who approved its run\n"),
+        (["--run", "--by", "ada"], "--run is about no plan: leave out the other options\n"),
+        ([], "what was approved is not said\n  name the plan with --plan FILE\n"),
+    ],
+)
+def test_what_is_approved_has_to_be_said(desk: Desk, options: list[str], error: str) -> None:
+    """A plan, or the run of a job."""
+    done = desk.run("approve", *options)
+    assert done.returncode == 64
+    assert done.stderr.startswith(f"Error: {error}")
+
+
 def test_a_forge_that_does_not_tell_approves_nothing(merge: Merge) -> None:
     """Without the right to ask nothing is recorded; a pull request that is not told is only a gap in the record."""
     desk, github = merge.desk, merge.github

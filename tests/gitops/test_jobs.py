@@ -247,3 +247,8 @@ def test_nothing_is_sent_where_nobody_was_asked(team: Team) -> None:
     jobs = team.send(team.merge("more", f"Merge pull request #{NUMBER}: one more"))
     assert jobs["send"].result == "success", jobs["send"].show()
     assert team.texts("coffee") == Counter([*GUESTS, *more])
+
+    # Nobody is asked about what is said by hand, either: only to stop needs no approval.
+    for action, result in (("not-sent-all", "failure"), ("resume", "failure"), ("pause", "success")):
+        jobs = team.send(team.dispatch(action=action, campaign="campaigns/coffee.yaml"))
+        assert jobs["act"].result == result, jobs["act"].show()

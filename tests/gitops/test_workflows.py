@@ -125,7 +125,7 @@ def test_jobs_have_the_rights_that_they_need_and_no_others() -> None:
         "approve": {},
         "send": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"},
         "agree": {},
-        "act": {"contents": "write", "issues": "write"},
+        "act": {"actions": "read", "contents": "write", "issues": "write"},
     }
     steps = [step for job in read_jobs().values() for step in job["steps"]]
     checkouts = [step for step in steps if "checkout" in step.get("uses", "")]
