@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from runner.errors import ConfigurationError, MissingKeyError
 from runner.service.state_key import STATE_KEY, read_state_key
+from runner.source.confine import is_readable_below, reading_root
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import YamlProblemError
 from runner.source.rate import parse_rate
@@ -18,7 +20,6 @@ from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from runner.source.document import YamlDocument
 
@@ -114,6 +115,11 @@ def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         message = f"this file cannot be read: {error}"
         raise TargetsProblemError([Diagnostic("error", "targets-unreadable", message, file, 1, 1)]) from None
+    root = reading_root(file, current=Path.cwd())
+    if file.resolve() != file.absolute() and not is_readable_below(file, (root,)):
+        # Parts of it are shown where they are wrong, and a link in a pull request may lead to any file.
+        message = "this is a link out of the repository, or to a hidden file, and is not read"
+        raise TargetsProblemError([Diagnostic("error", "targets-outside", message, file, 1, 1)])
     try:
         document = read_yaml(text, file)
     except YamlProblemError as error:

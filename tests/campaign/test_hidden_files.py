@@ -8,6 +8,7 @@ import pytest
 
 from runner.campaign.load import load_campaign
 from runner.campaign.template import TemplateProblemError, TextCompiler
+from runner.service.target import TargetsProblemError, read_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,25 @@ def test_a_campaign_is_never_a_link_to_a_hidden_file(folder: Path) -> None:
     (folder / ".git/pulse.yaml").write_text("secret", encoding="utf-8")
     loaded, (found,) = load_campaign(folder / "campaigns/other/pulse.yaml", current=folder)
     assert (loaded, found.code) == (None, "path-hidden")
+
+
+@pytest.mark.parametrize("linked", ["../.env", "../../secrets.txt"])
+def test_targets_are_never_a_link_to_another_file(folder: Path, linked: str) -> None:
+    """A link in a pull request shows nothing of a hidden file, nor of one outside of the repository."""
+    (folder.parent / "secrets.txt").write_text("password: hunter2\n", encoding="utf-8")
+    file = folder / "campaigns/targets.yaml"
+    file.symlink_to(linked)
+    with pytest.raises(TargetsProblemError) as caught:
+        read_targets(file, {})
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == (
+        "targets-outside",
+        "this is a link out of the repository, or to a hidden file, and is not read",
+    )
+    file.unlink()
+    (folder / "shared.yaml").write_text("version: 1\ntargets: {}\n", encoding="utf-8")
+    file.symlink_to("../shared.yaml")
+    assert read_targets(file, {})["targets"] == {}
 
 
 def test_a_hidden_campaign_that_is_named_is_read(folder: Path) -> None:
