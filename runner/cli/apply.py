@@ -41,6 +41,7 @@ from runner.plan.model import PlanOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.cli.delivery import DeliveryRun
     from runner.cli.failures import Failures
     from runner.deliver.summary import DeliverySummary
     from runner.ledger.model import Run
@@ -160,14 +161,7 @@ def command(
         if settle_only:
             runs = run.conclude(planned)
         else:
-            if saved:
-                run.failures.accept_pauses(saved.knows_pause)
-                planned = leave_out_paused(planned, run.failures)
-                saved.require_unchanged(planned, run.failures.errors)
-                planned = run.bring_forward(planned, options)
-            for line in describe_unread(planned):
-                warn(line)
-            planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
+            planned = _choose_sound(planned, run, saved, options)
             if require_approval:
                 planned = leave_out_unapproved(planned, run.failures, is_given=expect_digest is not None)
             _require_approval(planned, is_approved=auto_approve or saved is not None)
@@ -177,6 +171,26 @@ def command(
         _report_settled(runs, run.failures, format_)
         return run.failures.find_exit_code(0 if runs else None) or int(run.is_behind)
     return _report(runs, run.failures, format_, is_interrupted=run.stop.is_set()) or int(run.is_behind)
+
+
+def _choose_sound(
+    planned: Sequence[PlannedHead], run: DeliveryRun, saved: SavedPlan | None, options: PlanOptions
+) -> Sequence[PlannedHead]:
+    """Return the plans that can be sent now: as they were saved, not paused, and within their limits.
+
+    Raises:
+        PlanChangedError: a saved plan is out of date.
+        LimitError: what breaks a limit is all that there is to send.
+        OnHoldError: what is paused is.
+    """
+    if saved:
+        run.failures.accept_pauses(saved.knows_pause)
+        planned = leave_out_paused(planned, run.failures)
+        saved.require_unchanged(planned, run.failures.errors)
+        planned = run.bring_forward(planned, options)
+    for line in describe_unread(planned):
+        warn(line)
+    return leave_out_refused(planned, run.failures, ". Nothing was sent")
 
 
 def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:

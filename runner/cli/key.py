@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cli.rotating import Rotation
+    from runner.cli.suppressions import SuppressionFiles
     from runner.ledger.database import Ledger
 
 
@@ -115,25 +116,37 @@ def rotate(
         # Imported here: what `key new` does without.
         from runner.cli.rotating import Rotation
 
-        workspace.suppressions.absorb_old(
-            ledger,
-            read_old_state_key(os.environ),
-            lambda file: require_approval(
-                f"Sign all of {file}, which no key has signed?", is_approved=auto_approve
-            ),
-        )
         rotation = Rotation(workspace, ledger, campaigns, translation)
-        rotation.gather()
-        rotation.match(phones)
-        changed = []
-        if not rotation.is_empty():
-            _ask(rotation, is_approved=auto_approve)
-            changed = rotation.write()
-        changed += workspace.suppressions.replace(ledger)
+        changed = _move(rotation, workspace.suppressions, ledger, phones, is_approved=auto_approve)
     for file in changed:
         click.echo(f"{show_path(file)}: written anew; commit it.")
     click.echo(f"All records of {workspace.target.name} are under this key, and signed.")
     return int(reserving.is_behind)
+
+
+def _move(
+    rotation: Rotation,
+    suppressions: SuppressionFiles,
+    ledger: Ledger,
+    phones: Sequence[str],
+    *,
+    is_approved: bool,
+) -> list[Path]:
+    """Move records to the key, after asking; return the files that have changed."""
+    suppressions.absorb_old(
+        ledger,
+        read_old_state_key(os.environ),
+        lambda file: require_approval(
+            f"Sign all of {file}, which no key has signed?", is_approved=is_approved
+        ),
+    )
+    rotation.gather()
+    rotation.match(phones)
+    changed = []
+    if not rotation.is_empty():
+        _ask(rotation, is_approved=is_approved)
+        changed = rotation.write()
+    return [*changed, *suppressions.replace(ledger)]
 
 
 def _require_merged(remote: str) -> None:
