@@ -18,6 +18,7 @@ from runner.reconcile.held import (
     choose_sources,
     count_listed,
     find_unscreened,
+    keep_ended,
     keep_readings,
     keep_starts,
     read_held,
@@ -155,6 +156,7 @@ class ClusterReconciliation:
         keep_starts(self.ledger, held, found)
         intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
         intake.store_stopped(found.values(), self.order.at)
+        keep_ended(self.ledger, self.order.campaign, self.key, held, found.values())
         # What goes to workers on their way has no phones in it.
         return stats | {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in found.items()}
 

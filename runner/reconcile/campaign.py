@@ -18,6 +18,7 @@ from runner.reconcile.held import (
     choose_sources,
     count_listed,
     find_unscreened,
+    keep_ended,
     keep_readings,
     keep_starts,
     read_held,
@@ -78,6 +79,7 @@ def reconcile_campaign(
     intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
+    keep_ended(ledger, campaign, key, held, stats.values())
     backlog = Backlog(sources, count_listed(held, stats))
     stats |= Reading(
         client,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.model import LaunchStats, OpenLaunch
+from runner.ledger.open_launches import close_launches, end_sessions
 from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
@@ -15,11 +16,16 @@ from runner.optout.reply import classify
 from runner.reconcile.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.report_model import Problem
     from runner.service.model import StatRecord
+
+
+_COMPLETE = "COMPLETE"
+"""The one `status` that the reference shows (2.3): that of a session that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,42 @@ def keep_starts(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord]) -> 
         store_starts(
             connection, {held.launches[guid].id: stat.project_launch_start for guid, stat in stats.items()}
         )
+
+
+def keep_ended(
+    ledger: Ledger, campaign: str, key: FingerprintKey, held: Held, stats: Iterable[StatRecord]
+) -> None:
+    """Keep which sessions have ended: who has none that is open may be sent to without waiting in a queue.
+
+    Args:
+        ledger: open for writing.
+        campaign: the campaign's name.
+        key: makes the fingerprints of its participants.
+        held: its launches.
+        stats: what the service says of them.
+    """
+    closed, ended = [], dict[int, list[str]]()
+    for stat in stats:
+        launch = held.launches[stat.project_launch_guid]
+        if not launch.is_open:
+            continue
+        sessions = list(zip(stat.recipients, stat.statuses, strict=False))
+        under_way = {phone for phone, status in sessions if status != _COMPLETE}
+        if _have_ended(stat, launch) and not any(status not in ("", _COMPLETE) for _, status in sessions):
+            closed.append(launch.id)
+        elif people := {phone for phone, _ in sessions} - under_way:
+            ended[launch.id] = sorted(key.fingerprint(campaign, phone) for phone in people)
+    if closed or ended:
+        with ledger.writing() as connection:
+            close_launches(connection, sorted(closed))
+            for launch_id, people in sorted(ended.items()):
+                end_sessions(connection, launch_id, people)
+
+
+def _have_ended(stat: StatRecord, launch: OpenLaunch) -> bool:
+    """Return whether all sessions of a launch have ended, by the service's counts."""
+    is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
+    return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
 
 
 @dataclass(frozen=True, slots=True)
