@@ -79,7 +79,7 @@ class Pace:
 
 
 class Margin:
-    """Time that the service takes to accept a send: what leaves later than this before an end, it accepts after.
+    """Time that a send may take: what leaves within it before the end of the hours may be accepted later.
 
     Args:
         fixed: the margin; None to go by the recent answers.

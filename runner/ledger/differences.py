@@ -150,7 +150,7 @@ def accept_silence(connection: Connection, launch_ids: Collection[int], at: str)
         for number in sorted(launch_ids)
     ]
     if rows:
-        close_launches(connection, [row["launch_id"] for row in rows])
+        close_launches(connection, sorted(launch_ids))
         statement = insert_into(connection, launch_stats)
         kept = statement.on_conflict_do_update(index_elements=["launch_id"], set_={"reconciled_at": at})
         connection.execute(kept, rows)

@@ -176,8 +176,8 @@ def _iterate_people(
         .order_by(deliveries.c.fingerprint)
     )
     if asked is None:
-        for person, is_read in connection.execute(query.execution_options(yield_per=_GROUP)):
-            yield person, is_read
+        rows = connection.execute(query.execution_options(yield_per=_GROUP))
+        yield from ((person, is_read) for person, is_read in rows)
         return
     # By the whole primary key: there may be many deliveries, and few are asked about.
     own = query.where(deliveries.c.message.in_(list(iterate_messages(connection, campaign_id))))

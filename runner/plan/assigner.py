@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
 from runner.plan.assignment import Assignment, Follow
+from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
 from runner.timing.zone import find_zones
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from runner.campaign.row_problems import RowReporter
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import Known
-    from runner.ledger.open_sessions import OpenSession
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import Disposition
     from runner.plan.track import Track
@@ -37,15 +37,6 @@ _WAY_PAST = (
     "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
 )
 _UTC = "UTC"
-_ENDS = "this ends a survey that is open for them, or goes to them in this run: `complete_existing_sessions: true`"
-_QUEUES = (
-    "`open_session: queue`: this waits at the service behind a survey that is open for them, or goes to them in "
-    "this run; it leaves when that ends, at any hour, after `expires` and after an opt-out, and cannot be called "
-    "back"
-)
-_SAME_RUN = (
-    "another message goes to them in this run; a survey and a message at once would queue at the service"
-)
 
 
 class Assigner:
@@ -87,8 +78,7 @@ class Assigner:
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
-        self._sessions = circumstances.sessions if circumstances is not None and self._is_timed else None
-        self._keeps_apart = self._is_timed and (self._sessions is not None or _may_meet(tracks))
+        self._queue = self._make_queue_rule()
         self.follows = _find_follows([track.message for track in tracks])
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
@@ -99,11 +89,18 @@ class Assigner:
             self._key is None
             and self._draw is None
             and self._cap is None
-            and not self._keeps_apart
+            and self._queue is None
             and not self._must_consent
             and not self._timekeepers
             and (circumstances is None or circumstances.suppressions is None)
         )
+
+    def _make_queue_rule(self) -> QueueRule | None:
+        """Return what keeps messages out of the service's queue; None if nothing can get there."""
+        if self._circumstances is None or not self._is_timed:
+            return None
+        sessions = self._circumstances.sessions
+        return QueueRule(self._campaign, sessions) if sessions is not None or may_meet(self._tracks) else None
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, circumstances = self._campaign, self._circumstances
@@ -146,8 +143,8 @@ class Assigner:
             )
             for index, track in enumerate(self._tracks)
         ]
-        if self._keeps_apart:
-            found = self._keep_apart(found, phone)
+        if self._queue is not None:
+            found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
 
     def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
@@ -300,39 +297,9 @@ class Assigner:
         disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
 
-    def _keep_apart(self, found: list[Assignment], phone: str) -> list[Assignment]:
-        """Hold back what would queue at the service, where nothing can hold it back any more.
-
-        Of several messages to one person in a run, the first goes if one of them asks something: which comes
-        first at the service is not certain, and behind a survey even a plain text would queue.
-        """
-        if not any(assignment.counts for assignment in found):
-            return found
-        session = self._sessions.find(phone) if self._sessions is not None else None
-        held = None if session is None else _explain(session)
-        kept, is_first, has_asked = [], True, False
-        for assignment in found:
-            if not assignment.counts:
-                kept.append(assignment)
-                continue
-            _, renderer = self._choose_renderer(self._tracks[assignment.message], phone)
-            message = renderer.message
-            reason = held or (None if is_first or not (has_asked or message.questions) else _SAME_RUN)
-            kept.append(self._resolve_queue(assignment, message, reason))
-            if kept[-1].counts:
-                is_first, has_asked = False, has_asked or bool(message.questions)
-        return kept
-
-    def _resolve_queue(self, assignment: Assignment, message: Message, reason: str | None) -> Assignment:
-        """Return what becomes of a message that would queue for a reason; as it is, if there is none."""
-        if reason is None:
-            return assignment
-        if message.complete_existing_sessions:
-            return assignment._replace(reasons=(*assignment.reasons, _ENDS))
-        if self._campaign.policy.open_session == "queue":
-            return assignment._replace(reasons=(*assignment.reasons, _QUEUES))
-        largest = assignment.payload.largest if assignment.payload is not None else 0
-        return Assignment(assignment.message, "open_session", reasons=(reason,), largest=largest)
+    def _find_message(self, assignment: Assignment, phone: str) -> Message:
+        """Return a message as it is sent to a recipient."""
+        return self._choose_renderer(self._tracks[assignment.message], phone)[1].message
 
     def _keep_cap(self, found: list[Assignment], phone: str, cap: FrequencyCap) -> list[Assignment]:
         """Hold back what would be a message too many; those that come first in the campaign go first."""
@@ -355,24 +322,6 @@ class Assigner:
             return 0
         recent, planned = self._circumstances.recent, self._circumstances.planned
         return (recent.count(phone) if recent is not None else 0) + planned.get(int(phone[1:]), 0)
-
-
-def _may_meet(tracks: list[Track]) -> bool:
-    """Return whether a run may send somebody a survey and another message."""
-    sent = [renderer.message for track in tracks for renderer in track.renderers.values()]
-    return len(tracks) > 1 and any(message.questions for message in sent)
-
-
-def _explain(session: OpenSession) -> str:
-    if session.is_read:
-        return (
-            f"a survey of `{session.campaign}` was open for them when it was last read; `runner reconcile` "
-            "looks again"
-        )
-    return (
-        f"`{session.campaign}` has sent them a survey, and whether it has ended was not read yet: run "
-        "`runner reconcile` first"
-    )
 
 
 def _find_follows(messages: list[Message]) -> dict[int, Follow]:

@@ -115,8 +115,8 @@ def keep_ended(
     if closed or ended:
         with ledger.writing() as connection:
             close_launches(connection, sorted(closed))
-            for launch_id, people in sorted(ended.items()):
-                end_sessions(connection, launch_id, people)
+            for launch_id, names in sorted(ended.items()):
+                end_sessions(connection, launch_id, names)
 
 
 def _have_ended(stat: StatRecord, launch: OpenLaunch) -> bool:

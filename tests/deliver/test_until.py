@@ -90,6 +90,7 @@ class Runs:
         *,
         rate: float | None = None,
         clock: Clock | None = None,
+        margin: timedelta | None = timedelta(0),
     ) -> tuple[Trace, Delivery]:
         """Send launches; `reply` answers a request, and may move the clock."""
         clock, trace = clock or Clock(), Trace()
@@ -112,6 +113,7 @@ class Runs:
             now=clock.now,
             observer=trace,
             random=lambda: 0.5,
+            settle_margin=margin,
         )
         delivery.run(iter(launches))
         return trace, delivery
@@ -255,7 +257,10 @@ def test_nothing_ever_leaves_too_late(
         assert {phone for _, phone in again.requests} == {one.phones[0] for one in rest}
 
 
-CAMPAIGN = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}\n'
+CAMPAIGN = """\
+schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}
+limits: {settle_margin: 0s}
+"""
 
 
 def write_timed_campaign(repository: Repository, count: int) -> tuple[str, ...]:
