@@ -28,7 +28,7 @@ _HAVE_ENDED = and_(
 
 IS_CLOSED: ColumnElement[bool] = or_(
     and_(launches.c.definition.is_not(None), launches.c.definition.not_like(f"%{_QUESTIONS}%")),
-    exists().where(launch_stats.c.launch_id == launches.c.id, _HAVE_ENDED),
+    exists().where(launch_stats.c.launch_id == launches.c.id, _HAVE_ENDED).correlate(launches),
 )
 """Whether a launch has no open session, in a ledger that does not keep that yet."""
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from runner.reconcile.backlog import Backlog
 from runner.reconcile.held import (
+    SessionEnds,
     choose_sources,
     count_listed,
     find_unscreened,
-    keep_ended,
     keep_readings,
     keep_starts,
     read_held,
@@ -72,14 +72,15 @@ def reconcile_campaign(
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = read_held(ledger, campaign_id, people.target)
-    survey = Survey(client, held.launches, observe_progress)
+    ends = SessionEnds(ledger, campaign, key, held.launches)
+    survey = Survey(client, held.launches, observe_progress, ends.observe)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
     intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
-    keep_ended(ledger, campaign, key, held, stats.values())
+    ends.keep()
     backlog = Backlog(sources, count_listed(held, stats))
     stats |= Reading(
         client,

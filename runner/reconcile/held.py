@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
@@ -16,7 +16,7 @@ from runner.optout.reply import classify
 from runner.reconcile.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runner.service.model import StatRecord
 
 
+_LAUNCHES = 500
+"""Launches whose ends are recorded together."""
 _COMPLETE = "COMPLETE"
 """The one `status` that the reference shows (2.3): that of a session that has ended."""
 
@@ -89,34 +91,55 @@ def keep_starts(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord]) -> 
         )
 
 
-def keep_ended(
-    ledger: Ledger, campaign: str, key: FingerprintKey, held: Held, stats: Iterable[StatRecord]
-) -> None:
-    """Keep which sessions have ended: who has none that is open may be sent to without waiting in a queue.
+@dataclass(slots=True)
+class SessionEnds:
+    """Keeps which sessions have ended: who has none open can be sent to without waiting in a queue.
 
-    Args:
+    Attributes:
         ledger: open for writing.
         campaign: the campaign's name.
         key: makes the fingerprints of its participants.
-        held: its launches.
-        stats: what the service says of them.
+        launches: those of the campaign, by `project_launch_guid`.
     """
-    closed, ended = [], dict[int, list[str]]()
-    for stat in stats:
-        launch = held.launches[stat.project_launch_guid]
+
+    ledger: Ledger
+    campaign: str
+    key: FingerprintKey
+    launches: Mapping[str, OpenLaunch]
+    _closed: set[int] = field(default_factory=set, init=False)
+    _ended: dict[int, list[str]] = field(default_factory=dict, init=False)
+
+    def observe(self, stat: StatRecord) -> None:
+        """Take note of what the service says of a launch of the campaign.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+        """
+        launch = self.launches[stat.project_launch_guid]
         if not launch.is_open:
-            continue
+            return
         sessions = list(zip(stat.recipients, stat.statuses, strict=False))
         under_way = {phone for phone, status in sessions if status != _COMPLETE}
         if _have_ended(stat, launch) and not any(status not in ("", _COMPLETE) for _, status in sessions):
-            closed.append(launch.id)
+            self._closed.add(launch.id)
         elif people := {phone for phone, _ in sessions} - under_way:
-            ended[launch.id] = sorted(key.fingerprint(campaign, phone) for phone in people)
-    if closed or ended:
-        with ledger.writing() as connection:
-            close_launches(connection, sorted(closed))
-            for launch_id, names in sorted(ended.items()):
-                end_sessions(connection, launch_id, names)
+            self._ended[launch.id] = sorted(self.key.fingerprint(self.campaign, phone) for phone in people)
+        if len(self._closed) + len(self._ended) >= _LAUNCHES:
+            self.keep()
+
+    def keep(self) -> None:
+        """Record what was noted since the last time.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+        """
+        if self._closed or self._ended:
+            with self.ledger.writing() as connection:
+                # In an order that all tasks have: those that write the same rows wait for each other, no more.
+                close_launches(connection, sorted(self._closed))
+                for launch_id, people in sorted(self._ended.items()):
+                    end_sessions(connection, launch_id, people)
+            self._closed, self._ended = set(), {}
 
 
 def _have_ended(stat: StatRecord, launch: OpenLaunch) -> bool:
