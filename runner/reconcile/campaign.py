@@ -80,7 +80,6 @@ def reconcile_campaign(
     intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
-    ends.keep()
     backlog = Backlog(sources, count_listed(held, stats))
     stats |= Reading(
         client,
@@ -94,6 +93,7 @@ def reconcile_campaign(
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
     after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
+    ends.keep()
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
     return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)

@@ -135,7 +135,7 @@ class SessionEnds:
         """
         if self._closed or self._ended:
             with self.ledger.writing() as connection:
-                # In an order that all tasks have: those that write the same rows wait for each other, no more.
+                # In an order that all tasks have: those that write the same rows only wait for each other.
                 close_launches(connection, sorted(self._closed))
                 for launch_id, people in sorted(self._ended.items()):
                     end_sessions(connection, launch_id, people)

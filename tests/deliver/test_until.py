@@ -158,6 +158,29 @@ def test_the_end_is_the_first_moment_that_is_too_late(runs: Runs, until_s: float
     assert delivery.summary.deferred == 1 - sent
 
 
+@pytest.mark.parametrize(
+    ("margin", "took_s", "left_at"),
+    [
+        (None, 1.5, [0, 1.5, 3, 4.5, 6]),  # twice as long as an answer takes
+        (None, 0.5, [0.5 * number for number in range(16)]),  # at least two seconds
+        (timedelta(seconds=4), 0.5, [0.5 * number for number in range(12)]),
+        (timedelta(0), 3, [0, 3, 6, 9]),
+    ],
+)
+def test_the_last_launches_leave_a_margin_before_the_end(
+    runs: Runs, margin: timedelta | None, took_s: float, left_at: list[float]
+) -> None:
+    """What leaves is accepted before its hours end, even by a service as slow as the slowest of its answers."""
+
+    def answer(clock: Clock, _phone: str) -> SendReply:
+        clock.seconds += took_s
+        return replace(ACCEPTED, status=201)
+
+    trace, delivery = runs.send(plan(*[10.0] * 20), answer, margin=margin)
+    assert [(moment - START).total_seconds() for moment, _ in trace.requests] == left_at
+    assert delivery.summary.count("sent") == len(left_at)
+
+
 def test_what_is_late_before_its_intent_leaves_no_trace(runs: Runs, tmp_path: Path) -> None:
     """Launches whose hours are over are counted as deferred; nothing is recorded, and those behind go on."""
     trace, delivery = runs.send(plan(0, 60, 0), accept)
@@ -257,16 +280,14 @@ def test_nothing_ever_leaves_too_late(
         assert {phone for _, phone in again.requests} == {one.phones[0] for one in rest}
 
 
-CAMPAIGN = """\
-schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}
-limits: {settle_margin: 0s}
-"""
+CAMPAIGN = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}\n'
 
 
 def write_timed_campaign(repository: Repository, count: int) -> tuple[str, ...]:
     phones = repository.write_campaign(count)
-    with repository.campaign.open("a", encoding="utf-8") as stream:
-        stream.write(CAMPAIGN)
+    content = repository.campaign.read_text(encoding="utf-8")
+    content = content.replace("limits:\n", "limits:\n  settle_margin: 0s\n")
+    repository.campaign.write_text(content + CAMPAIGN, encoding="utf-8")
     return phones
 
 
