@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
+OpenSessionRule = Literal["wait", "complete", "queue"]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
 
 
@@ -26,6 +27,8 @@ class Limits:
         recipients_per_send: the most phones in one launch.
         rate: the most sends a second.
         segments_per_message: the most SMS segments that a single text may take.
+        settle_margin: how long before the end of their hours the last sends leave; None to go by how long the
+            service takes to answer.
     """
 
     recipients: int | None = None
@@ -33,6 +36,7 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    settle_margin: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Policy:
         timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
         frequency_cap: None if there is none.
+        open_session: what becomes of people who have an open survey. `complete` is the default of the
+            messages' `complete_existing_sessions`.
         opt_out_words: words that opt out beside those that are known.
         review_margin: how many more recipients than its pull request's comment said a message may reach: a
             share of them.
@@ -66,5 +72,6 @@ class Policy:
     timezone_unknown: TimezoneUnknown = "refuse"
     quiet_hours: QuietHours = "none"
     frequency_cap: FrequencyCap | None = None
+    open_session: OpenSessionRule = "wait"
     opt_out_words: tuple[str, ...] = ()
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN

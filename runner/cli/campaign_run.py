@@ -73,7 +73,8 @@ class CampaignRun:
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
         summary = self.summary
-        return self.to_send - summary.recipients_tried - summary.deferred - summary.opted_out - summary.capped
+        left_out = summary.deferred + summary.opted_out + summary.capped + summary.open_session
+        return self.to_send - summary.recipients_tried - left_out
 
     @property
     def deferred(self) -> int:

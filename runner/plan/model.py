@@ -26,6 +26,7 @@ Disposition = Literal[
     "timezone_unknown",
     "expired",
     "deferred",
+    "open_session",
     "capped",
     "on_hold",
     "over_limit",
@@ -83,6 +84,7 @@ class MessagePlan:
         not_qualified: of a follow-up, those whom its `to` does not mean.
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
+        open_session: recipients who have an open survey, behind which the message would queue.
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
         on_hold: recipients who would be texted now, were the campaign not paused.
@@ -117,6 +119,7 @@ class MessagePlan:
     not_qualified: int = 0
     timezone_unknown: int = 0
     expired: int = 0
+    open_session: int = 0
     capped: int = 0
     deferred: int = 0
     on_hold: int = 0

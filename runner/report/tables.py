@@ -41,6 +41,7 @@ DISPOSITIONS = {
     "not_qualified": "Not meant by this message",
     "timezone_unknown": "Time zone not known",
     "expired": "Campaign ends before they may be texted",
+    "open_session": "Have an open survey",
     "capped": "Texted as often as allowed",
     "deferred": "Due later",
     "on_hold": "Campaign paused",

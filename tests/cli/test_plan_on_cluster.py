@@ -82,6 +82,29 @@ def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) 
     assert (together.returncode, together.stdout, together.stderr) == (3, alone.stdout, alone.stderr)
 
 
+def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
+    """Who has one waits, as in one process: nothing was read of it, it is open, or it has ended for them."""
+    survey = FIRST.replace('text: "Hi {{ name }}"', 'questions: [{tag: why, text: "Why, {{ name }}?"}]')
+    (shared / "campaigns" / "alpha.yaml").write_text(survey, encoding="utf-8")
+    (shared / "campaigns" / "beta.yaml").write_text(CAPPED.partition("policy")[0], encoding="utf-8")
+    sent = run("apply", "campaigns/alpha.yaml", "--auto-approve", cwd=shared)
+    assert sent.returncode == 0, sent.stderr
+    simulated = run("sandbox", "simulate", "--seed", "3", "--response-rate", "0.5", cwd=shared)
+    assert simulated.returncode == 0, simulated.stderr
+    found = []
+    for _ in range(2):
+        options = ("plan", "campaigns/beta.yaml", "--format", "json", "--now", NOW)
+        alone = read(run(*options, cwd=shared))
+        assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
+        message = alone["campaigns"][0]["messages"][0]
+        found.append((message["to_send"], message["open_session"]))
+        assert run("reconcile", "--cluster", "local:2", cwd=shared).returncode == 0
+    (before, after) = found
+    assert before == (100, 100)
+    assert sum(after) == 200
+    assert 100 < after[0] < 200
+
+
 @pytest.mark.parametrize("option", ["--diff", "--launches"])
 def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, option: str) -> None:
     """A cluster is for people too many to be shown one by one: the options that do so are refused."""

@@ -106,6 +106,7 @@ BARS: dict[str, dict[str, Any]] = {
     "not_qualified": {"answered": True},
     "timezone_unknown": {"area": "800"},
     "deferred": {"now": NIGHT},
+    "open_session": {"surveyed": True},
     "capped": {"recent": 1},
     "over_limit": {"is_second": True},
     "to_send": {},
