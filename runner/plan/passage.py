@@ -61,6 +61,8 @@ def iterate_assignments(
                 served += 1
         if assigner.follows:
             assignments = find_hopeless(assignments, assigner.follows)
+        if assigner.outlook is not None and not is_paused:
+            assignments = assigner.outlook.mark(assignments, recipient.phone)
         yield recipient, assignments
 
 
@@ -91,4 +93,6 @@ def _say_why(assignment: Assignment, last_day: date) -> Assignment:
 
 
 def _hold_back(assignment: Assignment, disposition: Disposition) -> Assignment:
-    return Assignment(assignment.message, disposition) if assignment.counts else assignment
+    if not assignment.counts:
+        return assignment
+    return Assignment(assignment.message, disposition, arm=assignment.arm, coming=assignment.payload)

@@ -105,7 +105,8 @@ class Planner:
             return None
         if not audience.rows:
             problems.add(describe_empty(self._campaign))
-        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
+        now = None if self._circumstances is None else self._circumstances.now
+        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience, self._per_send, now)
         self._sends_several = sum(message.to_send for message in plan.messages) > plan.recipients_to_send
         return replace(plan, pause=self._pause)
 
