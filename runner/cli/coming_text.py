@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 from runner.cli.console import count_words
 from runner.cli.timing_words import describe_follow_up
 from runner.ledger.moment import format_moment
-from runner.plan.coming import Span
+from runner.plan.model import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Message
-    from runner.plan.coming import Coming
-    from runner.plan.model import CampaignPlan, MessagePlan
+    from runner.plan.model import CampaignPlan, Coming, MessagePlan
 
 COLUMNS = ("when", "message", "why", "recipients", "launches", "segments", "renders")
 ONCE_MORE = "each reply that is none of the choices costs one render more, and the segments of its question"

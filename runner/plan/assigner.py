@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
 from runner.plan.assignment import Assignment, Follow
-from runner.plan.coming import Outlook
+from runner.plan.outlook import Outlook
 from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
 from runner.timing.zone import find_zones

@@ -46,7 +46,7 @@ class Assignment(NamedTuple):
             place, so that nobody whom the plan left out moves up.
         is_hopeless: of who waits for an earlier message, whether they will never get that one.
         coming: what they may get later; None if they won't, or it is not known.
-        is_sure: of who may get it later, whether they do if nothing else happens (`runner.plan.coming`).
+        is_sure: of who may get it later, whether they do if nothing else happens (`runner.plan.outlook`).
         may_queue: whether what is sent now may wait at the service behind an open survey.
     """
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.plan.assignment import count_planned
-from runner.plan.coming import Span, find_waits
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.limits import find_refusals
-from runner.plan.model import CampaignPlan
+from runner.plan.model import CampaignPlan, Span
+from runner.plan.outlook import find_waits
 from runner.plan.shard import DeliveryDigest, digest_terms, join_digests
 from runner.plan.tally import MessageTally
 from runner.source.diagnostic import Diagnostic

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from runner.plan.coming import NOBODY, Coming, Span
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -69,6 +67,45 @@ class CostlyCharacter(NamedTuple):
     recipients: int
     segments: int
     segments_without: int
+
+
+class Span(NamedTuple):
+    """The least and the most of something.
+
+    Least is what comes if nobody opts out, nobody edits or pauses anything, no other campaign texts these
+    people, and runs go on in time. Most is what comes if everybody answers in the way that brings the most.
+    """
+
+    least: int
+    most: int
+
+
+NOBODY = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """People who may get a message later, for one reason.
+
+    Attributes:
+        why: their disposition now.
+        first: not before this moment; None if that is not known.
+        last: when the last of them is due; None if that is not known.
+        recipients: how many get it.
+        launches: sends that these take, in however many runs.
+        segments: SMS segments; None if a text is not known. The most is all questions asked once.
+        renders: the most is all questions answered validly at once.
+        arms: of an experiment's message, the most recipients by arm.
+    """
+
+    why: str
+    first: datetime | None
+    last: datetime | None
+    recipients: Span
+    launches: Span
+    segments: Span | None
+    renders: Span
+    arms: dict[str, int]
 
 
 @dataclass(slots=True)

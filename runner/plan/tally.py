@@ -6,8 +6,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, get_args
 
-from runner.plan.coming import Coming, Span
-from runner.plan.model import CostlyCharacter, Disposition, MessagePlan
+from runner.plan.model import Coming, CostlyCharacter, Disposition, MessagePlan, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

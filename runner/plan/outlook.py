@@ -1,13 +1,12 @@
-"""What comes after this run: how many people may get a message later, how many surely, when, and why.
+"""What comes after this run for sure, and what when.
 
-Least is what comes if nobody opts out, nobody edits or pauses anything, no other campaign texts these people,
-and runs go on in time. Most is what comes if everybody answers in whatever way brings the most.
+For sure is what comes if nobody opts out, nobody edits or pauses anything, no other campaign texts these
+people, and runs go on in time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from runner.plan.assignment import LATER
 
@@ -22,41 +21,6 @@ if TYPE_CHECKING:
     from runner.plan.track import Track
 
 _REACHED = frozenset(("to_send", "already_sent"))
-
-
-class Span(NamedTuple):
-    """The least and the most of something."""
-
-    least: int
-    most: int
-
-
-NOBODY = Span(0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Coming:
-    """People who may get a message later, for one reason.
-
-    Attributes:
-        why: their disposition now.
-        first: not before this moment; None if that is not known.
-        last: when the last of them is due; None if that is not known.
-        recipients: how many get it.
-        launches: sends that these take, in however many runs.
-        segments: SMS segments; None if a text is not known. The most is all questions asked once.
-        renders: the most is all questions answered validly at once.
-        arms: of an experiment's message, the most recipients by arm.
-    """
-
-    why: str
-    first: datetime | None
-    last: datetime | None
-    recipients: Span
-    launches: Span
-    segments: Span | None
-    renders: Span
-    arms: dict[str, int]
 
 
 class Outlook:
