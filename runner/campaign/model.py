@@ -208,9 +208,9 @@ class Campaign:
         """Return the ids of the messages that others come after."""
         return {message.after.message for message in self.messages if message.after is not None}
 
-    def list_plain_texts(self) -> frozenset[str]:
-        """Return the ids of the messages that ask nothing, in no arm."""
-        return frozenset(message.id for message in self.messages if not self.asks(message))
+    def list_surveys(self) -> frozenset[str]:
+        """Return the ids of the messages that ask something, in any arm."""
+        return frozenset(message.id for message in self.messages if self.asks(message))
 
     def asks(self, message: Message) -> bool:
         """Return whether a message has questions, in any arm."""

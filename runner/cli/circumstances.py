@@ -132,7 +132,7 @@ class CircumstanceReader:
                 people = sorted(
                     person
                     for launch in launches
-                    if launch.message not in identity.plain_texts
+                    if launch.message in identity.surveys
                     for person in launch.recipients
                 )
                 if people:

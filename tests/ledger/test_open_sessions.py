@@ -162,8 +162,20 @@ def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) ->
     people = (KEY.fingerprint("news", ADA),)
     record = LaunchRecord("ask", "another", "news", "d1g35t", "guid-another", AT, people)
     with ledger.writing() as connection:
-        absorb_launches(connection, campaign_id, [record])
+        absorb_launches(connection, campaign_id, [record], surveys=["ask"])
     assert find_held(ledger) == {ADA: False, BOB: True}
+
+
+def test_what_only_a_lockfile_tells_of_a_campaign_that_is_gone(ledger: Ledger) -> None:
+    """Whether that asked something is not known: it holds its people once the service says that it is open."""
+    campaign_id, _ = send(ledger, CY, definition=PLAIN)
+    people = tuple(sorted(KEY.fingerprint("news", phone) for phone in (ADA, BOB)))
+    record = LaunchRecord("gone", "key", "news", "d1g35t", "guid-2", AT, people)
+    with ledger.writing() as connection:
+        absorb_launches(connection, campaign_id, [record], surveys=["ask"])
+    assert find_held(ledger) == {}
+    read(ledger, campaign_id, 2, (1, 0, 1), "COMPLETE", "ACTIVE")
+    assert find_held(ledger) == {BOB: True}
 
 
 def test_the_campaign_that_holds_is_named(ledger: Ledger) -> None:
