@@ -209,8 +209,8 @@ def decide(case: Case) -> Verdict:
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
     own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS))
     law = find_rules(case.person.places, case.method) if case.policy.get("quiet_hours") == "legal" else []
-    home = schedule.get("timezone")
-    may_fall_back = case.policy.get("timezone_unknown") == "campaign" and home is not None
+    home: str = schedule.get("timezone", "")
+    may_fall_back = case.policy.get("timezone_unknown") == "campaign" and home != ""
     zones = (case.own_zone,) if case.own_zone else case.person.zones
     if not zones and may_fall_back:
         zones = (home,)

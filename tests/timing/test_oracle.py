@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -20,14 +21,13 @@ from tests.timing.oracle import (
     Person,
     Verdict,
     decide,
-    find_open,
     is_refused,
     open_clock,
     stays_open,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 SEED = 18
 DECISIONS = 20_000
@@ -177,8 +177,8 @@ class Author:
         cases: list[Case] = []
         while len(cases) < A_GROUP:
             person, own_zone = self._choose_person(zone)
-            for moment in self._chance.sample(moments, self._chance.randrange(1, 5)):
-                cases.append(Case(schedule, policy, method, person, own_zone, moment))
+            chosen = self._chance.sample(moments, self._chance.randrange(1, 5))
+            cases += [Case(schedule, policy, method, person, own_zone, moment) for moment in chosen]
         return cases[:A_GROUP]
 
     def _happens(self, share: float) -> bool:
@@ -346,7 +346,7 @@ def test_the_oracle_agrees(record_property: Any) -> None:
             seen.update(set(find_traits(case, expected)))
             compared += 1
     record_property("decisions", compared)
-    print(f"\n{compared} decisions compared; {dict(seen.most_common())}")
+    sys.stdout.write(f"\n{compared} decisions compared: {dict(seen.most_common())}\n")
     assert compared >= DECISIONS
     assert seen["refused schedule"] > 20
     assert {trait for trait in TRAITS if seen[trait] < 20} == set()
