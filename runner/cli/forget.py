@@ -60,9 +60,9 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
 
     Their deliveries, answers and the texts that went to them alone are removed, of every campaign and
     target of the ledger; the lockfiles of the campaigns at PATH, and what a state remote has of these, are
-    written anew without them. One keyed
-    entry a target stays, in the ledger and in campaigns/<target>.suppressions.json, by which no campaign on
-    any machine texts them again, also if a file still lists them; and one in each of these lockfiles.
+    written anew without them. One keyed entry a target stays, in the ledger and in
+    campaigns/<target>.suppressions.json, by which no campaign on any machine texts them again, also if a
+    file still lists them; and one in each of these lockfiles.
 
     Reports that are already written, git's history and the service are out of reach: what to do about
     these is said in the end. `runner optouts remove` lets the person in again, as a newcomer.
