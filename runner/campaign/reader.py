@@ -135,7 +135,7 @@ class _Reader:
         replies = item.get("replies", "ignored")
         questions = self._questions(item)
         if replies == "recorded" and text is not None:
-            text, questions = None, ask_openly(text)
+            questions, text = ask_openly(text), None
         return Message(
             id=item["id"],
             tag=item.get("tag", tag),
