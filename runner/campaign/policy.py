@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from runner.timing.schedule import TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
 OpenSessionRule = Literal["wait", "complete", "queue"]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
+DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class Policy:
         open_session: what becomes of people who have an open survey. `complete` is the default of the
             messages' `complete_existing_sessions`.
         opt_out_words: words that opt out beside those that are known.
+        read_replies_within: how long replies on the target may be unread before texts wait for them.
         review_margin: how many more recipients than its pull request's comment said a message may reach: a
             share of them.
     """
@@ -74,4 +75,5 @@ class Policy:
     frequency_cap: FrequencyCap | None = None
     open_session: OpenSessionRule = "wait"
     opt_out_words: tuple[str, ...] = ()
+    read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN

@@ -66,7 +66,7 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
         (run.expired, "too late for `expires`"),
         (run.summary.opted_out, "opted out meanwhile"),
         (run.summary.capped, "at the frequency cap meanwhile"),
-        (run.summary.open_session, "with an open survey meanwhile"),
+        (run.open_session, "behind an open survey"),
         (run.summary.waiting, "behind a message that was not sent, or nobody knows"),
     ):
         if count:

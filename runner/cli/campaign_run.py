@@ -83,6 +83,12 @@ class CampaignRun:
         return 0 if self._is_over else self._waiting
 
     @property
+    def open_session(self) -> int:
+        """Deliveries that wait for the end of an open survey: by the plan, or of one that was sent since."""
+        by_plan = sum(message.open_session for message in self.planned.plan.messages)
+        return by_plan + self.summary.open_session
+
+    @property
     def expired(self) -> int:
         """Deliveries that are too late for ever: by the plan, and because the campaign ended meanwhile."""
         by_plan = sum(message.expired for message in self.planned.plan.messages)

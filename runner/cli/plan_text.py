@@ -13,6 +13,7 @@ from runner.cli.coming_text import COLUMNS, comes_later, describe_people, list_c
 from runner.cli.console import count_words, markdown_table, print_table
 from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
+from runner.cli.plan_notes import list_notes
 from runner.cli.planning import PlannedHead, summary_line
 from runner.plan.model import Disposition
 from runner.service.destination import EMBEDDED, describe_destination
@@ -53,6 +54,7 @@ def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
         text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
         if comes_later(plan):
             text += f"\n{markdown_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
+    text += "".join(f"\n> {line}\n" for line in list_notes(planned))
     return f"{text}\nPlan digest: `{digest}`\n"
 
 
@@ -86,6 +88,8 @@ def _write_human(planned: Sequence[PlannedHead], _: str) -> None:
             print_table(COLUMNS, list(list_coming(plan)))
             click.echo(f"  {describe_people(plan)}")
         click.echo()
+    for line in list_notes(planned):
+        click.echo(f"{line}\n")
     click.echo(summary_line(planned))
 
 

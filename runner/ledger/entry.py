@@ -20,7 +20,7 @@ from runner.ledger.entry_statements import (
     TAKE_OVER,
 )
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.open_launches import may_stay_open
+from runner.ledger.open_launches import asks_something
 from runner.ledger.renaming import find_first_name
 from runner.ledger.runs import fill_in_runs
 from runner.ledger.tables import launches
@@ -58,7 +58,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
             {
                 **_describe(launch_id, campaign_id, intent),
                 "definition": intent.definition,
-                "is_open": may_stay_open(intent.definition),
+                "is_open": asks_something(intent.definition),
                 "state": "intent",
                 "project_launch_guid": None,
                 "intent_at": at,
@@ -82,7 +82,7 @@ def absorb_launches(
     connection: Connection,
     campaign_id: int,
     records: Iterable[LaunchRecord],
-    plain_texts: Collection[str] = (),
+    surveys: Collection[str] = (),
 ) -> int:
     """Enter launches that only the lockfile knows of.
 
@@ -93,7 +93,7 @@ def absorb_launches(
         connection: commits after this.
         campaign_id: the ledger's number of the campaign.
         records: all that the lockfile has.
-        plain_texts: the ids of messages that ask nothing: their launches have no open sessions.
+        surveys: the ids of messages that ask something: their sessions stay open.
 
     Returns:
         How many there were.
@@ -107,7 +107,7 @@ def absorb_launches(
     drop_unexplained(connection, campaign_id, missing)
     waiting = iter(missing.values())
     while portion := list(islice(waiting, _PORTION)):
-        rows = _add_accepted(connection, campaign_id, portion, plain_texts=plain_texts)
+        rows = _add_accepted(connection, campaign_id, portion, surveys=surveys)
         if rows:
             TAKE_OVER.run(connection, rows)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
@@ -221,7 +221,7 @@ def _add_accepted(
     campaign_id: int,
     records: Sequence[LaunchRecord],
     definition: str | None = None,
-    plain_texts: Collection[str] = (),
+    surveys: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     ids = _reserve_ids(connection, len(records))
@@ -231,7 +231,7 @@ def _add_accepted(
             {
                 **_describe(launch_id, campaign_id, record),
                 "definition": definition,
-                "is_open": may_stay_open(definition) and record.message not in plain_texts,
+                "is_open": record.message in surveys if definition is None else asks_something(definition),
                 "state": "sent",
                 "project_launch_guid": record.project_launch_guid,
                 "intent_at": record.sent_at,

@@ -1,6 +1,8 @@
 """Launches that may have open sessions: from their intent until the service has said that all have ended.
 
-A plain text opens none for long. Time ends nothing: how long a session lasts is the service's own business.
+A plain text opens none for long. Of what only a lockfile tells, the campaign's file says whether it asks
+something; where that is gone, only what the service says counts. Time ends nothing: how long a session lasts
+is the service's own business.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, exists, or_, true, update
+from sqlalchemy import and_, exists, not_, or_, true, update
 
 from runner.ledger.tables import deliveries, launch_stats, launches
 
@@ -25,24 +27,44 @@ _HAVE_ENDED = and_(
     launch_stats.c.num_queued_sessions == 0,
     launch_stats.c.num_complete_sessions >= launches.c.recipients,
 )
+_ARE_OPEN = or_(launch_stats.c.num_active_sessions > 0, launch_stats.c.num_queued_sessions > 0)
 
-IS_CLOSED: ColumnElement[bool] = or_(
-    and_(launches.c.definition.is_not(None), launches.c.definition.not_like(f"%{_QUESTIONS}%")),
-    exists().where(launch_stats.c.launch_id == launches.c.id, _HAVE_ENDED).correlate(launches),
+
+def _has_stats(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(launch_stats.c.launch_id == launches.c.id, condition).correlate(launches)
+
+
+IS_OPEN: ColumnElement[bool] = or_(
+    and_(
+        launches.c.definition.is_not(None),
+        launches.c.definition.like(f"%{_QUESTIONS}%"),
+        not_(_has_stats(_HAVE_ENDED)),
+    ),
+    _has_stats(_ARE_OPEN),
 )
-"""Whether a launch has no open session, in a ledger that does not keep that yet."""
+"""Whether a launch may have an open session, in a ledger that does not keep that yet."""
 
-CLOSE_LAUNCHES = update(launches).where(IS_CLOSED).values(is_open=False)
-"""Enters what `IS_CLOSED` says."""
+CLOSE_LAUNCHES = update(launches).where(not_(IS_OPEN)).values(is_open=False)
+"""Enters what `IS_OPEN` says."""
 
 
-def may_stay_open(definition: str | None) -> bool:
-    """Return whether a launch may have open sessions once it is sent.
+def asks_something(definition: str) -> bool:
+    """Return whether a launch has open sessions once it is sent.
 
     Args:
-        definition: the send body less `phone`, as JSON; None if it is not known.
+        definition: the send body less `phone`, as JSON.
     """
-    return definition is None or _QUESTIONS in definition
+    return _QUESTIONS in definition
+
+
+def open_launches(connection: Connection, launch_ids: Iterable[int]) -> None:
+    """Record that sessions of some launches are open of which that was not known.
+
+    Args:
+        connection: commits after this.
+        launch_ids: the ledger's numbers of the launches.
+    """
+    _note(connection, launch_ids, is_open=True)
 
 
 def close_launches(connection: Connection, launch_ids: Iterable[int]) -> None:
@@ -52,10 +74,14 @@ def close_launches(connection: Connection, launch_ids: Iterable[int]) -> None:
         connection: commits after this.
         launch_ids: the ledger's numbers of the launches.
     """
+    _note(connection, launch_ids, is_open=False)
+
+
+def _note(connection: Connection, launch_ids: Iterable[int], *, is_open: bool) -> None:
     waiting = iter(launch_ids)
     while group := list(islice(waiting, _GROUP)):
-        are_these = and_(launches.c.id.in_(group), launches.c.is_open)
-        connection.execute(update(launches).where(are_these).values(is_open=False))
+        are_these = and_(launches.c.id.in_(group), launches.c.is_open.is_not(is_open))
+        connection.execute(update(launches).where(are_these).values(is_open=is_open))
 
 
 def end_sessions(connection: Connection, launch_id: int, people: Collection[str]) -> None:

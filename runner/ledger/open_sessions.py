@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, inspect, not_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, inspect, select, true
 
 from runner.errors import LedgerError
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import REACHED, iterate_messages, open_campaign_key
-from runner.ledger.open_launches import IS_CLOSED
+from runner.ledger.open_launches import IS_OPEN
 from runner.ledger.renaming import find_first_name
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
 
@@ -155,7 +155,7 @@ def _find_conditions(connection: Connection) -> tuple[ColumnElement[bool], Colum
     """Return what tells open launches, and recipients of theirs whose sessions have not ended."""
     present = {column["name"] for column in inspect(connection).get_columns(launches.name)}
     if launches.c.is_open.name not in present:
-        return not_(IS_CLOSED), true()
+        return IS_OPEN, true()
     return launches.c.is_open, deliveries.c.has_ended.is_(None)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import delete, inspect, select
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.entry_statements import CLAIM
-from runner.ledger.open_launches import may_stay_open
+from runner.ledger.open_launches import asks_something
 from runner.ledger.tables import deliveries, dismissed_launches, launches
 from runner.ledger.unsettled import UNEXPLAINED
 from runner.source.folding import fold_guid
@@ -97,7 +97,7 @@ def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) 
         "payload_digest": launch.project_launch_guid,
         "tag": launch.tag,
         "definition": definition,
-        "is_open": may_stay_open(definition),
+        "is_open": asks_something(definition),
         "recipients": len(launch.people),
         "state": UNEXPLAINED,
         "project_launch_guid": launch.project_launch_guid,

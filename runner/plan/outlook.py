@@ -123,7 +123,8 @@ def find_waits(
         if message.after is not None and earlier is not None:
             waits[message.id] = earlier + message.after.wait
         # What holds these back may be over at any moment.
-        may_go_now = plan.to_send or any(getattr(plan, why) for why in LATER if why != "deferred")
+        may_go_now = plan.to_send or plan.deferred > sum(plan.due.values())
+        may_go_now = may_go_now or any(getattr(plan, why) for why in LATER if why != "deferred")
         moments = (now if may_go_now else None, plan.next_due, waits[message.id])
         first[message.id] = min((moment for moment in moments if moment is not None), default=None)
     return waits

@@ -128,10 +128,13 @@ class MessageTally:
         found: dict[str, list[tuple[str | None, int | None, int, bool, int]]] = {}
         for (why, arm, least, most, is_sure), count in self._coming.items():
             found.setdefault(why, []).append((arm, least, most, is_sure, count))
-        due = [moment for moment, _ in self._due]
-        moments = {"deferred": (min(due, default=None), max(due, default=None))}
+        moments: dict[str, tuple[datetime | None, datetime | None]] = {}
+        # Who waits for replies to be read is deferred, too, and due at no moment.
+        if self._due and self._due.total() == self._dispositions["deferred"]:
+            due = [moment for moment, _ in self._due]
+            moments["deferred"] = min(due), max(due)
         if not self._overdue:
-            moments["awaiting"] = (first, None)
+            moments["awaiting"] = first, None
         return tuple(
             _add_up_group(
                 why, moments.get(why, (None, None)), found[why], track, per_send, lets_queue=lets_queue

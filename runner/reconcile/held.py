@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.model import LaunchStats, OpenLaunch
-from runner.ledger.open_launches import close_launches, end_sessions
+from runner.ledger.open_launches import close_launches, end_sessions, open_launches
 from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
@@ -106,6 +106,7 @@ class SessionEnds:
     campaign: str
     key: FingerprintKey
     launches: Mapping[str, OpenLaunch]
+    _opened: set[int] = field(default_factory=set, init=False)
     _closed: set[int] = field(default_factory=set, init=False)
     _ended: dict[int, list[str]] = field(default_factory=dict, init=False)
 
@@ -117,14 +118,18 @@ class SessionEnds:
         """
         launch = self.launches[stat.project_launch_guid]
         if not launch.is_open:
-            return
+            # Of what only a lockfile told of, it may not have been known that it asks something.
+            if stat.num_active_sessions or stat.num_queued_sessions:
+                self._opened.add(launch.id)
+            else:
+                return
         sessions = list(zip(stat.recipients, stat.statuses, strict=False))
         under_way = {phone for phone, status in sessions if status != _COMPLETE}
         if _have_ended(stat, launch) and not any(status not in ("", _COMPLETE) for _, status in sessions):
             self._closed.add(launch.id)
         elif people := {phone for phone, _ in sessions} - under_way:
             self._ended[launch.id] = sorted(self.key.fingerprint(self.campaign, phone) for phone in people)
-        if len(self._closed) + len(self._ended) >= _LAUNCHES:
+        if len(self._opened) + len(self._closed) + len(self._ended) >= _LAUNCHES:
             self.keep()
 
     def keep(self) -> None:
@@ -133,13 +138,14 @@ class SessionEnds:
         Raises:
             LedgerError: the ledger cannot be written.
         """
-        if self._closed or self._ended:
+        if self._opened or self._closed or self._ended:
             with self.ledger.writing() as connection:
                 # In an order that all tasks have: those that write the same rows only wait for each other.
+                open_launches(connection, sorted(self._opened))
                 close_launches(connection, sorted(self._closed))
                 for launch_id, people in sorted(self._ended.items()):
                     end_sessions(connection, launch_id, people)
-            self._closed, self._ended = set(), {}
+            self._opened, self._closed, self._ended = set(), set(), {}
 
 
 def _have_ended(stat: StatRecord, launch: OpenLaunch) -> bool:
