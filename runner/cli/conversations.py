@@ -18,8 +18,6 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import count_words
 from runner.cli.inert import inert, printable
 from runner.cli.timing_words import describe_timing
-from runner.plan.track import compile_tracks
-from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from runner.campaign.audience import Recipient
     from runner.campaign.branch import Branch
     from runner.campaign.case import CaseFinder, Conversation, Reason
-    from runner.campaign.model import Campaign, Message
+    from runner.campaign.model import Campaign, Message, TemplateText
 
 _WIDTH = 60
 _SHOWN_ANSWERS = 4
@@ -182,35 +180,43 @@ def example_markdown(campaign: Campaign) -> str:
     """Return a conversation of each message and arm in Markdown, for readers who must not see who gets it.
 
     The campaign's own variables have their values. For those of recipients their names stand, as in
-    `‹first_name›`: who has which value is nobody's business in a comment, and an invented one would mislead.
+    `‹first_name›`: who has which value is nobody's business in a comment. A text that chooses or computes
+    by such a variable stands as its template: what an invented value leads to would mislead.
     """
+    compiler, own = TextCompiler(include_folder(campaign)), leave_out_blank(campaign.vars)
+
+    def show(text: TemplateText) -> str:
+        compiled = compiler.compile(text)
+        sample = {name: own.get(name, f"‹{name}›") for name in compiled.names}
+        try:
+            shown = compiled.render(sample)
+        except (MissingVariablesError, TemplateProblemError):
+            return text.source
+        return shown if all(f"‹{name}›" in shown for name in compiled.names - own.keys()) else text.source
+
     text = ""
-    for track in compile_tracks(campaign, TextCompiler(include_folder(campaign)), Problems()):
-        for arm, renderer in track.renderers.items():
-            message = renderer.message
-            own = leave_out_blank(campaign.vars)
-            sample = {name: own.get(name, f"‹{name}›") for name in renderer.names}
-            try:
-                bubbles = tuple(iterate_bubbles(renderer.render(sample).definition))
-            except (MissingVariablesError, TemplateProblemError):
-                bubbles = tuple(iterate_bubbles(_write_sources(message)))
-            text += f"**{inert(_title(message, arm))}**\n\n"
-            text += "".join(f"- {inert(line)}\n" for line in describe_timing(campaign, message))
-            text += (
-                "".join(
-                    _markdown_bubble(bubbles, n, "", is_text=False, write=inert) for n in range(len(bubbles))
-                )
-                + "\n"
-            )
+    for message in campaign.messages:
+        for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
+            bubbles = tuple(iterate_bubbles(_define(varied, show)))
+            text += f"**{inert(_title(varied, arm))}**\n\n"
+            text += "".join(f"- {inert(line)}\n" for line in describe_timing(campaign, varied))
+            for place in range(len(bubbles)):
+                text += _markdown_bubble(bubbles, place, "", is_text=False, write=inert)
+            text += "\n"
     return text.strip()
 
 
-def _write_sources(message: Message) -> dict[str, Any]:
-    """Return a message as its templates stand in the file: no names can stand for what they compute with."""
+def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, Any]:
+    """Return the definition of a message whose texts are shown in some way."""
     names = ("text", "introduction", "conclusion")
-    found: dict[str, Any] = {name: text.source for name in names if (text := getattr(message, name))}
+    found: dict[str, Any] = {name: show(text) for name in names if (text := getattr(message, name))}
     found["questions"] = [
-        {"text": one.text.source, "tag": one.tag, "responses": [each.source for each in one.responses]}
+        {
+            "text": show(one.text),
+            "tag": one.tag,
+            "responses": [show(each) for each in one.responses],
+            **({"conclude_on": show(one.conclude_on)} if one.conclude_on else {}),
+        }
         for one in message.questions
     ]
     return found

@@ -95,6 +95,7 @@ def _draw_message(chance: random.Random, number: int, before: list[dict[str, Any
     message: dict[str, Any] = {"id": f"m{number}", "tag": f"tag-{number}"}
     if chance.random() < 0.5:
         message["text"] = _draw_text(chance)
+        message |= {"replies": "recorded"} if chance.random() < 0.2 else {}
     else:
         message |= _draw_survey(chance)
     if before and chance.random() < 0.5:
