@@ -35,7 +35,8 @@ class Recipient(NamedTuple):
         source: which of the campaign's sources named the phone first, counted from 0.
         file: where that is.
         line: the line in `file`, from 1.
-        timezone: an IANA name; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
+        region: where they are by law, as `check_region` returned it; None to go by the number.
         has_consent: whether it is on record; only read where the campaign's policy requires it.
         consent_day: when they agreed; None if no dates are kept. It may not have come yet.
     """
@@ -46,6 +47,7 @@ class Recipient(NamedTuple):
     file: Path
     line: int
     timezone: str | None = None
+    region: str | None = None
     has_consent: bool = False
     consent_day: date | None = None
 
@@ -69,8 +71,8 @@ def iterate_audience(
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
         problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
-            refused, is left out; one whose time zone or consent is wrong is yielded without it, so that
-            what its texts lack is found too.
+            refused, is left out; one whose time zone, region or consent is wrong is yielded without it, so
+            that what its texts lack is found too.
         tally: counts along.
     """
     seen: set[int] = set()
@@ -78,7 +80,7 @@ def iterate_audience(
     for index, source in enumerate(campaign.recipients):
         phones = open_phone_column(source, RECIPIENT_PHONE, problems)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, consent in _iterate_entries(
+        for written, line, given, timezone, region, consent in _iterate_entries(
             source, names, problems, reads_consent=campaign.policy.consent == "required"
         ):
             tally.rows += 1
@@ -89,7 +91,7 @@ def iterate_audience(
             if number not in seen:
                 seen.add(number)
                 variables = {**shared, **given} if shared else given
-                yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
+                yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
             else:
                 tally.duplicates += 1
         phones.note_repairs()
@@ -137,7 +139,7 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
     if isinstance(source, FileRecipients):
         return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
     place = source.position
-    return PhoneColumn(place.file, place.column, source.region, code, problems)
+    return PhoneColumn(place.file, place.column, source.country, code, problems)
 
 
 def _iterate_entries(
@@ -157,6 +159,8 @@ def _iterate_rows(
                 problems.add(table.guess)
             columns = find_columns(source, table, problems)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(
+                    table, columns, names, problems, country=source.region, reads_consent=reads_consent
+                )
     except TableProblemError as error:
         problems.add(error.diagnostic)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from runner.timing.schedule import TimezoneUnknown
+    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
@@ -56,6 +56,8 @@ class Policy:
         consent: whether recipients without consent on record are left out.
         timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
+        no_rule: with legal hours, what happens to people of places whose hours are not known.
+        purpose: what people are texted for, which decides over the legal hours that hold.
         frequency_cap: None if there is none.
         opt_out_words: words that opt out beside those that are known.
         review_margin: how many more recipients than its pull request's comment said a message may reach: a
@@ -65,6 +67,8 @@ class Policy:
     consent: ConsentRule = "not_required"
     timezone_unknown: TimezoneUnknown = "refuse"
     quiet_hours: QuietHours = "none"
+    no_rule: NoRule = "refuse"
+    purpose: Purpose = "survey"
     frequency_cap: FrequencyCap | None = None
     opt_out_words: tuple[str, ...] = ()
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN

@@ -65,14 +65,14 @@ class PartitionAudience:
             self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
-            for number, line, source, zone, consent, day, variables in own:
+            for number, line, source, zone, region, consent, day, variables in own:
                 if number in seen:
                     self.duplicates += 1
                     continue
                 seen.add(number)
                 entire = {**shared, **variables} if shared else variables
                 yield Recipient._make(
-                    (f"+{number}", entire, source, places[source], line, zone, consent, day)
+                    (f"+{number}", entire, source, places[source], line, zone, region, consent, day)
                 )
 
     def find_place(self, last: Recipient) -> int:

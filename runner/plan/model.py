@@ -24,6 +24,7 @@ Disposition = Literal[
     "awaiting",
     "not_qualified",
     "timezone_unknown",
+    "no_rule",
     "expired",
     "deferred",
     "capped",
@@ -82,6 +83,7 @@ class MessagePlan:
             were not read since the wait was over.
         not_qualified: of a follow-up, those whom its `to` does not mean.
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
+        no_rule: recipients of places whose legal hours are not known, where the policy keeps them out.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
@@ -116,6 +118,7 @@ class MessagePlan:
     awaiting: int = 0
     not_qualified: int = 0
     timezone_unknown: int = 0
+    no_rule: int = 0
     expired: int = 0
     capped: int = 0
     deferred: int = 0

@@ -13,12 +13,12 @@ from runner.timing.zone_data import load_zone, open_zone_data
 
 if TYPE_CHECKING:
     from runner.timing.histogram import Due
-    from runner.timing.law import LawBook, LegalWindow, Method, Purpose
-    from runner.timing.schedule import Schedule, TimezoneUnknown
+    from runner.timing.law import LawBook, LegalWindow, Method
+    from runner.timing.public_holidays import HolidayList
+    from runner.timing.schedule import NoRule, Purpose, Schedule, TimezoneUnknown
+    from runner.timing.window import WeeklyWindow
 
 RefusalKind = Literal["expired", "timezone_unknown", "never_open", "no_rule"]
-NoRule = Literal["refuse", "schedule"]
-"""What happens to people of places without a rule: `policy.no_rule`."""
 
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
@@ -183,13 +183,9 @@ class Timekeeper:
         self._purpose = purpose
         self._no_rule = no_rule
         self._localities: dict[tuple[tuple[str, ...], tuple[str, ...]], _Locality] = {}
-        self._decided: dict[
-            tuple[str, str, str | None, str | None], tuple[datetime, datetime, Decision]
-        ] = {}
+        self._decided: dict[tuple[str, str, str | None, str | None], tuple[datetime, datetime, Decision]] = {}
 
-    def decide(
-        self, phone: str, zone: str | None, moment: datetime, region: str | None = None
-    ) -> Decision:
+    def decide(self, phone: str, zone: str | None, moment: datetime, region: str | None = None) -> Decision:
         """Decide for one recipient.
 
         Args:
@@ -223,14 +219,12 @@ class Timekeeper:
             region: as for `decide`.
         """
         locality = self._locate(phone, zone, region)
-        return () if locality is None else locality.zones
+        return () if isinstance(locality, Refuse) else locality.zones
 
     def _decide_anew(self, phone: str, zone: str | None, moment: datetime, region: str | None) -> Decision:
         locality = self._locate(phone, zone, region)
-        if locality is None:
-            return _UNKNOWN
-        if locality.unknown is not None and self._no_rule == "refuse":
-            return Refuse("no_rule", f"no rule known for {locality.unknown}", _BY_SCHEDULE)
+        if isinstance(locality, Refuse):
+            return locality
         earliest = moment.astimezone(UTC)
         if self._schedule.not_before is not None:
             earliest = max(earliest, self._schedule.not_before)
@@ -249,7 +243,7 @@ class Timekeeper:
             return Defer(due, reasons, locality.zones, _find_remarks(locality, due))
         return SendNow(min(opening[1], expires), _find_remarks(locality, moment))
 
-    def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | None:
+    def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
         zones, places = locate(phone, zone, region)
         if not zones and self._fallback is not None:
             zones = (self._fallback,)
@@ -257,12 +251,14 @@ class Timekeeper:
             # Where every hour will do, whose clock shows it makes no difference.
             zones = (self._schedule.timezone or "UTC",)
         if not zones:
-            return None
+            return _UNKNOWN
         if self._law is None:
             places = ()
         known = self._localities.get((zones, places))
         if known is None:
             known = self._localities[zones, places] = self._make_locality(zones, places)
+        if known.unknown is not None and self._no_rule == "refuse":
+            return Refuse("no_rule", f"no rule known for {known.unknown}", _BY_SCHEDULE)
         return known
 
     def _make_locality(self, zones: tuple[str, ...], places: tuple[str, ...]) -> _Locality:
@@ -281,17 +277,29 @@ class Timekeeper:
         found: list[Reason] = []
         if self._schedule.not_before is not None and moment < self._schedule.not_before:
             found.append(Reason("not_before"))
-        windows = [(self._schedule.window, None, None)]
-        windows += [(rule.window, rule.holidays, rule.citation) for rule in locality.rules]
-        for window, holidays, citation in windows:
-            for zone in locality.zones:
-                hours = LocalWindow(window, zone, holidays)
-                if not hours.is_open(moment):
-                    local = moment.astimezone(load_zone(zone))
-                    kind: Literal["send_between", "law"] = "law" if citation else "send_between"
-                    found.append(Reason(kind, zone, local, citation, hours.find_holiday(local.date())))
-                    break  # one of the zones is reason enough
+        closed = _find_closed(self._schedule.window, None, locality.zones, moment)
+        found += [Reason("send_between", *closed[:2])] if closed else []
+        for rule in locality.rules:
+            closed = _find_closed(rule.window, rule.holidays, locality.zones, moment)
+            if closed:
+                zone, local, holiday = closed
+                found.append(Reason("law", zone, local, rule.citation, holiday))
         return found
+
+
+def _find_closed(
+    window: WeeklyWindow, holidays: HolidayList | None, zones: tuple[str, ...], moment: datetime
+) -> tuple[str, datetime, str | None] | None:
+    """Return the first zone in which a window is closed, its clock, and the holiday that it is there.
+
+    One of the zones is reason enough.
+    """
+    for zone in zones:
+        hours = LocalWindow(window, zone, holidays)
+        if not hours.is_open(moment):
+            local = moment.astimezone(load_zone(zone))
+            return zone, local, hours.find_holiday(local.date())
+    return None
 
 
 def _find_remarks(locality: _Locality, moment: datetime) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from runner.timing.window import DAYS, Span, WeeklyWindow, parse_clock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from runner.timing.schedule import Purpose
+
 _LEGAL_HOURS = Path(__file__).with_name("legal_hours.json")
 _FRESH = timedelta(days=365)
 """How long a look at a source is taken for a recent one."""
@@ -24,9 +26,6 @@ Texts = Literal["named", "assumed", "excluded"]
 """Whether a rule holds for text messages: the law names them, it says calls and texts are held to it to
 be on the safe side, or it plainly means voice."""
 Method = Literal["SMS", "VOICE"]
-Purpose = Literal["survey", "marketing", "service"]
-"""What people are texted for: `policy.purpose`. To sell, marketing; about something that they have ordered or
-use, service."""
 
 
 @dataclass(frozen=True, slots=True)

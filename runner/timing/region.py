@@ -19,18 +19,36 @@ from runner.timing.zone_data import read_country_names
 _STATES = Path(__file__).with_name("states.json")
 _CODE = re.compile(r"[a-z0-9]{1,3}")
 _WITH_STATE = re.compile(r"([a-z]{2}) ([a-z0-9]{1,3})")
+_USER_ASSIGNED = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
+"""Codes that are not in ISO 3166-1 but in use, as for countries of numbers."""
 _OTHER_NAMES = {
-    **dict.fromkeys(("usa", "united states of america", "america"), "US"),
-    **dict.fromkeys(("uk", "united kingdom", "great britain"), "GB"),
-    **dict.fromkeys(("uae", "emirates"), "AE"),
-    **dict.fromkeys(("czechia",), "CZ"),
-    **dict.fromkeys(("south korea", "republic of korea"), "KR"),
-    **dict.fromkeys(("turkiye",), "TR"),
-    **dict.fromkeys(("virgin islands",), "VI"),
-    **dict.fromkeys(("holland", "the netherlands"), "NL"),
-    **dict.fromkeys(("american samoa",), "AS"),
+    name: code
+    for code, names in {
+        "AE": ("uae", "emirates"),
+        "AS": ("american samoa",),
+        "AT": ("osterreich",),
+        "BE": ("belgie", "belgien", "belgique"),
+        "BR": ("brasil",),
+        "CH": ("schweiz", "suisse", "svizzera"),
+        "CZ": ("czechia",),
+        "DE": ("deutschland",),
+        "DK": ("danmark",),
+        "ES": ("espana",),
+        "FI": ("suomi",),
+        "GB": ("uk", "united kingdom", "great britain"),
+        "IT": ("italia",),
+        "KR": ("south korea", "republic of korea"),
+        "NL": ("holland", "the netherlands", "nederland"),
+        "NO": ("norge",),
+        "PL": ("polska",),
+        "SE": ("sverige",),
+        "TR": ("turkiye",),
+        "US": ("usa", "united states of america", "america"),
+        "VI": ("virgin islands",),
+    }.items()
+    for name in names
 }
-"""Names of countries that the time zone database does not use, without case and accents."""
+"""Names of countries that the time zone database does not use, normalized."""
 _OTHER_STATES = {"washington dc": "US-DC", "newfoundland": "CA-NL", "yukon territory": "CA-YT"}
 _TERRITORIES = ("AS", "GU", "MP", "PR", "VI")
 """Places with a code in both parts of ISO 3166: `US-PR` and `PR`."""
@@ -71,7 +89,7 @@ def check_region(written: str, country: str | None = None) -> str | RegionProble
     if rest and within in _read_states():
         found = _find_state(rest, within)
         return found or (_refuse_state(rest, within) if _CODE.fullmatch(rest) else _refuse(written))
-    if _WITH_STATE.fullmatch(words) and within in read_country_names():
+    if _WITH_STATE.fullmatch(words) and within in _read_countries():
         return f"{within}-{rest.upper()}"
     places = _list_meanings(words, country)
     return " ".join(places) if places else _refuse(written)
@@ -108,8 +126,13 @@ def _find_state(words: str, country: str) -> str | None:
 @cache
 def _list_countries() -> dict[str, str]:
     """Return countries by their codes and names, normalized."""
-    names = read_country_names()
+    names = _read_countries()
     return {_normalize(name): code for code, name in names.items()} | {code.lower(): code for code in names}
+
+
+@cache
+def _read_countries() -> dict[str, str]:
+    return read_country_names() | _USER_ASSIGNED
 
 
 def _refuse_state(code: str, country: str) -> RegionProblem:
@@ -121,11 +144,9 @@ def _refuse_state(code: str, country: str) -> RegionProblem:
 
 def _refuse(written: str) -> RegionProblem:
     names = [name for states in _read_states().values() for name in states.values()]
-    names += read_country_names().values()
+    names += _read_countries().values()
     close = difflib.get_close_matches(written.strip().title(), names, n=1, cutoff=0.8)
-    return RegionProblem(
-        "there is no such country or state", f"did you mean {close[0]}?" if close else _HINT
-    )
+    return RegionProblem("there is no such country or state", f"did you mean {close[0]}?" if close else _HINT)
 
 
 @cache
