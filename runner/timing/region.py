@@ -86,7 +86,7 @@ def check_region(written: str, country: str | None = None) -> str | RegionProble
     words = _normalize(written)
     first, _, rest = words.partition(" ")
     within = "US" if first == "usa" else first.upper()
-    if rest and within in _read_states():
+    if rest and within in _read_states() and words not in _list_countries():
         found = _find_state(rest, within)
         return found or (_refuse_state(rest, within) if _CODE.fullmatch(rest) else _refuse(written))
     if _WITH_STATE.fullmatch(words) and within in _read_countries():
