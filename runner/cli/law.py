@@ -41,7 +41,7 @@ def command(stale: bool) -> int:
         sources = count_words(len(found), "source was", "sources were")
         raise RunnerError(
             f"{sources} last looked at more than a year ago",
-            "read them again, and bring runner/timing/legal_hours.json up to date",
+            hint="read them again, and bring runner/timing/legal_hours.json up to date",
         )
     click.echo("All sources were looked at within the last year.")
     return 0
