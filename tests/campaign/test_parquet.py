@@ -102,8 +102,8 @@ def test_a_parquet_file_is_read_as_a_csv_file_is(people: Campaign) -> None:
             "the phone '12' is refused: it has too few digits",
         ),
         ("recipient-phone-invalid", 4, "the phone is blank"),
-        ("recipient-timezone-unknown", 6, "the time zone 'Mars' is refused: there is no such time zone"),
         ("recipient-region-unknown", 6, "the region 'Mars' is refused: there is no such country or state"),
+        ("recipient-timezone-unknown", 6, "the time zone 'Mars' is refused: there is no such time zone"),
     ]
     assert read_excluded(people, Problems()) == {f"+1415555010{number}" for number in (1, 2, 3)}
     assert known_names(people, 0) == list(PEOPLE)
@@ -129,8 +129,8 @@ def test_slices_of_row_groups_are_read_as_the_whole_file(people: Campaign, slice
     assert [(one.code, one.line) for one in merged] == [
         ("recipient-phone-invalid", 3),
         ("recipient-phone-invalid", 4),
-        ("recipient-timezone-unknown", 6),
         ("recipient-region-unknown", 6),
+        ("recipient-timezone-unknown", 6),
     ]
 
 
@@ -203,7 +203,7 @@ def test_what_is_no_parquet_file_is_said(people: Campaign, tmp_path: Path) -> No
 
 def test_columns_that_are_missing_are_said(people: Campaign, tmp_path: Path) -> None:
     """A file without the phones' column is refused as a CSV file is."""
-    write(tmp_path / "people.parquet", {"phone": ["4155550101"], "tz": [""], "source": [""], "day": [""]})
+    write(tmp_path / "people.parquet", {key: [""] for key in ("phone", "tz", "state", "source", "day")})
     problems = Problems()
     assert list(iterate_audience(people, NAMES, problems, AudienceTally())) == []
     assert [one.message for one in problems] == ["there is no column `mobile`"]
@@ -224,7 +224,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
     )
     words = "parquet-library; Parquet needs PyArrow, which is not installed"
     hint = "pip install 'sms-campaign-runner[cluster]'"
-    assert done.stdout == f"3; {words}; {hint}\n9; {words}; {hint}\n"
+    assert done.stdout == f"3; {words}; {hint}\n10; {words}; {hint}\n"
 
 
 def test_a_misspelt_path_names_its_neighbour(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Desk:
         code, out, err = self.run(at, "plan", "--format", "json")
         assert code == 0, err
         message: dict[str, Any] = self.check(out, "plan")["campaigns"][0]["messages"][0]
-        counts = ("timezone_unknown", "no_rule", "deferred", "to_send")
+        counts = ("already_sent", "timezone_unknown", "no_rule", "deferred", "to_send")
         assert message["recipients"] == sum(message[name] for name in counts)
         return message
 
