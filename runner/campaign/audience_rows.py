@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.campaign.consent_record import NO_CONSENT, Consent, ConsentRecord, read_consent
+from runner.campaign.consent_record import UNSAID, Consent, ConsentRecord, read_consent
 from runner.campaign.place_columns import open_regions, open_zones
 from runner.campaign.recipients import InlineRecipient, Variables
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.source.diagnostic import Problems
 
 Entry = tuple[str, int, Variables, str | None, str | None, Consent]
-"""A phone as written, its line, and what goes with it: variables, time zone, region, consent on record."""
+"""A phone as written, its line, and what goes with it: variables, time zone, region, and word of consent."""
 
 
 def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> Entry:
@@ -33,7 +33,7 @@ def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: b
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     region = None if source.region is None else regions.read(source.region, place.line)
     given = source.consent if reads_consent else None
-    consent = NO_CONSENT if given is None else read_consent(given.source, given.date)
+    consent = UNSAID if given is None else read_consent(given.source, given.date)
     return source.phone, place.line, leave_out_blank(source.vars), timezone, region, consent
 
 
@@ -75,7 +75,7 @@ def iterate_rows(
         given = {name: text for name, index in variables if (text := cells[index].strip())}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
-        consent = NO_CONSENT if record is None else record.read(cells, line)
+        consent = UNSAID if record is None else record.read(cells, line)
         yield cells[phone], line, given, timezone, region, consent
 
 
