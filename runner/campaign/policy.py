@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
+OpenSessionRule = Literal["wait", "complete", "queue"]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
+DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Limits:
         recipients_per_send: the most phones in one launch.
         rate: the most sends a second.
         segments_per_message: the most SMS segments that a single text may take.
+        settle_margin: how long before the end of their hours the last sends leave; None to go by how long the
+            service takes to answer.
     """
 
     recipients: int | None = None
@@ -33,6 +36,7 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    settle_margin: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ class Policy:
         no_rule: with legal hours, what happens to people of places whose hours are not known.
         purpose: what people are texted for, which decides over the legal hours that hold.
         frequency_cap: None if there is none.
+        open_session: what becomes of people who have an open survey. `complete` is the default of the
+            messages' `complete_existing_sessions`.
         opt_out_words: words that opt out beside those that are known.
+        read_replies_within: how long replies on the target may be unread before texts wait for them.
         review_margin: how many more recipients than its pull request's comment said a message may reach: a
             share of them.
     """
@@ -70,5 +77,7 @@ class Policy:
     no_rule: NoRule = "refuse"
     purpose: Purpose = "survey"
     frequency_cap: FrequencyCap | None = None
+    open_session: OpenSessionRule = "wait"
     opt_out_words: tuple[str, ...] = ()
+    read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN

@@ -6,7 +6,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from runner.campaign.model import After, Arm, Campaign, Message, Question, TemplateText, Variants
+from runner.campaign.model import (
+    After,
+    Arm,
+    Campaign,
+    Message,
+    Question,
+    TemplateText,
+    Variants,
+    ask_openly,
+)
 from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.campaign.position import Position
 from runner.campaign.recipients import (
@@ -43,6 +52,7 @@ class _Reader:
     def __init__(self, document: YamlDocument, root: Path) -> None:
         self._document = document
         self._root = root
+        self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
     def read(self) -> Campaign:
         data = self._document.data
@@ -123,19 +133,25 @@ class _Reader:
         )
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
+        text = self._optional_text(item, "text")
+        replies = item.get("replies", "ignored")
+        questions = self._questions(item)
+        if replies == "recorded" and text is not None:
+            questions, text = ask_openly(text), None
         return Message(
             id=item["id"],
             tag=item.get("tag", tag),
             position=self._position(item, "id"),
-            text=self._optional_text(item, "text"),
+            text=text,
             introduction=self._optional_text(item, "introduction"),
-            questions=self._questions(item),
+            questions=questions,
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
-            complete_existing_sessions=item.get("complete_existing_sessions", False),
+            complete_existing_sessions=item.get("complete_existing_sessions", self._completes),
             renamed_from=tuple(item.get("renamed_from", ())),
             after=self._after(item["after"]) if "after" in item else None,
             to=item.get("to", "everyone"),
+            replies=replies,
         )
 
     def _after(self, item: dict[str, Any]) -> After:
@@ -169,9 +185,12 @@ class _Reader:
 
 
 def _read_limits(limits: dict[str, Any]) -> Limits:
-    if "rate" not in limits:
-        return Limits(**limits)
-    return Limits(**{**limits, "rate": parse_rate(limits["rate"])})
+    read = {**limits}
+    if "rate" in limits:
+        read["rate"] = parse_rate(limits["rate"])
+    if "settle_margin" in limits:
+        read["settle_margin"] = parse_duration(limits["settle_margin"])
+    return Limits(**read)
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:
@@ -185,6 +204,8 @@ def _read_policy(written: dict[str, Any]) -> Policy:
     if "frequency_cap" in written:
         cap = written["frequency_cap"]
         read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    if "read_replies_within" in written:
+        read["read_replies_within"] = parse_duration(written["read_replies_within"])
     if "review_margin" in written:
         read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
     return Policy(**read)

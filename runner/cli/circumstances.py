@@ -11,8 +11,10 @@ from runner.ledger.containment import is_told
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
+from runner.ledger.open_sessions import OpenSessions, OpenShelf, read_open_sessions
 from runner.ledger.record import list_unentered, read_earlier_messages
 from runner.ledger.siblings import Sibling, read_siblings
+from runner.ledger.unread_replies import find_unread_replies
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.recorded import RecordHead
     from runner.ledger.suppressions import Pause, Told
+    from runner.ledger.unread_replies import UnreadReplies
 
 
 class CircumstanceReader:
@@ -48,6 +51,8 @@ class CircumstanceReader:
         self._told: Told | None = None
         self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
+        self._sessions: OpenSessions | None = None
+        self._unread: list[UnreadReplies | None] = []
 
     @property
     def now(self) -> datetime:
@@ -63,7 +68,7 @@ class CircumstanceReader:
             records: campaigns, each with what is on record of it.
         """
         self._records = list(records)
-        self._siblings = None
+        self._siblings = self._sessions = None
 
     def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
         """Return the circumstances of one campaign.
@@ -82,10 +87,12 @@ class CircumstanceReader:
             now=self._now,
             suppressions=self._read_suppressions(),
             earlier=read_earlier_messages(self._ledger, identity, after) if after else {},
+            sessions=self.read_sessions(),
             recent=self._read_recent(campaign),
             planned=planned,
             law=load_law() if campaign.policy.quiet_hours == "legal" else None,
             pause=self.find_pause(campaign),
+            unread=self.find_unread(),
         )
 
     def find_pause(self, campaign: Campaign) -> Pause | None:
@@ -98,11 +105,56 @@ class CircumstanceReader:
         names = (campaign.name, *campaign.renamed_from)
         return next((found for name in names if (found := self.read_told().pauses.get(name))), None)
 
+    def find_unread(self) -> UnreadReplies | None:
+        """Return the replies on the target that are unread for longest; None if there can be none.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        if not self._unread and self._ledger is not None:
+            with self._ledger.reading() as connection:
+                self._unread = [find_unread_replies(connection, self._workspace.target.name)]
+        return self._unread[0] if self._unread else None
+
     def read_told(self) -> Told:
         """Return who is not to be texted on the target, and which campaigns wait; read once."""
         if self._told is None:
             self._told = self._workspace.read_told(self._ledger)
         return self._told
+
+    def read_sessions(self) -> OpenSessions | None:
+        """Return who has an open survey on the target, None if nobody has; read once.
+
+        Raises:
+            LedgerError: the ledger cannot be read, or a key that it was written with is not at hand.
+            LockfileError: a lockfile cannot be read.
+        """
+        if self._sessions is None:
+            found, target = OpenSessions(), self._workspace.target
+            if self._ledger is not None:
+                with self._ledger.reading() as connection:
+                    found = read_open_sessions(connection, target.name, target.state_key)
+            self._sessions = OpenSessions((*found.shelves, *self.list_told_sessions()))
+        return self._sessions if self._sessions.shelves else None
+
+    def list_told_sessions(self) -> list[OpenShelf]:
+        """Return the people to whom lockfiles alone tell that surveys were sent: nothing was read of them."""
+        shelves = []
+        for campaign, record in self._records:
+            identity = self._workspace.identify(campaign)
+            if record.key is not None and not record.stamps:
+                launches = list_unentered(self._ledger, identity)
+                people = sorted(
+                    person
+                    for launch in launches
+                    if launch.message in identity.surveys
+                    for person in launch.recipients
+                )
+                if people:
+                    name = campaign.name
+                    shelf = OpenShelf(name, name, record.key, FingerprintSet(), FingerprintSet(people))
+                    shelves.append(shelf)
+        return shelves
 
     def _read_suppressions(self) -> Suppressions | None:
         found = self.read_told().suppressions

@@ -57,8 +57,9 @@ def command() -> None:
     texts again, as START, is listed as well, and lets nobody in by itself.
 
     Services may obey STOP themselves and report no result for it. Where they say of a session that its
-    participant opted out, as the sandbox does, that counts. What a service keeps to itself is not seen:
-    add those people by hand, or import the service's list.
+    participant opted out, as the sandbox does, that counts. What a service keeps to itself is not seen, as
+    replies to a plain text without `replies: recorded`, or after a survey's end: add those people by hand, or
+    import the service's list.
 
     Opt-outs are kept as keyed fingerprints: in the ledger, and in campaigns/<target>.suppressions.json, which
     `runner record` commits and every plan reads. So they hold on machines with another ledger, and when the

@@ -20,7 +20,7 @@ from runner.plan.assigner import Assigner
 from runner.plan.counting import PlanCounts, count_assignments
 from runner.plan.gathering import LaunchGroups
 from runner.plan.grouping import LaunchSizes
-from runner.plan.passage import find_last_day, find_per_send, iterate_assignments
+from runner.plan.passage import find_last_day, find_overdue, find_per_send, iterate_assignments
 from runner.plan.shard import DeliveryDigest
 from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic, Problems
@@ -148,11 +148,20 @@ def _pass_over(
         record.circumstances,
         ignore_time=options.ignore_time,
     )
-    last_day = find_last_day(campaign, record.circumstances)
-    pause = record.circumstances.pause if record.circumstances is not None else None
-    people = audience.iterate_people(last_day, problems)
+    circumstances = record.circumstances
+    pause, unread = None, None
+    if circumstances is not None:
+        pause = circumstances.pause
+        unread = find_overdue(campaign, circumstances.unread, circumstances.now, options)
+    last_day = find_last_day(campaign, circumstances)
     return iterate_assignments(
-        people, assigner, reporter, limit=task.limit, last_day=last_day, is_paused=pause is not None
+        audience.iterate_people(last_day, problems),
+        assigner,
+        reporter,
+        limit=task.limit,
+        last_day=last_day,
+        is_paused=pause is not None,
+        unread=unread,
     )
 
 

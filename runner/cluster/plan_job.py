@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runner.cluster.folder import SharedFolder
     from runner.ledger.fingerprint_set import FingerprintSet
     from runner.ledger.suppressions import Pause
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.plan.model import PlanOptions
     from runner.plan.track import Track
 
@@ -105,6 +106,7 @@ class RecordPlace:
         key: of the campaign's fingerprints; None if nobody was texted or forgotten.
         forgotten: the fingerprints of those who asked to be forgotten.
         has_opt_outs: whether anybody on the target is not to be texted.
+        has_open_launches: whether somebody may have an open survey on the target.
         recent_since: from when on deliveries count for the frequency cap, UTC, ISO 8601; None without a cap.
         told_elsewhere: of the cap's time, what lockfiles of other campaigns tell and the ledger doesn't: of
             each its first name, its key, and the fingerprints of those it texted.
@@ -112,6 +114,7 @@ class RecordPlace:
             another one.
         suppressed: who is not to be texted, where files of suppressions tell more of it than the ledger.
         pause: a person's word that the campaign is to wait; None if there is none.
+        unread: replies on the target that were not read yet; None if there can be none.
     """
 
     ledger_variable: str | None
@@ -120,11 +123,13 @@ class RecordPlace:
     key: KeySource | None = None
     forgotten: frozenset[str] = frozenset()
     has_opt_outs: bool = False
+    has_open_launches: bool = False
     recent_since: str | None = None
     told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
     depleted: tuple[int, ...] = ()
     suppressed: TargetSuppressions | None = None
     pause: Pause | None = None
+    unread: UnreadReplies | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
 from runner.plan.assignment import Assignment, Follow
+from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Assigner:
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        self._queue = self._make_queue_rule()
         self.follows = _find_follows([track.message for track in tracks])
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
@@ -87,10 +89,18 @@ class Assigner:
             self._key is None
             and self._draw is None
             and self._cap is None
+            and self._queue is None
             and not self._must_consent
             and not self._timekeepers
             and (circumstances is None or circumstances.suppressions is None)
         )
+
+    def _make_queue_rule(self) -> QueueRule | None:
+        """Return what keeps messages out of the service's queue; None if nothing can get there."""
+        if self._circumstances is None or not self._is_timed:
+            return None
+        sessions = self._circumstances.sessions
+        return QueueRule(self._campaign, sessions) if sessions is not None or may_meet(self._tracks) else None
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, circumstances = self._campaign, self._circumstances
@@ -135,6 +145,8 @@ class Assigner:
             )
             for index, track in enumerate(self._tracks)
         ]
+        if self._queue is not None:
+            found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
 
     def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
@@ -286,6 +298,10 @@ class Assigner:
             return Assignment(index, "deferred", due=decision.due, reasons=reasons)
         disposition = _REFUSED.get(decision.kind, "timezone_unknown")
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
+
+    def _find_message(self, assignment: Assignment, phone: str) -> Message:
+        """Return a message as it is sent to a recipient."""
+        return self._choose_renderer(self._tracks[assignment.message], phone)[1].message
 
     def _keep_cap(self, found: list[Assignment], phone: str, cap: FrequencyCap) -> list[Assignment]:
         """Hold back what would be a message too many; those that come first in the campaign go first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.campaign.payload import Payload
     from runner.ledger.suppressions import Pause
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.timing.histogram import Due
 
 Disposition = Literal[
@@ -27,6 +28,7 @@ Disposition = Literal[
     "no_rule",
     "expired",
     "deferred",
+    "open_session",
     "capped",
     "on_hold",
     "over_limit",
@@ -85,6 +87,7 @@ class MessagePlan:
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
         no_rule: recipients of places whose legal hours are not known, where the policy keeps them out.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
+        open_session: recipients who have an open survey, behind which the message would queue.
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
         on_hold: recipients who would be texted now, were the campaign not paused.
@@ -120,6 +123,7 @@ class MessagePlan:
     timezone_unknown: int = 0
     no_rule: int = 0
     expired: int = 0
+    open_session: int = 0
     capped: int = 0
     deferred: int = 0
     on_hold: int = 0
@@ -196,6 +200,7 @@ class CampaignPlan:
         digest: of who gets what: 128 bits in hexadecimal. Two plans with one digest send the same.
         refusals: the safety limits that the plan breaks, in words.
         pause: a person's word that the campaign is to wait; None if there is none.
+        unread: replies on the target that texts wait for until they are read; None if none are overdue.
     """
 
     campaign: Campaign
@@ -205,6 +210,28 @@ class CampaignPlan:
     digest: str
     refusals: tuple[str, ...]
     pause: Pause | None = None
+    unread: UnreadReplies | None = None
+
+    @property
+    def waiting_for_replies(self) -> int:
+        """How many deliveries wait until replies are read."""
+        if self.unread is None:
+            return 0
+        return sum(message.reasons.get(self.unread.reason, 0) for message in self.messages)
+
+    def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
+        """Return the plan with everybody deferred whom it would text now, until replies are read."""
+        messages = tuple(
+            replace(
+                message,
+                deferred=message.deferred + message.to_send,
+                to_send=0,
+                launches=0,
+                reasons={**message.reasons, unread.reason: message.to_send},
+            )
+            for message in self.messages
+        )
+        return replace(self, messages=messages, recipients_to_send=0, unread=unread)
 
     @property
     def on_hold(self) -> int:

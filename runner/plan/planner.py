@@ -21,7 +21,7 @@ from runner.plan.assigner import Assigner
 from runner.plan.counting import add_up_plan, count_assignments, describe_empty
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
-from runner.plan.passage import find_last_day, find_per_send, iterate_assignments
+from runner.plan.passage import find_last_day, find_overdue, find_per_send, iterate_assignments
 from runner.plan.track import Track, compile_tracks
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
@@ -72,6 +72,11 @@ class Planner:
         self._options = options
         self._circumstances = circumstances
         self._pause = None if circumstances is None or options.ignore_time else circumstances.pause
+        self._unread = (
+            None
+            if circumstances is None
+            else find_overdue(campaign, circumstances.unread, circumstances.now, options)
+        )
         self._tracks: list[Track] = []
         self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
@@ -104,7 +109,7 @@ class Planner:
         if not audience.rows:
             problems.add(describe_empty(self._campaign))
         plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
-        return replace(plan, pause=self._pause)
+        return replace(plan, pause=self._pause, unread=self._unread)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
@@ -208,6 +213,7 @@ class Planner:
             limit=self._options.limit,
             last_day=self._last_day,
             is_paused=self._pause is not None,
+            unread=self._unread,
         )
 
 

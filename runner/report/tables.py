@@ -42,6 +42,7 @@ DISPOSITIONS = {
     "timezone_unknown": "Time zone not known",
     "no_rule": "Legal hours of their place not known",
     "expired": "Campaign ends before they may be texted",
+    "open_session": "Have an open survey",
     "capped": "Texted as often as allowed",
     "deferred": "Due later",
     "on_hold": "Campaign paused",

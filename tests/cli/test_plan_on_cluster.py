@@ -113,6 +113,29 @@ def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) 
     assert (together.returncode, together.stdout, together.stderr) == (3, alone.stdout, alone.stderr)
 
 
+def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
+    """Who has one waits, as in one process: nothing was read of it, it is open, or it has ended for them."""
+    survey = FIRST.replace('text: "Hi {{ name }}"', 'questions: [{tag: why, text: "Why, {{ name }}?"}]')
+    (shared / "campaigns" / "alpha.yaml").write_text(survey, encoding="utf-8")
+    (shared / "campaigns" / "beta.yaml").write_text(CAPPED.partition("policy")[0], encoding="utf-8")
+    sent = run("apply", "campaigns/alpha.yaml", "--auto-approve", cwd=shared)
+    assert sent.returncode == 0, sent.stderr
+    simulated = run("sandbox", "simulate", "--seed", "3", "--response-rate", "0.5", cwd=shared)
+    assert simulated.returncode == 0, simulated.stderr
+    found = []
+    for _ in range(2):
+        options = ("plan", "campaigns/beta.yaml", "--format", "json", "--now", NOW)
+        alone = read(run(*options, cwd=shared))
+        assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
+        message = alone["campaigns"][0]["messages"][0]
+        found.append((message["to_send"], message["open_session"]))
+        assert run("reconcile", "--cluster", "local:2", cwd=shared).returncode == 0
+    (before, after) = found
+    assert before == (100, 100)
+    assert sum(after) == 200
+    assert 100 < after[0] < 200
+
+
 @pytest.mark.parametrize("option", ["--diff", "--launches"])
 def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, option: str) -> None:
     """A cluster is for people too many to be shown one by one: the options that do so are refused."""
@@ -140,3 +163,28 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
         (1, 100, 0),
     ]
     assert run("optouts", "list", *other, cwd=shared).stdout.startswith("sandbox: 2 people have opted out")
+
+
+def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> None:
+    """As in one process: the same plan and exit code; a plan set waits, too, and is sent once they are read."""
+    survey = "messages: [{id: ask, questions: [{tag: why, text: Why?}]}]\n"
+    people = 'recipients: [{phone: "+14155552671"}]\n'
+    (shared / "campaigns" / "gamma.yaml").write_text(f"version: 1\n{people}{survey}", encoding="utf-8")
+    assert run("apply", "campaigns/gamma.yaml", "--auto-approve", cwd=shared).returncode == 0
+    beta = ("campaigns/beta.yaml", "--cluster", "local:2")
+    assert run("plan", *beta, "--out", "set", cwd=shared).returncode == 0
+    assert run("sandbox", "clock", "+25h", cwd=shared).returncode == 0
+    later = run("sandbox", "clock", "--format", "json", cwd=shared)
+    options = ("plan", "--format", "json", "--now", json.loads(later.stdout)["time"])
+    alone = run(*options, cwd=shared)
+    together = run(*options, "--cluster", "local:2", cwd=shared)
+    assert (alone.returncode, together.returncode) == (5, 5)
+    assert json.loads(together.stdout) == json.loads(alone.stdout)
+    counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
+    assert [(one["deferred"], one["to_send"]) for one in counts] == [(200, 0), (200, 0), (0, 0)]
+    send = ("apply", "--plan", "set", "--cluster", "local:2", "--quiet")
+    held = run(*send, cwd=shared)
+    assert (held.returncode, held.stdout) == (5, ""), held.stderr
+    assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")
+    assert run("reconcile", cwd=shared).returncode == 0
+    assert run(*send, cwd=shared).stdout == "beta: 200 recipients texted in 200 launches.\n"

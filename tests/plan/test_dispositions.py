@@ -108,6 +108,7 @@ BARS: dict[str, dict[str, Any]] = {
     "timezone_unknown": {"area": "800"},
     "no_rule": {"area": "876", "law": load_law()},
     "deferred": {"now": NIGHT},
+    "open_session": {"surveyed": True},
     "capped": {"recent": 1},
     "over_limit": {"is_second": True},
     "to_send": {},
