@@ -157,7 +157,7 @@ def scatter_audience(
                 slices = join_slices(slices, waiting[place])
             else:
                 found[waiting[place]] = scattered
-            observe("slices read", len(found), len(slices))
+            observe("slices read", sum(one in found for one in slices), len(slices))
     _merge_problems(campaign, role, slices, found, problems)
     files = tuple(names[each] for each in slices)
     return ScatteredRows(files, sum(found[each].rows for each in slices))

