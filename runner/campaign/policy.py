@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from runner.timing.schedule import TimezoneUnknown
+    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
@@ -60,6 +60,8 @@ class Policy:
         consent: whether recipients without consent on record are left out.
         timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
+        no_rule: with legal hours, what happens to people of places whose hours are not known.
+        purpose: what people are texted for, which decides over the legal hours that hold.
         frequency_cap: None if there is none.
         open_session: what becomes of people who have an open survey. `complete` is the default of the
             messages' `complete_existing_sessions`.
@@ -72,6 +74,8 @@ class Policy:
     consent: ConsentRule = "not_required"
     timezone_unknown: TimezoneUnknown = "refuse"
     quiet_hours: QuietHours = "none"
+    no_rule: NoRule = "refuse"
+    purpose: Purpose = "survey"
     frequency_cap: FrequencyCap | None = None
     open_session: OpenSessionRule = "wait"
     opt_out_words: tuple[str, ...] = ()

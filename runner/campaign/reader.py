@@ -105,6 +105,7 @@ class _Reader:
             ConsentColumns(**row["consent"]) if "consent" in row else None,
             key,
             str(path.absolute()) if has_path else written,
+            row.get("region_column"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:

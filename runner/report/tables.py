@@ -40,6 +40,7 @@ DISPOSITIONS = {
     "awaiting": "Wait for an earlier message",
     "not_qualified": "Not meant by this message",
     "timezone_unknown": "Time zone not known",
+    "no_rule": "Legal hours of their place not known",
     "expired": "Campaign ends before they may be texted",
     "open_session": "Have an open survey",
     "capped": "Texted as often as allowed",
