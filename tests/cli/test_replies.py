@@ -39,6 +39,8 @@ RECORDED_NOTE = (
 HINT = "  somebody may have opted out: run `runner reconcile`, then this again\n"
 PLAIN = "{id: note, text: The shop moves on Friday.}"
 RECORDED = "{id: note, text: The shop moves on Friday., replies: recorded}"
+QUEUE = "policy: {open_session: queue}\n"
+"""For those who have an open survey, so that nothing but their unread replies keeps them waiting."""
 SURVEY = "{id: ask, questions: [{tag: why, text: Why?}]}"
 
 
@@ -228,7 +230,7 @@ def test_the_words_that_are_named_opt_out(word: str) -> None:
 def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: CheckJson) -> None:
     """23 hours do not hold, 25 do, in all campaigns of the target; to reconcile frees them."""
     shop.write("ask", SURVEY)
-    shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, CY))
+    shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, CY), more=QUEUE)
     sent = shop.run("apply", "campaigns/ask.yaml", "--auto-approve", "--format", "json")
     assert check_json(sent.stdout, "apply")["campaigns"][0]["recipients_sent"] == 2
     shop.pass_hours(23)
@@ -257,7 +259,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
 def test_the_last_reading_counts(shop: Shop) -> None:
     """What was reconciled a day ago is unread since, as long as somebody may still answer."""
     shop.write("ask", SURVEY)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.apply("ask")
     shop.pass_hours(20)
     shop.run("reconcile")
@@ -285,7 +287,7 @@ def test_what_has_ended_is_not_waited_for(shop: Shop) -> None:
     shop.write("ask", SURVEY)
     shop.apply()
     shop.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1")
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.pass_hours(25)
     assert shop.count("offer", code=5) == (2, 0)
     shop.run("reconcile")
@@ -298,7 +300,7 @@ def test_replies_to_plain_texts_are_not_waited_for(shop: Shop) -> None:
     shop.write("notice", PLAIN)
     shop.apply()
     shop.pass_hours(1000)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
 
 
@@ -323,7 +325,7 @@ def test_what_sends_to_nobody_else_does_not_wait(shop: Shop) -> None:
     shop.pass_hours(25)
     shop.run("plan")
     assert shop.apply().stdout == "ask: nothing sent.\n"
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("apply", "--settle-only")
     shop.run("apply", "campaigns/offer.yaml", "--test-to", "+14155550109", "--auto-approve")
 
@@ -332,7 +334,7 @@ def test_a_saved_plan_waits_for_replies_that_were_read_when_it_was_made(shop: Sh
     """An approval can take days: exactly the plan is sent once somebody has reconciled."""
     shop.write("ask", SURVEY)
     shop.apply()
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("plan", "campaigns/offer.yaml", "--out", "plan.json")
     shop.pass_hours(25)
     held = shop.run("apply", "--plan", "plan.json", code=5)
@@ -347,7 +349,7 @@ def test_a_launch_that_the_service_does_not_list_is_looked_for_once(shop: Shop) 
     shop.apply()
     shop.run("sandbox", "reset")
     shop.pass_hours(25)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     assert shop.count("offer", code=5) == (2, 0)
     shop.run("reconcile", code=1)
     assert shop.count("offer") == (0, 2)
@@ -358,7 +360,7 @@ def test_a_pause_is_said_first(shop: Shop) -> None:
     shop.write("ask", SURVEY)
     shop.apply()
     shop.pass_hours(25)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("pause", "offer")
     message = shop.plan("offer", code=7)["messages"][0]
     assert (message["on_hold"], message["deferred"]) == (2, 0)
