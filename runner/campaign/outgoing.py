@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.draft import Definition
 
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
 _RANGE_FROM = 3
 _MEMO_SIZE = 4096
 
@@ -43,15 +41,23 @@ def question_as_asked(text: str, responses: list[str]) -> str:
     """Return a question with its choices, as it appears on a phone.
 
     The reference doesn't show how choices are listed. This is how the sandbox lists them; segments
-    are counted by it, nothing else depends on it.
+    are counted by it, nothing else depends on it. Three or more consecutive ascending integers, written
+    plainly, are a range; other responses are a numbered list.
     """
     if not responses:
         return text
-    if len(responses) >= _RANGE_FROM and all(_INTEGER.fullmatch(response) for response in responses):
-        numbers = [int(response) for response in responses]
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return f"{text}\nReply {responses[0]}-{responses[-1]}"
+    if len(responses) >= _RANGE_FROM and _is_range(responses):
+        return f"{text}\nReply {responses[0]}-{responses[-1]}"
     return text + "".join(f"\n{number}. {response}" for number, response in enumerate(responses, start=1))
+
+
+def _is_range(responses: list[str]) -> bool:
+    try:
+        first = int(responses[0])
+        # As texts: `01` is 1, and no plain way to write it.
+        return all(response == str(first + step) for step, response in enumerate(responses))
+    except ValueError:  # no number, or one of thousands of digits
+        return False
 
 
 class OutgoingTexts:
