@@ -134,10 +134,13 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
         code: of the problems that are found.
         problems: receives them.
     """
+    is_texted = code == RECIPIENT_PHONE
     if isinstance(source, FileRecipients):
-        return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
+        return PhoneColumn(
+            source.path, 1, source.region, code, problems, unit=source.unit, is_texted=is_texted
+        )
     place = source.position
-    return PhoneColumn(place.file, place.column, source.region, code, problems)
+    return PhoneColumn(place.file, place.column, source.region, code, problems, is_texted=is_texted)
 
 
 def _iterate_entries(
