@@ -156,8 +156,7 @@ def _iterate_rows(
 ) -> Iterator[Entry]:
     try:
         with open_source(source, names) as table:
-            if table.guess is not None:
-                problems.add(table.guess)
+            problems.extend(table.iterate_notes())
             columns = find_columns(source, table, problems)
             if columns is not None:
                 yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)

@@ -95,6 +95,7 @@ class _Reader:
             ConsentColumns(**row["consent"]) if "consent" in row else None,
             key,
             str(path.absolute()) if has_path else written,
+            row.get("encoding"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:

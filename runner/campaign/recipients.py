@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from runner.campaign.encoding import is_utf8_name
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -68,6 +70,7 @@ class FileRecipients:
         consent: the columns that hold it; None if the file has none.
         format: what it is written in.
         location: where it is, for every process: an absolute path, or a URL.
+        encoding: what a CSV file is said to be written in; None to find it.
     """
 
     path: Path
@@ -78,6 +81,12 @@ class FileRecipients:
     consent: ConsentColumns | None = None
     format: FileFormat = "csv"
     location: str = ""
+    encoding: str | None = None
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether nobody says that it is written in anything but UTF-8."""
+        return self.encoding is None or is_utf8_name(self.encoding)
 
     @property
     def unit(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.audience import EXCLUDED_PHONE, RECIPIENT_PHONE, open_phone_column
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, read_inline
+from runner.campaign.dialect import Dialect
 from runner.campaign.recipients import FileRecipients, InlineRecipient
 from runner.campaign.slices import list_sources
 from runner.campaign.source_table import open_source
@@ -124,8 +125,8 @@ def _iterate_file(
 ) -> Iterator[Entry]:
     try:
         with _open_slice(source, part, names) as table:
-            if table.guess is not None:
-                problems.add(table.guess)
+            if not part.start:
+                problems.extend(table.iterate_notes())
             # What the header lacks is said once, by who reads the first slice.
             columns = find_columns(source, table, Problems() if part.start else problems)
             if columns is not None:
@@ -151,9 +152,10 @@ def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> I
     span = io.BufferedReader(FileRange(raw, part.start, part.stop), _BUFFER_BYTES)
     with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig", newline="") as stream:
         if part.start:
-            yield continue_table(source.path, stream, list(part.header), part.delimiter, part.line)
+            yield continue_table(source.path, stream, list(part.header), part.dialect, part.line)
             return
         table = read_table(source.path, stream, str(source.path))
-        if (tuple(table.header), table.delimiter) != (part.header, part.delimiter):
+        found = Dialect(table.delimiter, skips_blanks=table.skips_blanks)
+        if (tuple(table.header), found) != (part.header, part.dialect):
             raise BrokenSliceError
         yield table

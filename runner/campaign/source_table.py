@@ -26,7 +26,8 @@ def open_source(
 
     Args:
         source: the file.
-        names: the variables that texts refer to. In Parquet, columns that nobody asks for are not read.
+        names: the variables that texts refer to. In Parquet, columns that nobody asks for are not read; in
+            CSV, it does not matter how bytes that nobody asks for would read.
         location: where it is read, if not where the source says.
         groups: in Parquet, the first row group to read, and the one after the last; None for all.
         row: in Parquet, the number of the first row that is read, from 1.
@@ -36,7 +37,7 @@ def open_source(
     """
     where = location or source.location
     if source.format == "csv":
-        with open_table(source.path, where) as table:
+        with open_table(source.path, where, source.encoding, is_rendered=bool(names)) as table:
             yield table
         return
     # Imported here: an extra, and most audiences are CSV.

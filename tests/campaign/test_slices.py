@@ -155,10 +155,11 @@ def quote(cell: str) -> str:
 
 
 ROWS = st.builds(
-    lambda phone, cells, tail: ",".join(map(quote, (phone, *cells))) + tail,
+    lambda phone, cells, tail, comma: comma.join(map(quote, (phone, *cells))) + tail,
     st.one_of(NUMBERS, CELLS),
     st.lists(CELLS, min_size=3, max_size=5),
     st.sampled_from(["", "", ",", " "]),
+    st.sampled_from([",", ",", ", "]),
 )
 WILD = st.sampled_from(['5" pipe,a', '"', "\0", "\ufeff", "\ud800", '"a"b,c', ",,,,", "", " ", "é" * 3])
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -225,6 +226,17 @@ def test_a_stray_quote_makes_a_file_one_slice(people: Campaign, tmp_path: Path) 
     (tmp_path / "people.csv").write_text(f'{HEADER}\n4155550103,5" pipe,,,\n{rows}')
     found, slices = read_in_slices(people, "recipients", 512)
     assert [part.kind for part in slices] == ["inline", "whole", "inline"]
+    assert drop_duplicates(found) == read_at_once(people)
+
+
+def test_blanks_behind_commas_are_no_part_of_cells_in_any_slice(people: Campaign, tmp_path: Path) -> None:
+    """What the first rows tell holds for all slices, and is said once."""
+    rows = "".join(f'415{2_000_000 + number}, "a, b", "", "", ""\n' for number in range(200))
+    (tmp_path / "people.csv").write_text(f"{HEADER}\n{rows}")
+    found, slices = read_in_slices(people, "recipients", 2048)
+    assert {part.kind for part in slices} == {"inline", "csv"}
+    assert {str(row[3]) for row in found.rows if row[0] == 2} == {"{'name': 'a, b'}"}
+    assert [one.code for one in found.problems].count("csv-blanks") == 1
     assert drop_duplicates(found) == read_at_once(people)
 
 
