@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
+from runner.campaign.invalid_rows import RowProblems
 from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.recipients import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.source_table import open_source
 from runner.campaign.table import TableProblemError
+from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
 
     from runner.campaign.audience_rows import Entry
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Problems
+    from runner.source.diagnostic import Diagnostic
 
 
 RECIPIENT_PHONE = "recipient-phone-invalid"
 EXCLUDED_PHONE = "exclude-phone-invalid"
+_ROW_CODES = frozenset(
+    {RECIPIENT_PHONE, "csv-row-width", "recipient-timezone-unknown", "recipient-consent-date"}
+)
 
 
 class Recipient(NamedTuple):
@@ -52,10 +57,17 @@ class Recipient(NamedTuple):
 
 @dataclass(slots=True)
 class AudienceTally:
-    """What a pass over the audience has counted; `rows` = `duplicates` + recipients + rows with problems."""
+    """What a pass over the audience has counted.
+
+    Attributes:
+        rows: `duplicates` + `invalid` + recipients, where there are no errors.
+        duplicates: rows whose phone was mentioned before.
+        invalid: rows that are left out because they cannot be read.
+    """
 
     rows: int = 0
     duplicates: int = 0
+    invalid: int = 0
 
 
 def iterate_audience(
@@ -69,21 +81,22 @@ def iterate_audience(
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
         problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
-            refused, is left out; one whose time zone or consent is wrong is yielded without it, so that
-            what its texts lack is found too.
+            refused, is left out. One whose time zone or consent is wrong is yielded without it, so that what
+            its texts lack is found too, unless its source skips such rows.
         tally: counts along.
     """
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
-        phones = open_phone_column(source, RECIPIENT_PHONE, problems)
+        rows = RowProblems(source, problems)
+        phones = open_phone_column(source, RECIPIENT_PHONE, rows)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, consent in _iterate_entries(
-            source, names, problems, reads_consent=campaign.policy.consent == "required"
-        ):
-            tally.rows += 1
+        entries = _iterate_entries(
+            source, names, rows, problems, reads_consent=campaign.policy.consent == "required"
+        )
+        for written, line, given, timezone, consent in rows.count_rows(entries, tally):
             phone = read_phone(written, line)
-            if phone is None:
+            if phone is None or rows.is_left_out(line):
                 continue
             number = int(phone)
             if number not in seen:
@@ -93,6 +106,34 @@ def iterate_audience(
             else:
                 tally.duplicates += 1
         phones.note_repairs()
+
+
+def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield what is wrong with each row that cannot be read, be it refused or left out; not the first alone.
+
+    Args:
+        campaign: whose recipients are read.
+    """
+    found = _Found()
+    for _ in iterate_audience(campaign, frozenset(), found, AudienceTally()):
+        yield from found.take()
+    yield from found.take()
+
+
+class _Found(Problems):
+    """Keeps what is wrong with rows until it is taken, however much it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[Diagnostic] = []
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.code in _ROW_CODES:
+            self._waiting.append(diagnostic)
+
+    def take(self) -> list[Diagnostic]:
+        taken, self._waiting = self._waiting, []
+        return taken
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -105,7 +146,9 @@ def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
     excluded = set()
     for source in campaign.exclude:
         phones = open_phone_column(source, EXCLUDED_PHONE, problems)
-        for written, line, *_ in _iterate_entries(source, frozenset(), problems, reads_consent=False):
+        for written, line, *_ in _iterate_entries(
+            source, frozenset(), problems, problems, reads_consent=False
+        ):
             phone = phones.read(written, line)
             if phone is not None:
                 excluded.add(phone)
@@ -144,21 +187,21 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
 
 
 def _iterate_entries(
-    source: RecipientSource, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: RecipientSource, names: frozenset[str], rows: Problems, files: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     if isinstance(source, FileRecipients):
-        return _iterate_rows(source, names, problems, reads_consent=reads_consent)
-    return iter([read_inline(source, problems, reads_consent=reads_consent)])
+        return _iterate_rows(source, names, rows, files, reads_consent=reads_consent)
+    return iter([read_inline(source, rows, reads_consent=reads_consent)])
 
 
 def _iterate_rows(
-    source: FileRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients, names: frozenset[str], rows: Problems, files: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     try:
         with open_source(source, names) as table:
-            problems.extend(table.iterate_notes())
-            columns = find_columns(source, table, problems)
+            files.extend(table.iterate_notes())
+            columns = find_columns(source, table, files)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(table, columns, names, rows, reads_consent=reads_consent)
     except TableProblemError as error:
-        problems.add(error.diagnostic)
+        files.add(error.diagnostic)

@@ -96,6 +96,7 @@ class _Reader:
             key,
             str(path.absolute()) if has_path else written,
             row.get("encoding"),
+            skips_invalid=row.get("invalid_rows") == "skip",
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -169,9 +170,16 @@ class _Reader:
 
 
 def _read_limits(limits: dict[str, Any]) -> Limits:
-    if "rate" not in limits:
-        return Limits(**limits)
-    return Limits(**{**limits, "rate": parse_rate(limits["rate"])})
+    read = dict(limits)
+    if "rate" in limits:
+        read["rate"] = parse_rate(limits["rate"])
+    if isinstance(limits.get("invalid_rows"), str):
+        read["invalid_rows"] = _read_share(limits["invalid_rows"])
+    return Limits(**read)
+
+
+def _read_share(written: str) -> Fraction:
+    return Fraction(written.removesuffix("%")) / 100
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:
@@ -186,5 +194,5 @@ def _read_policy(written: dict[str, Any]) -> Policy:
         cap = written["frequency_cap"]
         read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
     if "review_margin" in written:
-        read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
+        read["review_margin"] = _read_share(written["review_margin"])
     return Policy(**read)

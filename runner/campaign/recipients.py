@@ -71,6 +71,7 @@ class FileRecipients:
         format: what it is written in.
         location: where it is, for every process: an absolute path, or a URL.
         encoding: what a CSV file is said to be written in; None to find it.
+        skips_invalid: whether rows that cannot be read are left out; else they are errors.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class FileRecipients:
     format: FileFormat = "csv"
     location: str = ""
     encoding: str | None = None
+    skips_invalid: bool = False
 
     @property
     def is_utf8(self) -> bool:

@@ -11,6 +11,7 @@ from runner.campaign.audience import EXCLUDED_PHONE, RECIPIENT_PHONE, open_phone
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, read_inline
 from runner.campaign.dialect import Dialect
+from runner.campaign.invalid_rows import RowProblems
 from runner.campaign.recipients import FileRecipients, InlineRecipient
 from runner.campaign.slices import list_sources
 from runner.campaign.source_table import open_source
@@ -77,7 +78,7 @@ def iterate_slice(
         part: one of its slices.
         names: the variables that texts refer to; ignored for `exclude`.
         problems: receives what is wrong with the slice's rows, and of a file's first slice with the file.
-        tally: counts `rows`.
+        tally: counts `rows` and `invalid`.
         repairs: counts what phones were mended of. `Repairs.merge` joins those of the slices of one source,
             in their order; `note_repairs` then says it. Recipients in the campaign file have it said at once.
 
@@ -90,17 +91,17 @@ def iterate_slice(
     wanted = names if part.role == "recipients" else frozenset[str]()
     for index in range(part.start, part.stop) if part.kind == "inline" else (part.source,):
         source = sources[index]
-        phones = open_phone_column(source, _CODES[part.role], problems)
+        rows = RowProblems(source, problems)
+        phones = open_phone_column(source, _CODES[part.role], rows)
         if isinstance(source, FileRecipients):
-            entries = _iterate_file(source, part, wanted, problems, reads_consent=reads_consent)
+            entries = _iterate_file(source, part, wanted, rows, problems, reads_consent=reads_consent)
             phones = replace(phones, repairs=repairs)
         else:
-            entries = iter([read_inline(source, problems, reads_consent=reads_consent)])
+            entries = iter([read_inline(source, rows, reads_consent=reads_consent)])
         read_phone = phones.read
-        for written, line, given, timezone, consent in entries:
-            tally.rows += 1
+        for written, line, given, timezone, consent in rows.count_rows(entries, tally):
             phone = read_phone(written, line)
-            if phone is not None:
+            if phone is not None and not rows.is_left_out(line):
                 yield AudienceRow._make((index, line, phone, given, timezone, consent))
         if isinstance(source, InlineRecipient):
             phones.note_repairs()
@@ -121,7 +122,13 @@ def note_repairs(campaign: Campaign, role: Role, source: int, repairs: Repairs, 
 
 
 def _iterate_file(
-    source: FileRecipients, part: Slice, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients,
+    part: Slice,
+    names: frozenset[str],
+    rows: Problems,
+    problems: Problems,
+    *,
+    reads_consent: bool,
 ) -> Iterator[Entry]:
     try:
         with _open_slice(source, part, names) as table:
@@ -130,7 +137,7 @@ def _iterate_file(
             # What the header lacks is said once, by who reads the first slice.
             columns = find_columns(source, table, Problems() if part.start else problems)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(table, columns, names, rows, reads_consent=reads_consent)
     except TableProblemError as error:
         # A table ends where it is wrong: the slices behind would go on, or say it once more.
         if part.kind in ("csv", "parquet"):

@@ -26,6 +26,7 @@ from runner.cli.job_summary import has_outputs
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
 from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, plan_campaigns
+from runner.cli.rejected import rejected_option, write_rejected
 from runner.cli.review import read_waiting_in_job
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
@@ -69,6 +70,7 @@ SOMETHING_TO_SEND = 2
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time, ISO 8601.")
+@rejected_option
 def command(
     scope: Scope,
     format_: str,
@@ -79,6 +81,7 @@ def command(
     out: str | None,
     detailed_exitcode: bool,
     now: str | None,
+    rejected: Path | None,
 ) -> int:
     """Show what apply would send, to whom, and why not to the others. Reads only.
 
@@ -89,6 +92,8 @@ def command(
     cannot be planned is left out of the plan, with exit code 3, and of what --out saves.
     """
     at = parse_moment(now) if now else None
+    if rejected is not None:
+        write_rejected(rejected, scope)
     workspace = Workspace.open(scope, needs_credentials=False)
     read_waiting_in_job(workspace, os.environ)
     settings = choose_cluster(scope, workspace)

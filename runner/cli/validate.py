@@ -12,6 +12,7 @@ from runner.cli.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaig
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
+from runner.cli.rejected import rejected_option, write_rejected
 from runner.cli.scope import Scope, clustered_file_scope, format_option
 from runner.plan.limits import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 )
 @clustered_file_scope
 @format_option("human", "json", "markdown", "github", "sarif")
-def command(scope: Scope, format_: str) -> int:
+@rejected_option
+def command(scope: Scope, format_: str, rejected: Path | None) -> int:
     """Find every problem of every campaign, each with file, line, column and how to mend it.
 
     `targets.yaml` beside them is checked as well. Texts are rendered for every recipient; nothing is
@@ -57,6 +59,8 @@ def command(scope: Scope, format_: str) -> int:
         plans += [plan] if plan is not None else []
     for plan in plans:
         problems.extend(find_long_texts(plan))
+    if rejected is not None:
+        write_rejected(rejected, scope)
     REPORTERS[format_](problems, len(loaded.files))
     return 1 if problems.error_count else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from runner.source.diagnostic import Diagnostic
@@ -27,11 +28,22 @@ def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) 
     renders = sum(plan.renders_max for plan in messages)
     if limits.renders is not None and renders > limits.renders:
         yield f"it could cost {renders:,} renders, and limits.renders is {limits.renders:,}"
+    yield from _find_invalid(limits, messages)
     most = limits.segments_per_message
     for plan in messages if most is not None else ():
         beyond = {size: count for size, count in plan.largest.items() if size > (most or 0)}
         if beyond:
             yield _describe_long(plan, beyond, most)
+
+
+def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[str]:
+    most = limits.invalid_rows
+    rows, invalid = max(((plan.rows, plan.invalid) for plan in messages), default=(0, 0))
+    if most is None or invalid <= (most * rows if isinstance(most, Fraction) else most):
+        return
+    limit = f"{float(most * 100):g}%" if isinstance(most, Fraction) else f"{most:,}"
+    words = "row is" if invalid == 1 else "rows are"
+    yield f"{invalid:,} of {rows:,} {words} invalid, and limits.invalid_rows is {limit}"
 
 
 def find_long_texts(whole: CampaignPlan) -> Iterator[Diagnostic]:

@@ -148,13 +148,15 @@ class _Page:
 
 
 def _name_type(value: Schema) -> str:
-    words = {
+    names = {
         "string": "text",
         "integer": "whole number",
         "number": "number",
         "boolean": "`true`, `false`",
         "object": "mapping",
-    }[value["type"]]
+    }
+    kinds = value["type"] if isinstance(value["type"], list) else [value["type"]]
+    words = " or ".join(names[kind] for kind in kinds)
     bounds = {"minimum": "at least", "maximum": "at most", "exclusiveMaximum": "below"}
     return ", ".join([words, *(f"{text} {value[name]}" for name, text in bounds.items() if name in value)])
 

@@ -50,9 +50,12 @@ def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, in
 def check_both(campaign: Campaign, cluster: Workers, folder: Path) -> list[Diagnostic]:
     """Return what is found on a cluster; it must be what one process finds."""
     here, there = Problems(), Problems()
-    find_audience_problems(campaign, here)
-    find_problems_on_cluster(cluster, SharedFolder(str(folder / "scratch")), [campaign], there, quiet=True)
+    plan = find_audience_problems(campaign, here)
+    plans = find_problems_on_cluster(
+        cluster, SharedFolder(str(folder / "scratch")), [campaign], there, quiet=True
+    )
     assert tell(there) == tell(here)
+    assert plans == [plan] * (plan is not None)
     return list(there)
 
 
