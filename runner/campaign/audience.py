@@ -10,7 +10,7 @@ from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_in
 from runner.campaign.invalid_rows import RowProblems
 from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.recipients import FileRecipients, InlineRecipient, RecipientSource, Variables
-from runner.campaign.source_table import open_source
+from runner.campaign.source_table import open_source, read_header
 from runner.campaign.table import TableProblemError
 from runner.source.diagnostic import Problems
 
@@ -162,11 +162,7 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     names = list(campaign.vars)
     if isinstance(entry, InlineRecipient):
         return names + list(entry.vars)
-    try:
-        with open_source(entry, ()) as table:
-            return names + [column for column in table.header if column]
-    except TableProblemError:
-        return names
+    return names + read_header(entry)
 
 
 def open_phone_column(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.campaign.audience_files import expand_files
 from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
+from runner.campaign.references import find_reference_problems
 from runner.campaign.remainder import keep_sound
 from runner.source.collector import pause_collector
 from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below, is_written_hidden, reading_root
@@ -63,7 +64,9 @@ def load_campaign(
     if any(problem.severity == "error" for problem in problems):
         return None, problems
     recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
-    return replace(campaign, recipients=recipients, exclude=exclude), problems
+    campaign = replace(campaign, recipients=recipients, exclude=exclude)
+    problems.extend(find_reference_problems(campaign))
+    return None if any(problem.severity == "error" for problem in problems) else campaign, problems
 
 
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:

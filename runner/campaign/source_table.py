@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.campaign.table import open_table
+from runner.campaign.table import TableProblemError, open_table, read_table
+from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from runner.campaign.recipients import FileRecipients
     from runner.campaign.table import Table
+
+_BEGINNING = 1 << 16
 
 
 @contextmanager
@@ -45,6 +50,21 @@ def open_source(
 
     with open_parquet(source.path, where, (*names, *_list_named(source)), groups, row) as table:
         yield table
+
+
+def read_header(source: FileRecipients) -> list[str]:
+    """Return the columns of an audience file, from its beginning alone if that tells; none if it is wrong."""
+    try:
+        if source.format == "csv" and source.is_utf8:
+            with open_binary(source.location) as stream:
+                start = stream.read(_BEGINNING)
+            with contextlib.suppress(UnicodeDecodeError, TableProblemError):
+                text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig", newline="")
+                return [name for name in read_table(source.path, text, source.location).header if name]
+        with open_source(source, ()) as table:
+            return [name for name in table.header if name]
+    except (OSError, TableProblemError):
+        return []
 
 
 def _list_named(source: FileRecipients) -> Iterator[str]:
