@@ -130,7 +130,7 @@ def iterate_audience(
         entries = _iterate_entries(
             source, names, rows, problems, reads_consent=campaign.policy.consent == "required"
         )
-        for written, line, given, timezone, own in rows.count_rows(entries, tally):
+        for written, line, given, timezone, own in rows.iterate(entries):
             phone = read_phone(written, line)
             if phone is None or rows.is_left_out(line):
                 continue
@@ -145,6 +145,8 @@ def iterate_audience(
                 yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
             else:
                 tally.duplicates += 1
+        tally.rows += rows.rows
+        tally.invalid += rows.invalid
         phones.note_repairs()
 
 

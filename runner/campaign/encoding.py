@@ -93,9 +93,9 @@ def find_encoding(location: str, named: str | None = None) -> FoundEncoding:
     return FoundEncoding(GUESSED, place_of(location, not_utf8), _first_utf8_line(location), nul_place)
 
 
-def is_utf8_name(name: str) -> bool:
-    """Return whether an encoding that is named is UTF-8, which needs no name."""
-    return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
+def is_utf8_name(name: str | None) -> bool:
+    """Return whether an encoding is UTF-8, which needs no name."""
+    return name is None or codecs.lookup(name).name in ("utf-8", "utf-8-sig")
 
 
 def list_foreign_fields(location: str) -> list[bytes]:

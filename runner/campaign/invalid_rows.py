@@ -11,7 +11,6 @@ from runner.source.diagnostic import Problems
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.campaign.audience import AudienceTally
     from runner.campaign.audience_rows import Entry
     from runner.campaign.recipients import RecipientSource
     from runner.source.diagnostic import Diagnostic
@@ -23,19 +22,24 @@ class RowProblems(Problems):
     Args:
         source: whose rows.
         target: receives it all.
+
+    Attributes:
+        rows: how many rows there were, once all were read.
+        invalid: of them, those that are left out.
     """
 
     def __init__(self, source: RecipientSource, target: Problems) -> None:
         super().__init__()
         self._target = target
         self._is_skipping = isinstance(source, FileRecipients) and source.skips_invalid
-        self._lines = 0
+        self.rows = 0
+        self.invalid = 0
         self._last = 0
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Pass on one problem. Those of a row come before those of the next."""
         if self._is_skipping and diagnostic.severity == "error":
-            self._lines += diagnostic.line != self._last
+            self.invalid += diagnostic.line != self._last
             self._last = diagnostic.line
             message = f"{diagnostic.message}: the row is left out"
             diagnostic = replace(diagnostic, severity="warning", message=message)
@@ -45,12 +49,11 @@ class RowProblems(Problems):
         """Return whether the row in a line, the last one that was read, is left out."""
         return line == self._last
 
-    def count_rows(self, entries: Iterator[Entry], tally: AudienceTally) -> Iterator[Entry]:
+    def iterate(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         """Yield the entries of rows, and count them with those that are left out before they become one."""
-        yielded_wrong = 0
+        yielded = yielded_wrong = 0
         for entry in entries:
-            tally.rows += 1
             yield entry
+            yielded += 1
             yielded_wrong += entry[1] == self._last
-        tally.invalid += self._lines
-        tally.rows += self._lines - yielded_wrong
+        self.rows = yielded + self.invalid - yielded_wrong

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from runner.campaign.encoding import is_utf8_name
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -84,11 +82,6 @@ class FileRecipients:
     location: str = ""
     encoding: str | None = None
     skips_invalid: bool = False
-
-    @property
-    def is_utf8(self) -> bool:
-        """Whether nobody says that it is written in anything but UTF-8."""
-        return self.encoding is None or is_utf8_name(self.encoding)
 
     @property
     def unit(self) -> str:

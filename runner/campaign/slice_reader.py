@@ -99,10 +99,12 @@ def iterate_slice(
         else:
             entries = iter([read_inline(source, rows, reads_consent=reads_consent)])
         read_phone = phones.read
-        for written, line, given, timezone, consent in rows.count_rows(entries, tally):
+        for written, line, given, timezone, consent in rows.iterate(entries):
             phone = read_phone(written, line)
             if phone is not None and not rows.is_left_out(line):
                 yield AudienceRow._make((index, line, phone, given, timezone, consent))
+        tally.rows += rows.rows
+        tally.invalid += rows.invalid
         if isinstance(source, InlineRecipient):
             phones.note_repairs()
 

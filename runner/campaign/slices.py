@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.block_survey import Block, BlockSurvey, Role
 from runner.campaign.dialect import COMMA, Dialect
-from runner.campaign.encoding import is_utf8
+from runner.campaign.encoding import is_utf8, is_utf8_name
 from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import TableProblemError, read_table
 from runner.source.storage import measure_file, open_binary
@@ -68,7 +68,7 @@ def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) 
     """
     blocks = []
     for index, source in enumerate(list_sources(campaign, role)):
-        if isinstance(source, FileRecipients) and source.format == "csv" and source.is_utf8:
+        if isinstance(source, FileRecipients) and source.format == "csv" and is_utf8_name(source.encoding):
             location = source.location
             size = _measure(location)
             starts = range(0, size, block_bytes) if size > block_bytes else ()

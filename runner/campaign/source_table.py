@@ -7,6 +7,7 @@ import io
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.campaign.encoding import is_utf8_name
 from runner.campaign.table import TableProblemError, open_table, read_table
 from runner.source.storage import open_binary
 
@@ -55,7 +56,7 @@ def open_source(
 def read_header(source: FileRecipients) -> list[str]:
     """Return the columns of an audience file, from its beginning alone if that tells; none if it is wrong."""
     try:
-        if source.format == "csv" and source.is_utf8:
+        if source.format == "csv" and is_utf8_name(source.encoding):
             with open_binary(source.location) as stream:
                 start = stream.read(_BEGINNING)
             with contextlib.suppress(UnicodeDecodeError, TableProblemError):

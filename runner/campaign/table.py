@@ -1,4 +1,4 @@
-"""CSV files as people have them, read as a stream; the one place where CSV is read."""
+"""CSV files as people have them, read as a stream; the one place where audiences' CSV is read or written."""
 
 from __future__ import annotations
 
@@ -100,6 +100,13 @@ class Table:
         )
         kind = "long" if len(cells) > len(self.header) else "short"
         return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
+
+
+def write_row(*cells: str | int) -> str:
+    """Return a row as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
 
 
 def fold_name(name: str) -> str:

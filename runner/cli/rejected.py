@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.campaign.audience import list_invalid
+from runner.campaign.table import write_row
 from runner.cli.campaigns import load_campaigns, show_path
 from runner.cli.console import count_words, note
 from runner.errors import RunnerError
@@ -57,13 +56,7 @@ def write_rejected(file: Path, scope: Scope) -> None:
 
 
 def _iterate_lines(campaigns: Sequence[Campaign]) -> Iterator[str]:
-    yield _write_row("file", "line", "problem")
+    yield write_row("file", "line", "problem")
     for campaign in campaigns:
         for problem in list_invalid(campaign):
-            yield _write_row(show_path(problem.file), problem.line, problem.message)
-
-
-def _write_row(*cells: str | int) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+            yield write_row(show_path(problem.file), problem.line, problem.message)
