@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 RECIPIENT_PHONE = "recipient-phone-invalid"
 EXCLUDED_PHONE = "exclude-phone-invalid"
 _ROW_CODES = frozenset(
-    {RECIPIENT_PHONE, "csv-row-width", "recipient-timezone-unknown", "recipient-consent-date"}
+    {
+        *(RECIPIENT_PHONE, "csv-row-width", "recipient-timezone-unknown"),
+        *("recipient-region-unknown", "recipient-consent-date"),
+    }
 )
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
@@ -44,7 +47,8 @@ class Recipient(NamedTuple):
         source: which of the campaign's sources named the phone first, counted from 0.
         file: where that is.
         line: the line in `file`, from 1.
-        timezone: an IANA name; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
+        region: where they are by law, as `check_region` returned it; None to go by the number.
         has_consent: whether it is on record by the last row that says anything of it; None if none does. Only
             read where the campaign's policy requires it.
         consent_day: when they agreed; None if no dates are kept. It may not have come yet.
@@ -56,6 +60,7 @@ class Recipient(NamedTuple):
     file: Path
     line: int
     timezone: str | None = None
+    region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
 
@@ -93,7 +98,7 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
         rows = RowProblems(source, unseen)
         phones = open_phone_column(source, RECIPIENT_PHONE, rows)
         entries = _iterate_entries(source, frozenset(), rows, unseen, reads_consent=True)
-        for written, line, _, _, consent in entries:
+        for written, line, *_, consent in entries:
             phone = phones.read(written, line)
             if phone is not None and not rows.is_left_out(line):
                 changes.add(int(phone), consent, index, line)
@@ -115,8 +120,8 @@ def iterate_audience(
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
         problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
-            refused, is left out. One whose time zone or consent is wrong is yielded without it, so that what
-            its texts lack is found too, unless its source skips such rows.
+            refused, is left out. One whose time zone, region or consent is wrong is yielded without it, so
+            that what its texts lack is found too, unless its source skips such rows.
         tally: counts along.
         changes: whose last row says something else of consent, as `find_consent_changes` returns it: that
             counts, and is noted. Without it, what first rows say.
@@ -130,7 +135,7 @@ def iterate_audience(
         entries = _iterate_entries(
             source, names, rows, problems, reads_consent=campaign.policy.consent == "required"
         )
-        for written, line, given, timezone, own in rows.iterate(entries):
+        for written, line, given, timezone, region, own in rows.iterate(entries):
             phone = read_phone(written, line)
             if phone is None or rows.is_left_out(line):
                 continue
@@ -142,7 +147,7 @@ def iterate_audience(
                 if change is not None:
                     problems.add(change.note(campaign.recipients, file, line))
                 consent = own if change is None else change.consent
-                yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
+                yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
             else:
                 tally.duplicates += 1
         tally.rows += rows.rows
@@ -221,7 +226,7 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
             source.path, 1, source.region, code, problems, unit=source.unit, is_texted=is_texted
         )
     place = source.position
-    return PhoneColumn(place.file, place.column, source.region, code, problems, is_texted=is_texted)
+    return PhoneColumn(place.file, place.column, source.country, code, problems, is_texted=is_texted)
 
 
 def _iterate_entries(
@@ -240,6 +245,8 @@ def _iterate_rows(
             files.extend(table.iterate_notes())
             columns = find_columns(source, table, files)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, rows, reads_consent=reads_consent)
+                yield from iterate_rows(
+                    table, columns, names, rows, country=source.region, reads_consent=reads_consent
+                )
     except TableProblemError as error:
         files.add(error.diagnostic)

@@ -48,7 +48,8 @@ class AudienceRow(NamedTuple):
         line: from 1: the line in the source's file; the row of a Parquet file.
         phone: E.164.
         vars: the variables of this row alone, blank ones left out: the campaign's own are not among them.
-        timezone: an IANA name; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
+        region: where they are by law, as `check_region` returned it; None to go by the number.
         consent: what is on record, where the campaign's policy asks for it.
     """
 
@@ -57,6 +58,7 @@ class AudienceRow(NamedTuple):
     phone: str
     vars: Variables
     timezone: str | None
+    region: str | None
     consent: Consent
 
 
@@ -99,10 +101,10 @@ def iterate_slice(
         else:
             entries = iter([read_inline(source, rows, reads_consent=reads_consent)])
         read_phone = phones.read
-        for written, line, given, timezone, consent in rows.iterate(entries):
+        for written, line, given, timezone, region, consent in rows.iterate(entries):
             phone = read_phone(written, line)
             if phone is not None and not rows.is_left_out(line):
-                yield AudienceRow._make((index, line, phone, given, timezone, consent))
+                yield AudienceRow._make((index, line, phone, given, timezone, region, consent))
         tally.rows += rows.rows
         tally.invalid += rows.invalid
         if isinstance(source, InlineRecipient):
@@ -139,7 +141,9 @@ def _iterate_file(
             # What the header lacks is said once, by who reads the first slice.
             columns = find_columns(source, table, Problems() if part.start else problems)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, rows, reads_consent=reads_consent)
+                yield from iterate_rows(
+                    table, columns, names, rows, country=source.region, reads_consent=reads_consent
+                )
     except TableProblemError as error:
         # A table ends where it is wrong: the slices behind would go on, or say it once more.
         if part.kind in ("csv", "parquet"):

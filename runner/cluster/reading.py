@@ -24,7 +24,7 @@ from runner.cluster.worker_access import (
 from runner.ledger.screening import find_undefined
 from runner.ledger.target_key import KeySource
 from runner.reconcile.backlog import Backlog
-from runner.reconcile.held import choose_sources, keep_starts, read_held
+from runner.reconcile.held import SessionEnds, choose_sources, keep_starts, read_held
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
 from runner.reconcile.source import Source
@@ -138,6 +138,10 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
         by_number = sorted(ours, key=lambda guid: held.launches[guid].id)
         keep_starts(desk.ledger, held, {guid: ours[guid] for guid in by_number})
         desk.take_in({}).store_stopped(ours.values(), desk.order.at)
+        ends = SessionEnds(desk.ledger, desk.order.campaign, desk.key, held.launches)
+        for stat in ours.values():
+            ends.observe(stat)
+        ends.keep()
         stats += (strip_stat(stat, part.tag) for stat in ours.values())
         unreadable += (one for one in page.unreadable if one.project_launch_guid in held.launches)
     return Surveyed(stats, unreadable)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from runner.reconcile.backlog import Backlog
 from runner.reconcile.held import (
+    SessionEnds,
     choose_sources,
     count_listed,
     find_unscreened,
@@ -71,7 +72,8 @@ def reconcile_campaign(
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = read_held(ledger, campaign_id, people.target)
-    survey = Survey(client, held.launches, observe_progress)
+    ends = SessionEnds(ledger, campaign, key, held.launches)
+    survey = Survey(client, held.launches, observe_progress, ends.observe)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
@@ -91,6 +93,7 @@ def reconcile_campaign(
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
     after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
+    ends.keep()
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
     return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)

@@ -24,12 +24,14 @@ class Survey:
         client: the service.
         launches: those of the campaign, by `project_launch_guid`.
         observe_progress: is called with the number of launches found since the last call.
+        observe_record: is told of each launch as it is read, with its recipients, perhaps repeatedly.
         unreadable: those that cannot be read.
     """
 
     client: ServiceClient
     launches: Mapping[str, OpenLaunch]
     observe_progress: Callable[[int], None]
+    observe_record: Callable[[StatRecord], None] = lambda _record: None
     unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
 
     def read_stats(self, guids: set[str]) -> dict[str, StatRecord]:
@@ -45,6 +47,7 @@ class Survey:
                 sought,
                 observe_progress=self.observe_progress,
                 observe_unreadable=self._note,
+                observe_record=self.observe_record,
             )
         return found
 

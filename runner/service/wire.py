@@ -113,6 +113,10 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
     )
 
 
+def _read_statuses(sessions: Any) -> tuple[str, ...]:
+    return tuple(_read_text(session.get("status")).upper() for session in sessions or ())
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "Count": _read_count,
@@ -125,6 +129,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
     "Stopped": _read_stopped,
+    "Statuses": _read_statuses,
 }
 """How a field is read from its wire form, by its type."""
 _OPTIONAL = frozenset({"Count", "Place", "Detail"})

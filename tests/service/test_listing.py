@@ -65,7 +65,7 @@ def test_launches_that_are_found_come_without_their_recipients(
         observe_unreadable=lambda _record: None,
     )
     assert full.recipients
-    assert found == {"launch-1": replace(full, recipients=())}
+    assert found == {"launch-1": replace(full, recipients=(), statuses=())}
 
 
 def test_a_list_that_grows_all_the_time_is_read_to_its_end(
