@@ -106,6 +106,8 @@ class _Reader:
             key,
             str(path.absolute()) if has_path else written,
             row.get("region_column"),
+            row.get("encoding"),
+            skips_invalid=row.get("invalid_rows") == "skip",
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -185,12 +187,18 @@ class _Reader:
 
 
 def _read_limits(limits: dict[str, Any]) -> Limits:
-    read = {**limits}
+    read = dict(limits)
     if "rate" in limits:
         read["rate"] = parse_rate(limits["rate"])
     if "settle_margin" in limits:
         read["settle_margin"] = parse_duration(limits["settle_margin"])
+    if isinstance(limits.get("invalid_rows"), str):
+        read["invalid_rows"] = _read_share(limits["invalid_rows"])
     return Limits(**read)
+
+
+def _read_share(written: str) -> Fraction:
+    return Fraction(written.removesuffix("%")) / 100
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:
@@ -207,5 +215,5 @@ def _read_policy(written: dict[str, Any]) -> Policy:
     if "read_replies_within" in written:
         read["read_replies_within"] = parse_duration(written["read_replies_within"])
     if "review_margin" in written:
-        read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
+        read["review_margin"] = _read_share(written["review_margin"])
     return Policy(**read)

@@ -10,9 +10,14 @@ from runner.plan.planner import Planner
 
 if TYPE_CHECKING:
     from runner.campaign.model import Campaign
+    from runner.plan.model import CampaignPlan
     from runner.source.diagnostic import Problems
 
 
-def find_audience_problems(campaign: Campaign, problems: Problems) -> None:
-    """Render every text for every recipient, as if nobody had been texted yet, and note what fails."""
-    Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)
+def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
+    """Render every text for every recipient, as if nobody had been texted yet, and note what fails.
+
+    Returns:
+        The plan that this is; None if there are errors.
+    """
+    return Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)

@@ -76,7 +76,8 @@ class MessagePlan:
     """One message's counts (contract, "JSON output"); every row of the audience is counted once.
 
     Attributes:
-        rows: rows of the audience: `duplicates` + `recipients`.
+        rows: rows of the audience: `duplicates` + `invalid` + `recipients`.
+        invalid: rows that are left out because they cannot be read.
         recipients: the sum of the dispositions.
         opt_out_doubtful: recipients of whom a person must say whether they opted out.
         held_out: the experiment's holdout.
@@ -110,6 +111,7 @@ class MessagePlan:
     tag: str
     rows: int = 0
     duplicates: int = 0
+    invalid: int = 0
     recipients: int = 0
     excluded: int = 0
     opted_out: int = 0
