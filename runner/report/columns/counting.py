@@ -27,18 +27,6 @@ LEAST_PARTICIPANTS = 5
 """A word that fewer participants used is not counted: it could tell who they are."""
 _MOST_WORDS = 1000
 
-# A word counts once a participant. Those who answered no question twice are not looked at one by one: a word
-# is in the list of an answer's words once.
-_WORDS = f"""
-SELECT word, sum(if(person IS NULL, times, 1))::BIGINT AS n FROM (
-  SELECT person, word, count(*) AS times FROM (
-    SELECT repeated.person, unnest(words) AS word
-    FROM read_answers LEFT JOIN repeated ON repeated.person = read_answers.person
-    WHERE place = ? AND NOT is_kept
-  ) GROUP BY person, word
-) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word
-"""
 _FREQUENT = f"""
 SELECT word, n FROM {{}} WHERE n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
 """
@@ -54,6 +42,21 @@ _FIRST_READING = 1 << 16
 _PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
   + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
     + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
+# A word counts once a participant, of the answer that counts: the latest. Those who answered no question
+# twice are not looked at one by one: a word is in the list of an answer's words once.
+_WORDS = f"""
+SELECT word, count(*) AS n FROM (
+  SELECT unnest(words) AS word FROM read_answers ANTI JOIN repeated USING (person)
+  WHERE place = $1 AND NOT is_kept
+  UNION ALL
+  SELECT unnest(words) FROM (
+    SELECT arg_max(words, latest) AS words, arg_max(is_kept, latest) AS is_kept
+    FROM (SELECT *, {_PACKED} AS latest FROM read_answers SEMI JOIN repeated USING (person) WHERE place = $1)
+    GROUP BY person
+  ) WHERE NOT is_kept
+) WHERE length(word) >= {LEAST_LENGTH}
+GROUP BY word
+"""
 _PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
 _READINGS = "SELECT arm, reading_{0}, count(*) AS n FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
 _TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"

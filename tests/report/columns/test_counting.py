@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC, date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -330,15 +330,31 @@ def split_words(text: str) -> list[str]:
 @given(st.lists(texts, min_size=5, max_size=12))
 @settings(max_examples=10)
 def test_words_are_those_of_plain_python(written: list[str]) -> None:
-    """Words are counted once a participant, from five participants on, whatever they are written in."""
-    repeated = [*written, *written, *written]
-    by_person: dict[str, str] = defaultdict(str)
+    """Words are counted once a participant, of the latest answer, from five participants on, in any script."""
+    by_person: dict[str, str] = {}
     rows = []
-    for number, text in enumerate(repeated):
+    for number, text in enumerate([*written, *written, *written]):
         person = f"p{number % 11}"
-        by_person[person] += f"\n{text}"
-        rows.append(make_row(person, "why", text, text, guid=str(number)))
+        by_person[person] = text
+        rows.append(make_row(person, "why", text, text, guid=f"{number:02}"))
     assert count_one(QuestionOutline("why", "?", scale="text"), rows).words == count_words(by_person)
+
+
+def test_words_of_an_answer_that_was_replaced_are_not_counted() -> None:
+    """Eight people who wrote `terrible` and then thought better of it have not called anything terrible."""
+    rows = [
+        make_row(
+            f"p{person}", "why", text, text, created=f"2026-11-20T10:0{minute}:00", guid=f"{person}{minute}"
+        )
+        for person in range(8)
+        for minute, text in enumerate(("terrible", "lovely service"))
+    ]
+    question = QuestionOutline("why", "?", scale="text")
+    assert count_one(question, rows).words == {"lovely": 8, "service": 8}
+    # An answer that ends the survey is no text of one's own, so it takes the words before it away, too.
+    stop = QuestionOutline("why", "?", scale="text", conclude_on="done")
+    rows += [make_row("p0", "why", "done", "done", created="2026-11-20T11:00:00", guid="z")]
+    assert count_one(stop, rows).words == {"lovely": 7, "service": 7}
 
 
 def test_no_word_of_fewer_than_five_people_is_counted() -> None:
