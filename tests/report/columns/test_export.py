@@ -71,7 +71,10 @@ def read_parquet(file: Path) -> list[tuple[object, ...]]:
         found = engine.read_parquet(str(file))
         # Python's times with zones would need another package here.
         kinds = zip(found.columns, map(str, found.types), strict=True)
-        cells = [f'"{name}"' + ("::VARCHAR" if "TIME ZONE" in kind else "") for name, kind in kinds]
+        cells = [
+            '"{}"'.format(name.replace('"', '""')) + ("::VARCHAR" if "TIME ZONE" in kind else "")
+            for name, kind in kinds
+        ]
         return [tuple(found.columns), *found.project(", ".join(cells)).fetchall()]
 
 
