@@ -17,22 +17,24 @@ from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import ENDED
 from runner.ledger.reconciled import read_totals
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
 from runner.ledger.runs import count_by_run
+from runner.reconcile.refusals import count_refusing, iterate_refusals
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles
 from runner.report.columns.members import load_members, load_reached
-from runner.report.facts import CampaignFacts, OptOutFacts
+from runner.report.facts import CampaignFacts, OptOutFacts, SessionFacts
 from runner.report.metrics import summarise
 from runner.report.tally import CampaignTally
 from runner.report.turnout import SMALL_GROUP
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -159,6 +161,7 @@ def _count_here(
                 read_version(connection),
                 lambda since: iterate_feed(connection, campaign_id, since),
                 lambda revision: find_mark(connection, revision),
+                iterate_refusals(connection, campaign_id),
             )
             if subject.needs_members:
                 ids = subject.campaign.message_ids
@@ -232,11 +235,33 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in subject.outlines},
+        sessions=_gather_sessions(connection, campaign_id, ids),
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),
     )
+
+
+def _gather_sessions(
+    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]
+) -> dict[str, SessionFacts]:
+    refused = count_refusing(connection, campaign_id, message_ids)
+    rows = sendings.count_sessions(connection, campaign_id, message_ids)
+    facts = {}
+    for message in {row.message for row in rows}:
+        own = [row for row in rows if row.message == message]
+        silent = [row for row in own if not row.replied]
+        ended = sum(row.count for row in silent if row.status == ENDED and not row.stopped)
+        stopped = sum(row.count for row in silent if row.stopped)
+        facts[message] = SessionFacts(
+            listed=sum(row.count for row in own),
+            ended=ended,
+            stopped=stopped,
+            open=sum(row.count for row in silent) - ended - stopped,
+            refused=refused[message],
+        )
+    return facts
 
 
 def _find_column(campaign: Campaign, name: str) -> str:

@@ -137,7 +137,9 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
         # In an order that all tasks have: those that write the same rows wait for each other, and no more.
         by_number = sorted(ours, key=lambda guid: held.launches[guid].id)
         keep_starts(desk.ledger, held, {guid: ours[guid] for guid in by_number})
-        desk.take_in({}).store_stopped(ours.values(), desk.order.at)
+        intake = desk.take_in({})
+        intake.store_stopped(ours.values(), desk.order.at)
+        intake.store_sessions(held.launches, ours.values())
         stats += (strip_stat(stat, part.tag) for stat in ours.values())
         unreadable += (one for one in page.unreadable if one.project_launch_guid in held.launches)
     return Surveyed(stats, unreadable)
@@ -193,6 +195,7 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     counts = {**group.stats, **newer}
     short = _leave_out_even(desk, sources, read.short, counts)
     intake.close(held.forgotten, short, is_screened=False)
+    intake.store_sessions(held.launches, newer.values())
     stripped = {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in newer.items()}
     return ReadGroup(replace(read, short=short), stripped, counter.seen)
 

@@ -97,4 +97,4 @@ class ReadGroup:
 
 def strip_stat(stat: StatRecord, tag: str) -> StatRecord:
     """Return a launch's counts as they travel: without phones and texts."""
-    return replace(stat, project_tag=tag, project_definition={}, recipients=(), stopped=())
+    return replace(stat, project_tag=tag, project_definition={}, recipients=(), stopped=(), statuses=())

@@ -155,6 +155,7 @@ class ClusterReconciliation:
         keep_starts(self.ledger, held, found)
         intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
         intake.store_stopped(found.values(), self.order.at)
+        intake.store_sessions(held.launches, found.values())
         # What goes to workers on their way has no phones in it.
         return stats | {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in found.items()}
 

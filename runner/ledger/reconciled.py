@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Insert, Table, and_, exists, func, or_, selec
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
-from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
+from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult, StoredSession
 from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.result_feed import begin_revision, renew_edition
-from runner.ledger.tables import launch_starts, launch_stats, launches, results
+from runner.ledger.tables import launch_starts, launch_stats, launches, results, sessions
 from runner.ledger.unsettled import OPEN, UNEXPLAINED
 
 if TYPE_CHECKING:
@@ -79,6 +79,16 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     return total
 
 
+def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
+    """Keep how sessions stand; those that are as they were stay untouched.
+
+    Args:
+        connection: commits after this.
+        rows: each session once, one at least.
+    """
+    _STORE_SESSIONS.run(connection, [_make_storable(row) for row in rows])
+
+
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
     """Keep when the service says that launches began; before their first results.
 
@@ -113,7 +123,7 @@ def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[
     return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
 
 
-def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
+def _make_storable(row: StoredResult | LaunchStats | StoredSession) -> dict[str, object]:
     values = ((name, getattr(row, name)) for name in type(row).__slots__)
     return {name: _clean(value) if isinstance(value, str) else value for name, value in values}
 
@@ -132,6 +142,17 @@ def _compose_storing(connection: Connection) -> Insert:
     return statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs)
 
 
+def _compose_standing(connection: Connection) -> Insert:
+    """Enter sessions, or how they stand now."""
+    statement = insert_into(connection, sessions)
+    new = {name: statement.excluded[name] for name in ("status", "stopped")}
+    differs = or_(*(sessions.c[name] != value for name, value in new.items()))
+    return statement.on_conflict_do_update(
+        index_elements=["launch_id", "participant"], set_=new, where=differs
+    )
+
+
+_STORE_SESSIONS = BulkStatement(_compose_standing, [column.name for column in sessions.c], winner="last")
 _STORE_RESULTS = BulkStatement(_compose_storing, [column.name for column in results.c], winner="last")
 
 

@@ -87,6 +87,7 @@ def reconcile_campaign(
         now=now,
         observe_progress=observe_progress,
     ).read()
+    intake.store_sessions(held.launches, stats.values())
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
     after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.discrepancies import describe_strays, find_discrepancies
 from runner.report.dispositions import Dispositions, estimate_eligibility, response_rates
-from runner.report.facts import OptOutFacts
+from runner.report.facts import OptOutFacts, SessionFacts
 from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
 from runner.report.model import CampaignReport, MessageReport, Sessions
@@ -86,7 +86,13 @@ def _summarise_message(
         "opt_outs": opt_outs.replied + opt_outs.reported,
     }
     known = held if is_read else dict.fromkeys(held)
-    dispositions = _count_dispositions(totals, answered, held["participants_completed"], opt_outs)
+    dispositions = _count_dispositions(
+        totals,
+        answered,
+        held["participants_completed"],
+        facts.sessions.get(outline.id, SessionFacts()),
+        facts.forgotten,
+    )
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
@@ -116,7 +122,7 @@ def _summarise_message(
         volume=measure_volume(outline, totals, sent, completed, steps if is_read else None, facts.price),
         opt_outs=known["opt_outs"],
         dispositions=dispositions if has_rate else None,
-        response_rates=_rate(dispositions, totals.rejected) if has_rate and dispositions else None,
+        response_rates=_rate(dispositions) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
         experiment=describe_experiment(outline, tally, sent, is_read=is_read),
         breakdowns=tuple(
@@ -186,29 +192,33 @@ def _count_reached(outline: MessageOutline, totals: MessageTotals, sent: Counter
 
 
 def _count_dispositions(
-    totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts
+    totals: MessageTotals, answered: int, completed: int, sessions: SessionFacts, forgotten: int
 ) -> Dispositions | None:
-    """Return the recipients as `runner.report.dispositions` has text messages counted; None if not known."""
-    if totals.complete is None or totals.active is None:
+    """Return the recipients as `runner.report.dispositions` has text messages counted.
+
+    None where it is not known how each session stands: where the service lists fewer than it counts, but for
+    those of people who were forgotten. People who were sent to and of whom no session is listed are of
+    unknown eligibility.
+    """
+    if totals.queued is None or totals.active is None or totals.complete is None:
         return None
-    partial, silent = answered - completed, max(totals.sent - answered, 0)
-    # Sessions have no names here: those that are open are taken to be partial interviews first.
-    ended = totals.complete - completed - max(partial - totals.active, 0)
-    ended = min(max(ended, 0), silent)
-    # An opt-out that is a reply is an answer already.
-    refusal = min(opt_outs.reported, ended)
+    if sessions.listed + forgotten < totals.queued + totals.active + totals.complete:
+        return None
+    refusal = sessions.refused + sessions.stopped
+    accounted = answered + refusal + sessions.ended
     return Dispositions(
         complete=completed,
-        partial=partial,
+        partial=answered - completed,
         refusal=refusal,
-        non_contact=ended - refusal,
+        non_contact=sessions.ended,
         other=0,
-        unknown_eligibility=silent - ended + totals.unresolved,
+        unknown_eligibility=max(totals.sent - accounted, sessions.open) + totals.unresolved,
     )
 
 
-def _rate(dispositions: Dispositions, rejected: int) -> ResponseRates:
-    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, rejected))
+def _rate(dispositions: Dispositions) -> ResponseRates:
+    # Nobody is known to be ineligible: a send that was refused says nothing of the people it was for.
+    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:

@@ -69,7 +69,7 @@ _FIRST_DAYS = (
 )
 _ANSWER_DAYS = (
     "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
-    "SEMI JOIN names USING (message) WHERE created_us > 0 GROUP BY ALL"
+    "SEMI JOIN names USING (message) WHERE created_us > 0 AND NOT refuses GROUP BY ALL"
 )
 # Who was sent to and is in the audience no more belongs to the group without a name.
 _GROUPED = """
