@@ -12,6 +12,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -182,7 +183,9 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     held = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
     sources = _define(desk, choose_sources(held, group.stats, set(group.unscreened), full=order.full))
     intake, backlog = desk.take_in(sources), Backlog(sources, group.listed)
-    survey = Survey(desk.client, held.launches, lambda _steps: None)
+    survey = Survey(
+        desk.client, held.launches, lambda _steps: None, partial(intake.store_sessions, held.launches)
+    )
     newer = Reading(
         desk.client,
         backlog,
@@ -195,7 +198,6 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     counts = {**group.stats, **newer}
     short = _leave_out_even(desk, sources, read.short, counts)
     intake.close(held.forgotten, short, is_screened=False)
-    intake.store_sessions(held.launches, newer.values())
     stripped = {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in newer.items()}
     return ReadGroup(replace(read, short=short), stripped, counter.seen)
 

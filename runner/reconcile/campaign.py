@@ -11,6 +11,7 @@ the rules found them, are read once more.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.reconcile.backlog import Backlog
@@ -71,11 +72,13 @@ def reconcile_campaign(
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = read_held(ledger, campaign_id, people.target)
-    survey = Survey(client, held.launches, observe_progress)
+    taking = partial(Intake, ledger, campaign_id=campaign_id, campaign=campaign, key=key, people=people)
+    keep_sessions = partial(taking(sources={}).store_sessions, held.launches)
+    survey = Survey(client, held.launches, observe_progress, keep_sessions)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
-    intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
+    intake = taking(sources=sources, words=opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
     backlog = Backlog(sources, count_listed(held, stats))
@@ -87,7 +90,6 @@ def reconcile_campaign(
         now=now,
         observe_progress=observe_progress,
     ).read()
-    intake.store_sessions(held.launches, stats.values())
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
     after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)

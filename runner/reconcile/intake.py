@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord, StatRecord
 
 _GROUP = 500
-_SESSIONS = 5_000
+_SESSIONS = 10_000
 _STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
 
 
