@@ -18,6 +18,7 @@ from runner.ledger.tables import (
     forgotten_people,
     forgotten_results,
     launch_arms,
+    launch_starts,
     launches,
     opt_outs,
     results,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _DATE_LENGTH = len("2026-11-20")
 _PORTION = 5000
+BEGAN = func.coalesce(func.nullif(launch_starts.c.project_launch_start, ""), launches.c.outcome_at)
+"""When a launch was sent: as the service says, which every ledger can learn; until it was asked, as the run
+that sent it noted its answer."""
 
 
 @dataclass(slots=True)
@@ -160,12 +164,13 @@ def count_sent_by_day(
         campaign_id: the ledger's number of the campaign.
         message_ids: the ids that messages have now, by those that they had before.
     """
-    date = func.substr(launches.c.outcome_at, 1, _DATE_LENGTH)
+    date = func.substr(BEGAN, 1, _DATE_LENGTH)
     query = (
         select(
             launches.c.message, func.coalesce(launch_arms.c.arm, ""), date, func.sum(launches.c.recipients)
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message, launch_arms.c.arm, date)
     )

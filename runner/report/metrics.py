@@ -102,7 +102,7 @@ def _summarise_message(
         launches=totals.launches,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
-        rejected=totals.rejected,
+        rejected=_know_rejected(facts, totals),
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
         participants_answered=known["participants_answered"],
@@ -133,6 +133,16 @@ def _summarise_message(
         unread_launches=totals.unread,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
+
+
+def _know_rejected(facts: CampaignFacts, totals: MessageTotals) -> int | None:
+    """Return the recipients of refused launches; None in a ledger that cannot know of any.
+
+    The service and the lockfile, from which a ledger is filled that no `apply` has planned the message with,
+    tell of accepted launches alone.
+    """
+    is_told = totals.message in facts.audiences or not totals.launches
+    return totals.rejected if totals.rejected or is_told else None
 
 
 def _is_read(facts: CampaignFacts, totals: MessageTotals) -> bool:
@@ -256,8 +266,12 @@ def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
 
 
 def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time in UTC; one without a zone is in UTC (reference, section 2)."""
-    if text is None:
+    """Return an ISO 8601 time in UTC; one without a zone is in UTC (reference, section 2).
+
+    None for a text that is no time: ledgers of older versions keep what the service said.
+    """
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
         return None
-    time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

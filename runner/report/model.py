@@ -39,14 +39,14 @@ class MessageReport:
     Attributes:
         id: the message's id.
         tag: the message's project tag.
-        first_sent_at: start of its first launch, UTC.
+        first_sent_at: start of its first launch, UTC: as the service says, once it was reconciled.
         last_sent_at: start of its last launch, UTC.
         reconciled_at: when that one of its reconciled launches was read that was read longest ago, UTC; None
             when none was.
         launches: launches that the service accepted.
         recipients: sent and unresolved together.
         sent: recipients of accepted launches.
-        rejected: recipients of launches that the service refused.
+        rejected: recipients of launches that the service refused; None where the ledger cannot know of any.
         unresolved: recipients of launches whose outcome is not known.
         sessions: the conversations of `sent`, by state.
         participants_answered: distinct participants with at least one result.
@@ -80,7 +80,7 @@ class MessageReport:
     launches: int
     recipients: int
     sent: int
-    rejected: int
+    rejected: int | None
     unresolved: int
     sessions: Sessions
     participants_answered: int | None

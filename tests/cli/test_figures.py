@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -37,6 +38,20 @@ messages:
       - {tag: why, text: "Why?"}
       - {tag: more, text: "Anything else?"}
 """
+
+UNKNOWN = ("audience", "rejected")
+"""What the service and the lockfile do not tell of a message."""
+
+
+def strip(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report less the time of its reconciling, and what only the ledger that sent can know."""
+    kept = {name: value for name, value in report.items() if name != "reconciled_at"}
+    left_out = {"reconciled_at", *UNKNOWN}
+    messages = [
+        {name: value for name, value in message.items() if name not in left_out}
+        for message in report["messages"]
+    ]
+    return kept | {"messages": messages}
 
 
 class Live:
@@ -158,3 +173,24 @@ def test_a_doubtful_reply_is_an_answer_until_it_is_decided(live: Live) -> None:
     live.run("optouts", "confirm", waiting["reply"])
     message = live.report()["messages"][0]
     assert (message["participants_answered"], message["dispositions"]["refusal"]) == (5, 2)
+
+
+def test_a_ledger_that_was_filled_gives_the_same_figures(live: Live) -> None:
+    """From the lockfile, and from the service alone; what neither tells is null, and said to be unknown."""
+    live.send()
+    live.say(PHONES[:15], "it was fine")
+    live.say(PHONES[10:15], "STOP")
+    first = live.report()
+    (lockfile,) = (live.folder / "campaigns").glob("*.lock.json")
+    shutil.rmtree(live.folder / ".runner")
+    filled = live.report()
+    assert strip(filled) == strip(first)
+    assert [filled["messages"][0][name] for name in UNKNOWN] == [None, None]
+    assert "The audience" not in live.show()
+    assert "nothing was planned with this ledger" in live.show()
+    shutil.rmtree(live.folder / ".runner")
+    lockfile.unlink()
+    live.run("apply", "--settle-only", "--auto-approve")
+    adopted = live.report()
+    assert strip(adopted) == strip(first | {"runs": []})
+    assert "Which run sent 1 launch is not on record" in live.show()
