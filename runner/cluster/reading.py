@@ -25,7 +25,7 @@ from runner.cluster.worker_access import (
 from runner.ledger.screening import find_undefined
 from runner.ledger.target_key import KeySource
 from runner.reconcile.backlog import Backlog
-from runner.reconcile.held import choose_sources, keep_starts, read_held
+from runner.reconcile.held import choose_sources, keep_starts, read_held, remove_unlisted_results
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
 from runner.reconcile.source import Source
@@ -194,7 +194,9 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
         now=lambda: order.at,
         observe_progress=counter.add,
     ).read()
-    read = ReadLaunches.of(backlog)
+    now = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
+    removed = remove_unlisted_results(desk.ledger, now, backlog, drops=order.drops)
+    read = ReadLaunches.of(backlog, removed)
     counts = {**group.stats, **newer}
     short = _leave_out_even(desk, sources, read.short, counts)
     intake.close(held.forgotten, short, is_screened=False)

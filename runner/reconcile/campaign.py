@@ -22,6 +22,7 @@ from runner.reconcile.held import (
     keep_readings,
     keep_starts,
     read_held,
+    remove_unlisted_results,
 )
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
@@ -50,6 +51,7 @@ def reconcile_campaign(
     observe_progress: Callable[[int], None],
     full: bool = False,
     accept: bool = False,
+    drops: bool = False,
     opt_out_words: tuple[str, ...] = (),
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
@@ -65,6 +67,7 @@ def reconcile_campaign(
         observe_progress: is called with the number of launches or results read since the last call.
         full: read every result again: finds those that were edited, and those that the counts hide.
         accept: take what the service lists for all there is, whatever it counts.
+        drops: remove the results that the service does not list any more.
         opt_out_words: those that opt out besides, as the campaign has it.
 
     Raises:
@@ -92,7 +95,11 @@ def reconcile_campaign(
     ).read()
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
+    removed = remove_unlisted_results(
+        ledger, read_held(ledger, campaign_id, people.target), backlog, drops=drops
+    )
+    after = read_held(ledger, campaign_id, people.target)
+    read = ReadLaunches.of(backlog, removed)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)

@@ -250,6 +250,15 @@ def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
     assert "No response rate is given." in message.discrepancies[0]
 
 
+def test_too_many_results_come_with_a_remedy() -> None:
+    """What the ledger has beyond the service's count can be looked for, and removed."""
+    facts = CampaignFacts("pulse", "live", ((SURVEY, replace(TOTALS, results=0)),))
+    assert report_rows(facts, [make_row("p", "first", "Yes")]).messages[0].discrepancies == (
+        "Results that the service counts: 0; in the ledger: 1. “runner reconcile --full” looks which are not "
+        "listed any more; “--drop-unlisted” removes them.",
+    )
+
+
 def test_counts_are_compared_with_the_service_once_reconciled() -> None:
     """Results and sessions that the service counts otherwise are told, but not before reconciling."""
     totals = replace(TOTALS, active=1, results=7)
