@@ -11,7 +11,7 @@ from runner.campaign.audience import AudienceTally, iterate_audience, known_name
 from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import fold_name
 from runner.cli.folders import make_state_folder
-from runner.cli.outlines import outline_messages
+from runner.cli.outlines import outline_messages, outline_score
 from runner.cli.result_copies import find_copy
 from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
     from runner.report.model import CampaignReport
 
 
@@ -92,6 +92,11 @@ class _Subject:
     outlines: tuple[MessageOutline, ...]
     columns: tuple[str, ...]
     state_key: str | None = field(repr=False)
+
+    @property
+    def score(self) -> ScoreOutline | None:
+        """The question whose score is the campaign's."""
+        return outline_score(self.campaign, self.outlines)
 
     @property
     def needs_members(self) -> bool:
@@ -183,7 +188,7 @@ def _count_on_cluster(
         facts = _gather_facts(connection, subject, campaign_id)
         copy = copy_campaign(place, connection, campaign_id, ids if subject.columns else None)
     members = _list_members(subject, record, include_pii=False)
-    return facts, count_copy(place, copy, subject.outlines, ids, subject.columns, members)
+    return facts, count_copy(place, copy, subject.outlines, ids, subject.columns, members, facts.score)
 
 
 def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
@@ -208,6 +213,7 @@ def _count(engine: Engine, subject: _Subject, files: Iterable[AnswerFile]) -> Ca
         subject.outlines,
         subject.campaign.message_ids,
         subject.columns,
+        score=subject.score,
         keep_answers=None if answers is None else answers.keep,
     )
     for one in wanted:
@@ -240,6 +246,7 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),
+        score=subject.score,
     )
 
 

@@ -90,6 +90,19 @@ class MessageOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreOutline:
+    """The question whose score is the campaign's.
+
+    Attributes:
+        question: as the first of the messages asks it.
+        messages: the ids of those that ask it.
+    """
+
+    question: QuestionOutline
+    messages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OptOutFacts:
     """Opt-outs that a message met with.
 
@@ -137,6 +150,7 @@ class CampaignFacts:
         price: None when the service was never asked.
         runs: those that sent it, as far as that is known, the earliest first.
         differences: by message id, launches about whose answers the service contradicts itself.
+        score: the question whose score is the campaign's; None for none.
     """
 
     name: str
@@ -150,3 +164,4 @@ class CampaignFacts:
     price: ServicePlan | None = None
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
+    score: ScoreOutline | None = None

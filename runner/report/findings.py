@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from runner.report.scores import divide
@@ -23,12 +24,12 @@ from runner.report.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runner.report.answered import NetPromoterScore, NumberSummary, QuestionReport, SatisfactionScore
     from runner.report.comparison import ArmDifference
     from runner.report.dispositions import ResponseRates
-    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.model import CampaignReport, MessageReport, PooledScore
     from runner.report.timing import TimeSummary
     from runner.report.turnout import Audience, Breakdown, Volume
 
@@ -43,13 +44,18 @@ Promoter Score."""
 
 def list_findings(report: CampaignReport) -> Iterator[str]:
     """Yield what came out: who answered, the scores, how sure they are, and how the arms compare."""
+    if report.score is not None:
+        yield from _write_pooled(report.score)
+    tags = Counter(question.tag for message in report.messages for question in message.questions)
     for message in report.messages:
         if message.questions and len(report.messages) > 1:
             yield f"{message.id}: {write_message_headline(message, is_simulated=report.is_simulated)}"
         for question in message.questions:
             score = next(list_scores(question), None)
             if score is not None and question.scale != "number":
-                yield f"{question.tag}: {score}" if question.tag else score
+                # A tag that several messages have says nothing of which score it is.
+                of = f"{question.tag} in {message.id}" if tags[question.tag] > 1 else question.tag
+                yield f"{of}: {score}" if question.tag else score
         if message.experiment is not None:
             yield from map(write_verdict, message.experiment.differences)
 
@@ -77,6 +83,18 @@ def _count_scored(question: QuestionReport) -> int | None:
 def _hedge(sentence: str, counted: int) -> str:
     """Return the sentence of a score, with a caution when it rests on few answers."""
     return f"{sentence.removesuffix('.')}: too few to go by." if counted < FEW_ANSWERS else sentence
+
+
+def _write_pooled(score: PooledScore) -> Iterator[str]:
+    """Yield the campaign's one score, with the messages that it is pooled over."""
+    for sentence in list_scores(score.question):
+        yield f"{score.question.tag}, each person’s latest answer to {_join_names(score.parts)}: {sentence}"
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """Return names as a list in words: `ask`, `ask and nudge`, `ask, nudge and last`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def list_scores(question: QuestionReport) -> Iterator[str]:

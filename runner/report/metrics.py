@@ -12,9 +12,9 @@ from runner.report.dispositions import Dispositions, estimate_eligibility, respo
 from runner.report.facts import OptOutFacts, SessionFacts
 from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
-from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.model import CampaignReport, MessageReport, PooledScore, Sessions
 from runner.report.provenance import report_runs
-from runner.report.questions import list_partly_read, list_unread, summarise_questions
+from runner.report.questions import list_partly_read, list_unread, summarise_pool, summarise_questions
 from runner.report.scores import divide, wilson_interval
 from runner.report.tally import DayTally, MessageTally, QuestionTally
 from runner.report.timing import UNKNOWN_TIMES, summarise_times
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.report_model import AudienceRow, MessageTotals, PartialCount
     from runner.report.answered import QuestionReport
+    from runner.report.answers import Reading
     from runner.report.dispositions import ResponseRates
     from runner.report.facts import CampaignFacts, MessageOutline
     from runner.report.funnel import FunnelStep
@@ -59,7 +60,23 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         else None,
         discrepancies=describe_strays(tally.strays),
         runs=report_runs(facts.runs),
+        score=_pool_score(facts, tally),
     )
+
+
+def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | None:
+    score = facts.score
+    if score is None:
+        return None
+    asking = [totals for outline, totals in facts.messages if outline.id in score.messages]
+    if not all(_is_read(facts, totals) for totals in asking):
+        return None
+    parts = dict.fromkeys(score.messages, 0)
+    readings: Counter[tuple[str, Reading]] = Counter()
+    for (message, reading), count in tally.pooled.items():
+        parts[message] += count
+        readings["", reading] += count
+    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), parts)
 
 
 def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:

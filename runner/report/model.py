@@ -133,6 +133,21 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PooledScore:
+    """The campaign's one score: of a question that several messages ask.
+
+    Attributes:
+        question: what came back over all of these messages: of each participant the latest answer alone, by
+            the time of the answer; of two at one moment that to the later message. How many were asked is
+            not counted here.
+        parts: participants whose latest answer is to which message, by its id, in the campaign's order.
+    """
+
+    question: QuestionReport
+    parts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignReport:
     """A whole report: the input of every document.
 
@@ -145,6 +160,7 @@ class CampaignReport:
             some launch's answers were not read.
         discrepancies: what does not add up and belongs to no message, as sentences.
         runs: those that sent it, as far as that is known, the earliest first.
+        score: the campaign's one score; None for none, and where some launch's answers were not read.
     """
 
     campaign: str
@@ -154,6 +170,7 @@ class CampaignReport:
     participants_answered: int | None
     discrepancies: tuple[str, ...]
     runs: tuple[RunReport, ...] = ()
+    score: PooledScore | None = None
 
     @property
     def is_simulated(self) -> bool:

@@ -194,3 +194,45 @@ def test_a_ledger_that_was_filled_gives_the_same_figures(live: Live) -> None:
     adopted = live.report()
     assert strip(adopted) == strip(first | {"runs": []})
     assert "Which run sent 1 launch is not on record" in live.show()
+
+
+REMINDED = """\
+version: 1
+name: pulse
+tag: pulse-2026
+recipients:
+  - csv: people.csv
+messages:
+  - id: ask
+    questions: &nps
+      - {tag: nps, text: "0 to 10?", responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], scale: nps}
+  - id: remind
+    tag: pulse-2026-remind
+    after: {message: ask, wait: 0s}
+    complete_existing_sessions: true
+    questions:
+      - {tag: nps, text: "Really, 0 to 10?", responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], scale: nps}
+"""
+
+
+def test_a_survey_and_its_reminder_have_one_score(live: Live) -> None:
+    """Of people who answered both the latest answer counts, once; each message keeps a score of its own."""
+    live.write(REMINDED.replace(" &nps", ""), PHONES[:30])
+    live.send()
+    live.say(PHONES[:20], "0")
+    live.run("reconcile")
+    live.send()
+    live.say(PHONES[10:25], "10")
+    report = live.report()
+    score = report["score"]
+    assert (score["question"]["tag"], score["question"]["answers"]) == ("nps", 25)
+    assert score["question"]["nps"]["score"] == 20.0
+    assert score["parts"] == [{"message": "ask", "answers": 10}, {"message": "remind", "answers": 15}]
+    alone = [message["questions"][0]["nps"]["score"] for message in report["messages"]]
+    assert alone == [-100.0, 100.0]
+    shown = live.show()
+    assert "- nps, each person’s latest answer to ask and remind: NPS +20.0" in shown
+    assert "- nps in ask: NPS -100.0" in shown.replace("\\", "")
+    assert "- nps in remind: NPS +100.0" in shown.replace("\\", "")
+    rows = live.run("report", "--format", "csv").splitlines()
+    assert "pulse,live,,nps,0 to 10?,nps,,,25,,20.0" in rows

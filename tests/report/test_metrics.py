@@ -253,9 +253,10 @@ def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
 def test_too_many_results_come_with_a_remedy() -> None:
     """What the ledger has beyond the service's count can be looked for, and removed."""
     facts = CampaignFacts("pulse", "live", ((SURVEY, replace(TOTALS, results=0)),))
-    assert report_rows(facts, [make_row("p", "first", "Yes")]).messages[0].discrepancies == (
+    (sentence,) = report_rows(facts, [make_row("p", "first", "Yes")]).messages[0].discrepancies
+    assert sentence == (
         "Results that the service counts: 0; in the ledger: 1. “runner reconcile --full” looks which are not "
-        "listed any more; “--drop-unlisted” removes them.",
+        "listed any more; “--drop-unlisted” removes them."
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.columns.found import count_participants, find_results, list_all_names, name_message
 from runner.report.columns.groups import WholeGroups
+from runner.report.columns.pooling import begin_pool, count_pool, find_place, pool_answers
 from runner.report.columns.questions import OWN_WORDS_NUMBER, place_answers, read_kept
 from runner.report.tally import CampaignTally, DayTally, GroupTally, MessageTally, QuestionTally
 from runner.report.words import LEAST_LENGTH
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from runner.report.columns.engine import Engine
     from runner.report.columns.groups import Groups
     from runner.report.columns.questions import Asked
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
 
     KeepAnswers = Callable[[MessageOutline, Asked, Sequence[Reading]], None]
 
@@ -93,6 +94,7 @@ def count_campaign(
     message_ids: Mapping[str, str],
     columns: Sequence[str] = (),
     *,
+    score: ScoreOutline | None = None,
     keep_answers: KeepAnswers | None = None,
 ) -> CampaignTally:
     """Return what there is in the table `results`.
@@ -102,23 +104,27 @@ def count_campaign(
         outlines: the campaign's messages.
         message_ids: the ids that messages have now, by those that they had before.
         columns: of the audience: who has which value is in the tables of `runner.report.columns.members`.
+        score: the question whose answers are pooled; None for none.
         keep_answers: is called for each message while the engine has its answers at hand.
     """
     groups = WholeGroups(engine)
     wanted = {outline.id: outline for outline in outlines}
     found = find_results(groups, wanted, message_ids)
-    messages = {}
-    for id_, outline in wanted.items():
+    messages, kept = {}, {}
+    begin_pool(engine)
+    for number, (id_, outline) in enumerate(wanted.items()):
         asked = found.list_asked(outline)
         name_message(engine, found.list_names(id_))
         place_answers(engine, outline, asked)
-        readings = read_kept(groups, outline, asked)
+        readings = kept[id_] = read_kept(groups, outline, asked)
         gather_people(engine, asked, list_ending(readings))
+        pool_answers(engine, number, find_place(score, id_, asked))
         messages[id_] = count_message(groups, id_, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(outline, asked, readings)
     name_message(engine, list_all_names(found))
-    return CampaignTally(messages, count_participants(groups, found, messages), found.strays)
+    pooled = count_pool(groups, list(wanted), kept)
+    return CampaignTally(messages, count_participants(groups, found, messages), found.strays, pooled)
 
 
 def list_ending(readings: Sequence[Reading]) -> list[int]:
