@@ -55,8 +55,8 @@ def write_csv(report: CampaignReport) -> str:
     if report.score is not None:
         pooled = report.score.question
         for measure in list_question_measures(pooled):
-            about = (report.campaign, report.target, "", pooled.tag, pooled.text)
-            writer.writerow(_build_row(about, measure))
+            row = _build_row((report.campaign, report.target, "", pooled.tag, pooled.text), measure)
+            writer.writerow(row)
     for message in report.messages:
         about = (report.campaign, report.target, message.id)
         for measure in list_message_measures(message):

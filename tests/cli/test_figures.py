@@ -101,8 +101,8 @@ class Live:
                     "(SELECT id FROM participant WHERE phone = ?)",
                     (LONG_AGO, phone),
                 )
-        with closing(open_store(self.db)) as store:
-            Service(store).expire_sessions(datetime.now(UTC))
+        with closing(open_store(self.db)) as opened:
+            Service(opened).expire_sessions(datetime.now(UTC))
 
     def report(self) -> dict[str, Any]:
         """Reconcile, and return the report as its schema allows it."""
