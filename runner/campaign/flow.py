@@ -172,6 +172,7 @@ def _check_lengths(campaign: Campaign, document: YamlDocument) -> Iterator[Diagn
         if message.after is not None
     ]
     lengths += [(cap.within, ["policy", "frequency_cap", "within"])] if cap is not None else []
+    lengths.append((campaign.policy.read_replies_within, ["policy", "read_replies_within"]))
     for length, path in lengths:
         if length > _LONGEST:
             words = f"`{path[-1]}` is {length.days:,} days"

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 Method = Literal["SMS", "VOICE"]
 LockfileKind = Literal["full", "summary"]
+Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """Whom of an earlier message's recipients a follow-up is for: `to`."""
+
+REPLY_TAG = "reply"
+"""The tag of the question that a plain text becomes whose replies are recorded."""
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
 """Phones in one send when nobody says otherwise; the reference shows no maximum (section 8)."""
@@ -68,6 +72,11 @@ class Question:
     conclude_on: TemplateText | None = None
 
 
+def ask_openly(text: TemplateText) -> tuple[Question, ...]:
+    """Return a plain text as the one open question that records replies to it."""
+    return (Question(REPLY_TAG, text, scale="text"),)
+
+
 @dataclass(frozen=True, slots=True)
 class After:
     """What a follow-up comes after.
@@ -91,6 +100,7 @@ class Message:
         after: of a follow-up, what it comes after.
         to: whom of that message's recipients it is for.
         renamed_from: the ids that it had before.
+        replies: whether replies to its text are results: the text is one open question then (`ask_openly`).
     """
 
     id: str
@@ -105,6 +115,7 @@ class Message:
     renamed_from: tuple[str, ...] = ()
     after: After | None = None
     to: Addressees = "everyone"
+    replies: Replies = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,8 @@ class Arm:
         Its id stays: a delivery is (campaign, message, phone), so nobody who moves gets it twice.
         """
         said = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
+        if message.replies == "recorded" and self.text is not None:
+            said.update(text=None, questions=ask_openly(self.text))
         return replace(message, **said)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from runner.timing.schedule import TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
 DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
+DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Policy:
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
         frequency_cap: None if there is none.
         opt_out_words: words that opt out beside those that are known.
+        read_replies_within: how long replies on the target may be unread before texts wait for them.
         review_margin: how many more recipients than its pull request's comment said a message may reach: a
             share of them.
     """
@@ -67,4 +68,5 @@ class Policy:
     quiet_hours: QuietHours = "none"
     frequency_cap: FrequencyCap | None = None
     opt_out_words: tuple[str, ...] = ()
+    read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN

@@ -6,7 +6,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from runner.campaign.model import After, Arm, Campaign, Message, Question, TemplateText, Variants
+from runner.campaign.model import (
+    After,
+    Arm,
+    Campaign,
+    Message,
+    Question,
+    TemplateText,
+    Variants,
+    ask_openly,
+)
 from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.campaign.position import Position
 from runner.campaign.recipients import (
@@ -123,19 +132,25 @@ class _Reader:
         )
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
+        text = self._optional_text(item, "text")
+        replies = item.get("replies", "ignored")
+        questions = self._questions(item)
+        if replies == "recorded" and text is not None:
+            questions, text = ask_openly(text), None
         return Message(
             id=item["id"],
             tag=item.get("tag", tag),
             position=self._position(item, "id"),
-            text=self._optional_text(item, "text"),
+            text=text,
             introduction=self._optional_text(item, "introduction"),
-            questions=self._questions(item),
+            questions=questions,
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
             complete_existing_sessions=item.get("complete_existing_sessions", False),
             renamed_from=tuple(item.get("renamed_from", ())),
             after=self._after(item["after"]) if "after" in item else None,
             to=item.get("to", "everyone"),
+            replies=replies,
         )
 
     def _after(self, item: dict[str, Any]) -> After:
@@ -185,6 +200,8 @@ def _read_policy(written: dict[str, Any]) -> Policy:
     if "frequency_cap" in written:
         cap = written["frequency_cap"]
         read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    if "read_replies_within" in written:
+        read["read_replies_within"] = parse_duration(written["read_replies_within"])
     if "review_margin" in written:
         read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
     return Policy(**read)

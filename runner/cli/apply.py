@@ -22,6 +22,7 @@ from runner.cli.planning import (
     count_to_send,
     leave_out_paused,
     leave_out_refused,
+    leave_out_waiting,
     summary_line,
 )
 from runner.cli.provenance import trace_run
@@ -137,6 +138,9 @@ def command(
 
     Each campaign stands for itself: one that is invalid, that another run holds, or that breaks a limit is
     left out, and the others are sent. The exit code is then 5 for a limit, else 3; 4 if somebody is held.
+
+    Nothing is sent while replies on the target are unread for longer than `policy.read_replies_within`:
+    somebody may have opted out. `runner reconcile` reads them.
     """
     if settle_only and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
@@ -176,11 +180,11 @@ def command(
 def _choose_sound(
     planned: Sequence[PlannedHead], run: DeliveryRun, saved: SavedPlan | None, options: PlanOptions
 ) -> Sequence[PlannedHead]:
-    """Return the plans that can be sent now: as they were saved, not paused, and within their limits.
+    """Return the plans that can be sent now: as they were saved, not paused, within limits, replies read.
 
     Raises:
         PlanChangedError: a saved plan is out of date.
-        LimitError: what breaks a limit is all that there is to send.
+        LimitError: what breaks a limit, or waits for replies to be read, is all that there is to send.
         OnHoldError: what is paused is.
     """
     if saved:
@@ -190,7 +194,8 @@ def _choose_sound(
         planned = run.bring_forward(planned, options)
     for line in describe_unread(planned):
         warn(line)
-    return leave_out_refused(planned, run.failures, ". Nothing was sent")
+    planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
+    return leave_out_waiting(planned, run.failures)
 
 
 def _require_approval(planned: Sequence[PlannedHead], *, is_approved: bool) -> None:

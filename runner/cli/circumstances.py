@@ -13,6 +13,7 @@ from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_g
 from runner.ledger.moment import format_moment
 from runner.ledger.record import list_unentered, read_earlier_messages
 from runner.ledger.siblings import Sibling, read_siblings
+from runner.ledger.unread_replies import find_unread_replies
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.recorded import RecordHead
     from runner.ledger.suppressions import Pause, Told
+    from runner.ledger.unread_replies import UnreadReplies
 
 
 class CircumstanceReader:
@@ -48,6 +50,7 @@ class CircumstanceReader:
         self._told: Told | None = None
         self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
+        self._unread: list[UnreadReplies | None] = []
 
     @property
     def now(self) -> datetime:
@@ -86,6 +89,7 @@ class CircumstanceReader:
             planned=planned,
             law=load_law() if campaign.policy.quiet_hours == "legal" else None,
             pause=self.find_pause(campaign),
+            unread=self.find_unread(),
         )
 
     def find_pause(self, campaign: Campaign) -> Pause | None:
@@ -97,6 +101,17 @@ class CircumstanceReader:
         """
         names = (campaign.name, *campaign.renamed_from)
         return next((found for name in names if (found := self.read_told().pauses.get(name))), None)
+
+    def find_unread(self) -> UnreadReplies | None:
+        """Return the replies on the target that are unread for longest; None if there can be none.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        if not self._unread and self._ledger is not None:
+            with self._ledger.reading() as connection:
+                self._unread = [find_unread_replies(connection, self._workspace.target.name)]
+        return self._unread[0] if self._unread else None
 
     def read_told(self) -> Told:
         """Return who is not to be texted on the target, and which campaigns wait; read once."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.cli.circumstances import CircumstanceReader
 from runner.cli.cluster_planning import ClusterPlanning
 from runner.cli.cluster_rounds import ClusterRounds
 from runner.cli.clustering import open_chosen_cluster
@@ -19,6 +20,7 @@ from runner.cluster.sending import SendingOrder
 from runner.cluster.worker_access import WorkerTarget
 from runner.deliver.breaker import Breaker
 from runner.plan.model import PlanOptions
+from runner.plan.passage import find_overdue
 from runner.plan.planner import Planner
 from runner.service.target import list_variables
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cli.campaign_run import CampaignRun, RunOptions
-    from runner.cli.circumstances import CircumstanceReader
     from runner.cli.clustering import ClusterSettings
     from runner.cli.failures import Failures
     from runner.cli.planning import PlannedHead
@@ -134,11 +135,19 @@ class ClusterDelivery(DeliveryRun):
             require_planned(saved.url, name, found, item.plan.digest, self._terms[name])
 
     def bring_forward(self, planned: Sequence[PlannedHead], options: PlanOptions) -> Sequence[PlannedHead]:
-        """Return saved plans as they are: each launch says until when it may be sent."""
-        del options
+        """Return saved plans as they are, unless replies are overdue by now.
+
+        Each launch says until when it may be sent.
+        """
         if self._cluster_options.saved is not None:
             self._require_parts(self._cluster_options.saved, planned)
-        return planned
+        now = self._workspace.now()
+        unread = CircumstanceReader(self._workspace, self._ledger, now).find_unread()
+        overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
+        return [
+            item if found is None else replace(item, plan=item.plan.wait_for(found))
+            for item, found in zip(planned, overdue, strict=True)
+        ]
 
     def _enter_new(self, campaign: Campaign) -> SummedRecord:
         return self._custody.enter_settled(campaign, self._custody.enter_summed)

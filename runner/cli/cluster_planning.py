@@ -214,7 +214,12 @@ class ClusterPlanning:
                 depleted = self._find_depleted(connection, campaign, record.campaign_id)
             has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             place = replace(place, has_opt_outs=has_opt_outs, depleted=depleted)
-        place = replace(place, pause=self._reader.find_pause(campaign), suppressed=self._find_suppressed())
+        place = replace(
+            place,
+            pause=self._reader.find_pause(campaign),
+            unread=self._reader.find_unread(),
+            suppressed=self._find_suppressed(),
+        )
         cap = campaign.policy.frequency_cap
         if cap is None:
             return place

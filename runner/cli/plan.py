@@ -25,7 +25,13 @@ from runner.cli.failures import Failures
 from runner.cli.job_summary import has_outputs
 from runner.cli.plan_json import add_launches, plan_json
 from runner.cli.plan_text import WRITERS
-from runner.cli.planning import PlannedHead, count_to_send, leave_out_refused, plan_campaigns
+from runner.cli.planning import (
+    PlannedHead,
+    count_to_send,
+    leave_out_refused,
+    leave_out_waiting,
+    plan_campaigns,
+)
 from runner.cli.review import read_waiting_in_job
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
@@ -85,8 +91,9 @@ def command(
     It goes by the record, and needs no credentials. With them it also asks the service whether it knows
     launches of a campaign whose record is empty.
 
-    Exits with 5 if a plan breaks one of its campaign's limits. Each campaign stands for itself: one that
-    cannot be planned is left out of the plan, with exit code 3, and of what --out saves.
+    Exits with 5 if a plan breaks one of its campaign's limits, or waits until replies are read. Each campaign
+    stands for itself: one that cannot be planned is left out of the plan, with exit code 3, and of what --out
+    saves.
     """
     at = parse_moment(now) if now else None
     workspace = Workspace.open(scope, needs_credentials=False)
@@ -101,7 +108,7 @@ def command(
     else:
         wanted = _Wanted(format_, _check_file(out), with_diff, with_launches)
         planned = _plan_here(workspace, scope, options, moment, wanted, failures)
-    kept = leave_out_refused(planned, failures)
+    kept = leave_out_waiting(leave_out_refused(planned, failures), failures)
     code = failures.find_exit_code(0 if kept else None)
     return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
 

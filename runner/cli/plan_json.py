@@ -9,6 +9,7 @@ from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import find_substitute
 from runner.cli.campaigns import show_path
 from runner.cli.plan_digest import describe_campaigns, name_key
+from runner.cli.plan_notes import list_notes
 from runner.ledger.moment import format_moment
 from runner.plan.digest import plan_digest
 from runner.plan.model import MessagePlan
@@ -27,7 +28,12 @@ def plan_json(planned: Iterable[PlannedHead], *, now: str) -> dict[str, Any]:
     items = list(planned)
     described = describe_campaigns(items)
     campaigns = [_campaign_json(item, one) for item, one in zip(items, described, strict=True)]
-    return {"now": now, "plan_digest": plan_digest(campaigns), "campaigns": campaigns}
+    return {
+        "now": now,
+        "plan_digest": plan_digest(campaigns),
+        "notes": list_notes(items),
+        "campaigns": campaigns,
+    }
 
 
 def _campaign_json(item: PlannedHead, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,9 +45,17 @@ def _campaign_json(item: PlannedHead, described: Mapping[str, Any]) -> dict[str,
         "digests": described["digests"],
         "key_fingerprint": name_key(item),
         "pause": None if item.plan.pause is None else asdict(item.plan.pause),
+        "unread_replies": _unread_json(item),
         "refusals": list(item.plan.refusals),
         "messages": [_message_json(message) for message in item.plan.messages],
     }
+
+
+def _unread_json(item: PlannedHead) -> dict[str, str] | None:
+    unread = item.plan.unread
+    if unread is None or not item.plan.waiting_for_replies:
+        return None
+    return {"campaign": unread.campaign, "since": format_moment(unread.since)}
 
 
 def add_launches(document: dict[str, Any], planned: Sequence[Planned]) -> dict[str, Any]:

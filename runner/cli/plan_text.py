@@ -12,6 +12,7 @@ from runner.cli.campaigns import show_path
 from runner.cli.console import count_words, markdown_table, print_table
 from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
+from runner.cli.plan_notes import list_notes
 from runner.cli.planning import PlannedHead, summary_line
 from runner.plan.model import Disposition
 from runner.service.destination import EMBEDDED, describe_destination
@@ -50,6 +51,7 @@ def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
             [message_row(message, columns) for message in plan.messages],
         )
         text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
+    text += "".join(f"\n> {line}\n" for line in list_notes(planned))
     return f"{text}\nPlan digest: `{digest}`\n"
 
 
@@ -79,6 +81,8 @@ def _write_human(planned: Sequence[PlannedHead], _: str) -> None:
             for line in _histogram(message):
                 click.echo(f"  {line}")
         click.echo()
+    for line in list_notes(planned):
+        click.echo(f"{line}\n")
     click.echo(summary_line(planned))
 
 

@@ -293,6 +293,31 @@ def leave_out_paused(planned: Sequence[PlannedHead], failures: Failures) -> Sequ
     return kept
 
 
+def leave_out_waiting(planned: Sequence[PlannedHead], failures: Failures) -> Sequence[PlannedHead]:
+    """Return the plans of which nothing waits until replies are read.
+
+    Args:
+        planned: the plans.
+        failures: takes the others.
+
+    Raises:
+        LimitError: the only campaign waits.
+    """
+    kept = []
+    for item in planned:
+        waiting, unread = item.plan.waiting_for_replies, item.plan.unread
+        if unread is None or not waiting:
+            kept.append(item)
+            continue
+        texts = count_words(waiting, "text waits", "texts wait")
+        error = LimitError(
+            f"{item.campaign.name}: {texts}: {unread.describe()}",
+            hint="somebody may have opted out: run `runner reconcile`, then this again",
+        )
+        failures.add(item.campaign.file, item.campaign.name, error)
+    return kept
+
+
 def count_to_send(planned: Iterable[PlannedHead]) -> int:
     """Return the deliveries that plans would make now."""
     return sum(message.to_send for item in planned for message in item.plan.messages)
@@ -306,9 +331,10 @@ def summary_line(planned: Sequence[PlannedHead]) -> str:
     if not people:
         waiting = sum(message.deferred for message in messages)
         due = min((d for item in planned if (d := item.plan.next_due) is not None), default=None)
-        if due is None:
+        if not waiting:
             return "Nothing to send."
-        return f"Nothing to send now. Deferred: {waiting:,}, the first due at {due:%Y-%m-%d %H:%M} UTC."
+        first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
+        return f"Nothing to send now. Deferred: {waiting:,}{first}."
     launches = sum(message.launches for message in messages)
     segments = sum(message.segments for message in messages)
     target = planned[0].plan.target

@@ -15,6 +15,7 @@ from runner.cluster.audience_scatter import scatter_audience
 from runner.cluster.partition_plan import PartitionTask, plan_partition, rank_partition
 from runner.cluster.plan_job import PlanJob, store_job
 from runner.plan.counting import PlanCounts, add_up_plan, describe_empty
+from runner.plan.passage import find_overdue
 from runner.plan.shard import join_digests
 from runner.plan.track import compile_tracks
 
@@ -199,7 +200,12 @@ class CampaignPlanner:
             problems.add(describe_empty(request.campaign))
         plan = add_up_plan(request.campaign, request.target, tracks, counts, audience)
         if request.record is not None:
-            plan = replace(plan, pause=request.record.pause)
+            unread = (
+                None
+                if request.now is None
+                else find_overdue(request.campaign, request.record.unread, request.now, request.options)
+            )
+            plan = replace(plan, pause=request.record.pause, unread=unread)
         parts = tuple(one.part for one in found if one.part is not None)
         return PartitionedPlan(plan, parts, join_digests([counts.terms]))
 

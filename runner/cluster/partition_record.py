@@ -90,6 +90,7 @@ def read_partition_record(
         planned_at=job.planned_at,
         law=load_law() if job.campaign.policy.quiet_hours == "legal" else None,
         pause=place.pause if place is not None else None,
+        unread=place.unread if place is not None else None,
     )
     return PartitionRecord(found.known, key, circumstances)
 

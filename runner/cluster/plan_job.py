@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runner.cluster.folder import SharedFolder
     from runner.ledger.fingerprint_set import FingerprintSet
     from runner.ledger.suppressions import Pause
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.plan.model import PlanOptions
     from runner.plan.track import Track
 
@@ -112,6 +113,7 @@ class RecordPlace:
             another one.
         suppressed: who is not to be texted, where files of suppressions tell more of it than the ledger.
         pause: a person's word that the campaign is to wait; None if there is none.
+        unread: replies on the target that were not read yet; None if there can be none.
     """
 
     ledger_variable: str | None
@@ -125,6 +127,7 @@ class RecordPlace:
     depleted: tuple[int, ...] = ()
     suppressed: TargetSuppressions | None = None
     pause: Pause | None = None
+    unread: UnreadReplies | None = None
 
 
 @dataclass(frozen=True, slots=True)

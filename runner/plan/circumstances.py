@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from runner.ledger.frequency import RecentDeliveries
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.suppressions import Pause
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.timing.law import LawBook
 
 
@@ -30,6 +31,7 @@ class Circumstances:
             not texted now.
         law: the legal sending hours; None if the campaign does not ask for them.
         pause: a person's word that the campaign is to wait; None if there is none.
+        unread: replies on the target that were not read yet; None if there can be none.
     """
 
     now: datetime
@@ -40,3 +42,4 @@ class Circumstances:
     planned_at: datetime | None = None
     law: LawBook | None = None
     pause: Pause | None = None
+    unread: UnreadReplies | None = None

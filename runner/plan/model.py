@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.campaign.payload import Payload
     from runner.ledger.suppressions import Pause
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.timing.histogram import Due
 
 Disposition = Literal[
@@ -193,6 +194,7 @@ class CampaignPlan:
         digest: of who gets what: 128 bits in hexadecimal. Two plans with one digest send the same.
         refusals: the safety limits that the plan breaks, in words.
         pause: a person's word that the campaign is to wait; None if there is none.
+        unread: replies on the target that texts wait for until they are read; None if none are overdue.
     """
 
     campaign: Campaign
@@ -202,6 +204,28 @@ class CampaignPlan:
     digest: str
     refusals: tuple[str, ...]
     pause: Pause | None = None
+    unread: UnreadReplies | None = None
+
+    @property
+    def waiting_for_replies(self) -> int:
+        """How many deliveries wait until replies are read."""
+        if self.unread is None:
+            return 0
+        return sum(message.reasons.get(self.unread.reason, 0) for message in self.messages)
+
+    def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
+        """Return the plan with everybody deferred whom it would text now, until replies are read."""
+        messages = tuple(
+            replace(
+                message,
+                deferred=message.deferred + message.to_send,
+                to_send=0,
+                launches=0,
+                reasons={**message.reasons, unread.reason: message.to_send},
+            )
+            for message in self.messages
+        )
+        return replace(self, messages=messages, recipients_to_send=0, unread=unread)
 
     @property
     def on_hold(self) -> int:

@@ -10,11 +10,12 @@ from runner.plan.assignment import Assignment, find_hopeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import date
+    from datetime import date, datetime
 
     from runner.campaign.audience import Recipient
     from runner.campaign.model import Campaign
     from runner.campaign.row_problems import RowReporter
+    from runner.ledger.unread_replies import UnreadReplies
     from runner.plan.assigner import Assigner
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import Disposition, PlanOptions
@@ -34,6 +35,7 @@ def iterate_assignments(
     limit: int | None,
     last_day: date | None,
     is_paused: bool,
+    unread: UnreadReplies | None,
 ) -> Iterator[Assigned]:
     """Yield everyone with what they get.
 
@@ -44,6 +46,7 @@ def iterate_assignments(
         limit: the most who get something now; None for all.
         last_day: as `find_last_day` returns it.
         is_paused: whether nobody gets anything now, because a person has said so.
+        unread: replies that everybody waits for, as `find_overdue` returns them.
     """
     served = 0
     for recipient in people:
@@ -54,6 +57,8 @@ def iterate_assignments(
             assignments = [_say_why(assignment, last_day) for assignment in found]
         if is_paused:
             assignments = [_hold_back(assignment, "on_hold") for assignment in assignments]
+        elif unread is not None:
+            assignments = [_wait_for(assignment, unread.reason) for assignment in assignments]
         if limit is not None and any(a.counts for a in assignments):
             if served == limit:
                 assignments = [_hold_back(assignment, "over_limit") for assignment in assignments]
@@ -77,6 +82,22 @@ def find_last_day(campaign: Campaign, circumstances: Circumstances | None) -> da
         return None
 
 
+def find_overdue(
+    campaign: Campaign, unread: UnreadReplies | None, now: datetime, options: PlanOptions
+) -> UnreadReplies | None:
+    """Return the replies that a campaign's texts wait for; None if they don't.
+
+    Args:
+        campaign: whose policy says how long replies may be unread.
+        unread: those of its target; None if there can be none.
+        now: the moment for which is planned; any aware time.
+        options: what the user asks of the plan.
+    """
+    if unread is None or options.ignore_time:
+        return None
+    return unread if unread.is_overdue(now, campaign.policy.read_replies_within) else None
+
+
 def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
     """Return the most recipients of one launch: what campaign and target allow."""
     limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
@@ -88,6 +109,14 @@ def _say_why(assignment: Assignment, last_day: date) -> Assignment:
     if assignment.disposition != "no_consent":
         return assignment
     return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
+
+
+def _wait_for(assignment: Assignment, reason: str) -> Assignment:
+    if not assignment.counts:
+        return assignment
+    # A limit stops what would be sent later, too.
+    largest = assignment.payload.largest if assignment.payload is not None else 0
+    return Assignment(assignment.message, "deferred", reasons=(reason,), largest=largest)
 
 
 def _hold_back(assignment: Assignment, disposition: Disposition) -> Assignment:

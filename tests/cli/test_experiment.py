@@ -93,6 +93,8 @@ def test_the_experiment_runs_its_course(journey: Journey) -> None:
 
     for moment in ("2030-03-05T15:00Z", "2030-03-06T00:00Z", "2030-03-06T04:00Z"):  # as the sun moves
         journey.go_to(moment)
+        # Half a day without it is the most that its policy allows.
+        journey.do("reconcile", FILE)
         journey.apply()
     assert journey.plan()["ask"]["already_sent"] == people
 

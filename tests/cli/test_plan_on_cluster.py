@@ -109,3 +109,28 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
         (1, 100, 0),
     ]
     assert run("optouts", "list", *other, cwd=shared).stdout.startswith("sandbox: 2 people have opted out")
+
+
+def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> None:
+    """As in one process: the same plan and exit code; a plan set waits, too, and is sent once they are read."""
+    survey = "messages: [{id: ask, questions: [{tag: why, text: Why?}]}]\n"
+    people = 'recipients: [{phone: "+14155552671"}]\n'
+    (shared / "campaigns" / "gamma.yaml").write_text(f"version: 1\n{people}{survey}", encoding="utf-8")
+    assert run("apply", "campaigns/gamma.yaml", "--auto-approve", cwd=shared).returncode == 0
+    beta = ("campaigns/beta.yaml", "--cluster", "local:2")
+    assert run("plan", *beta, "--out", "set", cwd=shared).returncode == 0
+    assert run("sandbox", "clock", "+25h", cwd=shared).returncode == 0
+    later = run("sandbox", "clock", "--format", "json", cwd=shared)
+    options = ("plan", "--format", "json", "--now", json.loads(later.stdout)["time"])
+    alone = run(*options, cwd=shared)
+    together = run(*options, "--cluster", "local:2", cwd=shared)
+    assert (alone.returncode, together.returncode) == (5, 5)
+    assert json.loads(together.stdout) == json.loads(alone.stdout)
+    counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
+    assert [(one["deferred"], one["to_send"]) for one in counts] == [(200, 0), (200, 0), (0, 0)]
+    send = ("apply", "--plan", "set", "--cluster", "local:2", "--quiet")
+    held = run(*send, cwd=shared)
+    assert (held.returncode, held.stdout) == (5, ""), held.stderr
+    assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")
+    assert run("reconcile", cwd=shared).returncode == 0
+    assert run(*send, cwd=shared).stdout == "beta: 200 recipients texted in 200 launches.\n"

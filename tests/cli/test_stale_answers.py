@@ -51,6 +51,11 @@ class Pulse:
         rows = "".join(f"+14155550{number},P{number}\n" for number in range(100, 100 + COUNT))
         (self.folder / "campaigns/people.csv").write_text(f"phone,first_name\n{rows}", encoding="utf-8")
 
+    def append(self, text: str) -> None:
+        """Write more into the campaign."""
+        with (self.folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:
+            file.write(text)
+
     def run(self, *arguments: str) -> CompletedProcess[str]:
         """Run a command, which must succeed."""
         done = self._run(*arguments, cwd=self.folder)
@@ -148,6 +153,8 @@ def test_what_was_never_read_is_missed_too(tmp_path: Path, run: Run, to: str, wa
     """Whoever forgets to reconcile at all is told so, where the follow-up goes by answers."""
     pulse = Pulse(tmp_path, run)
     pulse.write(to)
+    # Else nobody at all would be texted before somebody reconciles.
+    pulse.append("policy: {read_replies_within: 7d}\n")
     pulse.run("apply", "--auto-approve")
     pulse.pass_days(3)
     done = pulse.run("apply", "--auto-approve")

@@ -1,0 +1,140 @@
+"""Replies that were not read yet, as the ledger tells them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import update
+
+from runner.ledger.differences import store_differences
+from runner.ledger.model import LaunchRecord, LaunchStats
+from runner.ledger.reconciled import store_stats
+from runner.ledger.report_model import LaunchDifference
+from runner.ledger.tables import launches
+from runner.ledger.unread_replies import UnreadReplies, find_unread_replies
+from tests.older_ledger import take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.ledger.database import Ledger
+
+    Ask = Callable[..., int]
+
+SENT_AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+READ_AT = "2026-11-21T08:30:00.000000Z"
+ENDED = (0, 0)
+
+
+@pytest.fixture
+def ask(ledger: Ledger, make_record: Callable[..., LaunchRecord], deliver: Callable[..., list[int]]) -> Ask:
+    """Send a survey to one person, and return the launch's number: `ask("a", 101)`."""
+
+    def send(name: str, number: int, definition: str | None = '{"questions": []}') -> int:
+        (launch_id,) = deliver(make_record(name, number))
+        with ledger.writing() as connection:
+            changed = update(launches).where(launches.c.id == launch_id).values(definition=definition)
+            connection.execute(changed)
+        return launch_id
+
+    return send
+
+
+def read(ledger: Ledger, launch_id: int, active: int | None, queued: int | None, at: str = READ_AT) -> None:
+    """Store the service's counts of a launch: its active and its queued sessions."""
+    stats = LaunchStats(launch_id, active, None, None, None, queued, None, None, "")
+    with ledger.writing() as connection:
+        store_stats(connection, [stats], at)
+
+
+def find(ledger: Ledger, target: str = "live") -> datetime | None:
+    """Return since when replies are unread."""
+    with ledger.reading() as connection:
+        found = find_unread_replies(connection, target)
+    return None if found is None else found.since
+
+
+def test_what_was_never_read_is_unread_since_it_was_sent(ledger: Ledger, ask: Ask) -> None:
+    """Of that target alone, by the name of the campaign; and nothing is where nothing was sent."""
+    assert find(ledger) is None
+    ask("a", 101)
+    with ledger.reading() as connection:
+        assert find_unread_replies(connection, "live") == UnreadReplies("pulse", SENT_AT)
+        assert find_unread_replies(connection, "sandbox") is None
+
+
+def test_a_launch_that_another_machine_has_sent_may_have_asked(ledger: Ledger, ask: Ask) -> None:
+    """What it said is not known here; of a plain text that this machine has sent it is."""
+    ask("a", 101, '{"text": "the \\"questions\\": none"}')
+    assert find(ledger) is None
+    ask("b", 102, None)
+    assert find(ledger) == SENT_AT
+
+
+@pytest.mark.parametrize("sessions", [(1, 0), (0, 1), (None, 0), (0, None)])
+def test_what_is_open_is_unread_since_the_last_reading(
+    ledger: Ledger, ask: Ask, sessions: tuple[int | None, int | None]
+) -> None:
+    """So is what may be open: a count that is not known is not zero."""
+    read(ledger, ask("a", 101), *sessions)
+    assert find(ledger) == datetime.fromisoformat(READ_AT)
+
+
+def test_what_has_ended_has_no_replies_to_come(ledger: Ledger, ask: Ask) -> None:
+    """The oldest of the others counts."""
+    read(ledger, ask("a", 101), *ENDED)
+    assert find(ledger) is None
+    later = "2026-11-21T18:30:00.000000Z"
+    read(ledger, ask("b", 102), 1, None, at=later)
+    assert find(ledger) == datetime.fromisoformat(later)
+    read(ledger, ask("c", 103), 1, None)
+    assert find(ledger) == datetime.fromisoformat(READ_AT)
+
+
+def test_what_the_service_contradicts_itself_about_is_read_again(ledger: Ledger, ask: Ask) -> None:
+    """Some of its replies may be missing; a launch that is not listed has none that could be read."""
+    ended, gone = ask("a", 101), ask("b", 102)
+    read(ledger, ended, *ENDED)
+    differences = [
+        LaunchDifference(ended, "guid-a", "more_counted", 2, 1, READ_AT),
+        LaunchDifference(gone, "guid-b", "unlisted", None, None, READ_AT),
+    ]
+    with ledger.writing() as connection:
+        store_differences(connection, [], differences)
+    assert find(ledger) == datetime.fromisoformat(READ_AT)
+    with ledger.writing() as connection:
+        store_differences(connection, [ended, gone], differences[1:])
+    assert find(ledger) is None
+
+
+def test_an_older_ledger_is_read_as_it_is(ledger: Ledger, ask: Ask) -> None:
+    """It knows no differences."""
+    read(ledger, ask("a", 101), *ENDED)
+    with ledger.writing() as connection:
+        take_back(connection, 6)
+    assert find(ledger) is None
+
+
+@pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
+def test_only_what_was_accepted_gets_replies(
+    ledger: Ledger,
+    make_record: Callable[..., LaunchRecord],
+    deliver: Callable[..., list[int]],
+    state: str,
+) -> None:
+    """What is not settled is settled before anything is planned."""
+    deliver(make_record("a", 101), state=state)
+    with ledger.writing() as connection:
+        connection.execute(update(launches).values(definition=None))
+    assert find(ledger) is None
+
+
+def test_replies_are_overdue_after_their_time() -> None:
+    """To the moment nobody waits; in another time zone it is the same moment."""
+    unread = UnreadReplies("pulse", SENT_AT)
+    within = timedelta(hours=24)
+    assert not unread.is_overdue(SENT_AT + within, within)
+    assert unread.is_overdue(SENT_AT + within + timedelta(seconds=1), within)
+    assert unread.describe() == "replies to pulse are unread since 2026-11-20 12:00 UTC"
