@@ -39,7 +39,8 @@ class Recipient(NamedTuple):
         source: which of the campaign's sources named the phone first, counted from 0.
         file: where that is.
         line: the line in `file`, from 1.
-        timezone: an IANA name; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
+        region: where they are by law, as `check_region` returned it; None to go by the number.
         has_consent: whether it is on record by the last row that says anything of it; None if none does. Only
             read where the campaign's policy requires it.
         consent_day: when they agreed; None if no dates are kept. It may not have come yet.
@@ -51,6 +52,7 @@ class Recipient(NamedTuple):
     file: Path
     line: int
     timezone: str | None = None
+    region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
 
@@ -79,7 +81,7 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
     unseen = Problems()
     for index, source in enumerate(campaign.recipients):
         phones = open_phone_column(source, RECIPIENT_PHONE, unseen)
-        for written, line, _, _, consent in _iterate_entries(source, frozenset(), unseen, reads_consent=True):
+        for written, line, *_, consent in _iterate_entries(source, frozenset(), unseen, reads_consent=True):
             phone = phones.read(written, line)
             if phone is not None:
                 changes.add(int(phone), consent, index, line)
@@ -101,8 +103,8 @@ def iterate_audience(
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
         problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
-            refused, is left out; one whose time zone or consent is wrong is yielded without it, so that
-            what its texts lack is found too.
+            refused, is left out; one whose time zone, region or consent is wrong is yielded without it, so
+            that what its texts lack is found too.
         tally: counts along.
         changes: whose last row says something else of consent, as `find_consent_changes` returns it: that
             counts, and is noted. Without it, what first rows say.
@@ -112,7 +114,7 @@ def iterate_audience(
     for index, source in enumerate(campaign.recipients):
         phones = open_phone_column(source, RECIPIENT_PHONE, problems)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, own in _iterate_entries(
+        for written, line, given, timezone, region, own in _iterate_entries(
             source, names, problems, reads_consent=campaign.policy.consent == "required"
         ):
             tally.rows += 1
@@ -127,7 +129,7 @@ def iterate_audience(
                 if change is not None:
                     problems.add(change.note(campaign.recipients, file, line))
                 consent = own if change is None else change.consent
-                yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
+                yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
             else:
                 tally.duplicates += 1
         phones.note_repairs()
@@ -175,7 +177,7 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
     if isinstance(source, FileRecipients):
         return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
     place = source.position
-    return PhoneColumn(place.file, place.column, source.region, code, problems)
+    return PhoneColumn(place.file, place.column, source.country, code, problems)
 
 
 def _iterate_entries(
@@ -195,6 +197,8 @@ def _iterate_rows(
                 problems.add(table.guess)
             columns = find_columns(source, table, problems)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(
+                    table, columns, names, problems, country=source.region, reads_consent=reads_consent
+                )
     except TableProblemError as error:
         problems.add(error.diagnostic)

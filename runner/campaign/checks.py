@@ -190,7 +190,7 @@ def _text_problem(
 
 
 def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    if source.region is not None and source.region not in phonenumbers.SUPPORTED_REGIONS:
+    if source.region is not None and source.region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
         line, column = document.locate(path)
         text = f"there is no region {source.region}"
         yield Diagnostic(

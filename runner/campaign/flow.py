@@ -49,14 +49,16 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
     if earlier is None:
         words, hint = _explain_after(campaign, message, list(above))
         yield Diagnostic("error", "after-unknown", words, place.file, place.line, place.column, hint)
-    elif message.to != "everyone" and not _asks(campaign, earlier):
+    elif message.to != "everyone" and not campaign.asks(earlier):
         words = f"`to: {message.to}` goes by answers, and the message `{earlier.id}` asks nothing"
         hint = "take `to` out, or give that message `questions`"
         yield Diagnostic("error", "after-asks-nothing", words, place.file, place.line, place.column, hint)
-    elif message.to != "answered" and not message.complete_existing_sessions and _asks(campaign, earlier):
-        words = (
-            f"`{message.id}` waits in the queue of those who have not ended the survey `{earlier.id}`: "
-            "it reaches them when that expires, or never"
+    elif message.to != "answered" and not message.complete_existing_sessions and campaign.asks(earlier):
+        queues = campaign.policy.open_session == "queue"
+        words = f"`{message.id}` waits for those who have not ended the survey `{earlier.id}`: " + (
+            "at the service, until that expires, and then leaves at any hour"
+            if queues
+            else "it is sent when that has expired and `runner reconcile` has read so"
         )
         hint = "add `complete_existing_sessions: true`, which ends that survey for them"
         yield Diagnostic("warning", "after-queued", words, place.file, place.line, place.column, hint)
@@ -98,10 +100,6 @@ def _explain_after(campaign: Campaign, message: Message, above: list[str]) -> tu
     known = f"name a message further up: {', '.join(above)}" if above else "there is no message further up"
     words = f"there is no message `{wanted}`" + (f": did you mean `{close[0]}`?" if close else "")
     return words, known
-
-
-def _asks(campaign: Campaign, message: Message) -> bool:
-    return any(one.questions for one in (message, *campaign.list_arms(message.id).values()))
 
 
 def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

@@ -223,6 +223,14 @@ class Campaign:
         """Return the ids of the messages that others come after."""
         return {message.after.message for message in self.messages if message.after is not None}
 
+    def list_surveys(self) -> frozenset[str]:
+        """Return the ids of the messages that ask something, in any arm."""
+        return frozenset(message.id for message in self.messages if self.asks(message))
+
+    def asks(self, message: Message) -> bool:
+        """Return whether a message has questions, in any arm."""
+        return any(one.questions for one in (message, *self.list_arms(message.id).values()))
+
     def list_arms(self, message_id: str) -> dict[str, Message]:
         """Return a message as each arm of the experiment sends it; nothing if it has no arms."""
         if self.variants is None or self.variants.of != message_id:

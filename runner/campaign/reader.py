@@ -52,6 +52,7 @@ class _Reader:
     def __init__(self, document: YamlDocument, root: Path) -> None:
         self._document = document
         self._root = root
+        self._completes = document.data.get("policy", {}).get("open_session") == "complete"
 
     def read(self) -> Campaign:
         data = self._document.data
@@ -105,6 +106,7 @@ class _Reader:
             ConsentColumns(**row["consent"]) if "consent" in row else None,
             key,
             str(path.absolute()) if has_path else written,
+            row.get("region_column"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -146,7 +148,7 @@ class _Reader:
             questions=questions,
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
-            complete_existing_sessions=item.get("complete_existing_sessions", False),
+            complete_existing_sessions=item.get("complete_existing_sessions", self._completes),
             renamed_from=tuple(item.get("renamed_from", ())),
             after=self._after(item["after"]) if "after" in item else None,
             to=item.get("to", "everyone"),
@@ -184,9 +186,12 @@ class _Reader:
 
 
 def _read_limits(limits: dict[str, Any]) -> Limits:
-    if "rate" not in limits:
-        return Limits(**limits)
-    return Limits(**{**limits, "rate": parse_rate(limits["rate"])})
+    read = {**limits}
+    if "rate" in limits:
+        read["rate"] = parse_rate(limits["rate"])
+    if "settle_margin" in limits:
+        read["settle_margin"] = parse_duration(limits["settle_margin"])
+    return Limits(**read)
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:

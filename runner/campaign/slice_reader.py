@@ -46,7 +46,8 @@ class AudienceRow(NamedTuple):
         line: from 1: the line in the source's file; the row of a Parquet file.
         phone: E.164.
         vars: the variables of this row alone, blank ones left out: the campaign's own are not among them.
-        timezone: an IANA name; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
+        region: where they are by law, as `check_region` returned it; None to go by the number.
         consent: what is on record, where the campaign's policy asks for it.
     """
 
@@ -55,6 +56,7 @@ class AudienceRow(NamedTuple):
     phone: str
     vars: Variables
     timezone: str | None
+    region: str | None
     consent: Consent
 
 
@@ -96,11 +98,11 @@ def iterate_slice(
         else:
             entries = iter([read_inline(source, problems, reads_consent=reads_consent)])
         read_phone = phones.read
-        for written, line, given, timezone, consent in entries:
+        for written, line, given, timezone, region, consent in entries:
             tally.rows += 1
             phone = read_phone(written, line)
             if phone is not None:
-                yield AudienceRow._make((index, line, phone, given, timezone, consent))
+                yield AudienceRow._make((index, line, phone, given, timezone, region, consent))
         if isinstance(source, InlineRecipient):
             phones.note_repairs()
 
@@ -129,7 +131,9 @@ def _iterate_file(
             # What the header lacks is said once, by who reads the first slice.
             columns = find_columns(source, table, Problems() if part.start else problems)
             if columns is not None:
-                yield from iterate_rows(table, columns, names, problems, reads_consent=reads_consent)
+                yield from iterate_rows(
+                    table, columns, names, problems, country=source.region, reads_consent=reads_consent
+                )
     except TableProblemError as error:
         # A table ends where it is wrong: the slices behind would go on, or say it once more.
         if part.kind in ("csv", "parquet"):

@@ -50,6 +50,8 @@ def _list_named(source: FileRecipients) -> Iterator[str]:
     yield source.phone_column
     if source.timezone_column is not None:
         yield source.timezone_column
+    if source.region_column is not None:
+        yield source.region_column
     if source.consent is not None:
         yield source.consent.source_column
         if source.consent.date_column is not None:

@@ -294,6 +294,7 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "expired": run.expired,
         "opted_out": summary.opted_out,
         "capped": summary.capped,
+        "open_session": run.open_session,
         "recipients_sent": summary.recipients_sent,
         **({"launches": _list_launches(summary)} if summary.is_listed else {}),
     }

@@ -66,6 +66,7 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
         (run.expired, "too late for `expires`"),
         (run.summary.opted_out, "opted out meanwhile"),
         (run.summary.capped, "at the frequency cap meanwhile"),
+        (run.open_session, "behind an open survey"),
     ):
         if count:
             yield f"{count_words(count, unit)} {why}"

@@ -73,12 +73,19 @@ class CampaignRun:
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
         summary = self.summary
-        return self.to_send - summary.recipients_tried - summary.deferred - summary.opted_out - summary.capped
+        left_out = summary.deferred + summary.opted_out + summary.capped + summary.open_session
+        return self.to_send - summary.recipients_tried - left_out
 
     @property
     def deferred(self) -> int:
         """Deliveries that wait for their time: by the plan, and because their hours ended during the run."""
         return 0 if self._is_over else self._waiting
+
+    @property
+    def open_session(self) -> int:
+        """Deliveries that wait for the end of an open survey: by the plan, or of one that was sent since."""
+        by_plan = sum(message.open_session for message in self.planned.plan.messages)
+        return by_plan + self.summary.open_session
 
     @property
     def expired(self) -> int:

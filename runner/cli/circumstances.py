@@ -11,6 +11,7 @@ from runner.ledger.containment import is_told
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
 from runner.ledger.moment import format_moment
+from runner.ledger.open_sessions import OpenSessions, OpenShelf, read_open_sessions
 from runner.ledger.record import list_unentered, read_earlier_messages
 from runner.ledger.siblings import Sibling, read_siblings
 from runner.ledger.unread_replies import find_unread_replies
@@ -50,6 +51,7 @@ class CircumstanceReader:
         self._told: Told | None = None
         self._records: list[tuple[Campaign, RecordHead]] = []
         self._siblings: list[Sibling] | None = None
+        self._sessions: OpenSessions | None = None
         self._unread: list[UnreadReplies | None] = []
 
     @property
@@ -66,7 +68,7 @@ class CircumstanceReader:
             records: campaigns, each with what is on record of it.
         """
         self._records = list(records)
-        self._siblings = None
+        self._siblings = self._sessions = None
 
     def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
         """Return the circumstances of one campaign.
@@ -85,6 +87,7 @@ class CircumstanceReader:
             now=self._now,
             suppressions=self._read_suppressions(),
             earlier=read_earlier_messages(self._ledger, identity, after) if after else {},
+            sessions=self.read_sessions(),
             recent=self._read_recent(campaign),
             planned=planned,
             law=load_law() if campaign.policy.quiet_hours == "legal" else None,
@@ -118,6 +121,40 @@ class CircumstanceReader:
         if self._told is None:
             self._told = self._workspace.read_told(self._ledger)
         return self._told
+
+    def read_sessions(self) -> OpenSessions | None:
+        """Return who has an open survey on the target, None if nobody has; read once.
+
+        Raises:
+            LedgerError: the ledger cannot be read, or a key that it was written with is not at hand.
+            LockfileError: a lockfile cannot be read.
+        """
+        if self._sessions is None:
+            found, target = OpenSessions(), self._workspace.target
+            if self._ledger is not None:
+                with self._ledger.reading() as connection:
+                    found = read_open_sessions(connection, target.name, target.state_key)
+            self._sessions = OpenSessions((*found.shelves, *self.list_told_sessions()))
+        return self._sessions if self._sessions.shelves else None
+
+    def list_told_sessions(self) -> list[OpenShelf]:
+        """Return the people to whom lockfiles alone tell that surveys were sent: nothing was read of them."""
+        shelves = []
+        for campaign, record in self._records:
+            identity = self._workspace.identify(campaign)
+            if record.key is not None and not record.stamps:
+                launches = list_unentered(self._ledger, identity)
+                people = sorted(
+                    person
+                    for launch in launches
+                    if launch.message in identity.surveys
+                    for person in launch.recipients
+                )
+                if people:
+                    name = campaign.name
+                    shelf = OpenShelf(name, name, record.key, FingerprintSet(), FingerprintSet(people))
+                    shelves.append(shelf)
+        return shelves
 
     def _read_suppressions(self) -> Suppressions | None:
         found = self.read_told().suppressions

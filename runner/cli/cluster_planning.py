@@ -15,6 +15,7 @@ from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.plan_job import KeySource, RecordPlace, TargetSuppressions
 from runner.ledger.lookup import find_depleted
 from runner.ledger.moment import format_moment
+from runner.ledger.open_sessions import has_open_launches
 from runner.ledger.opt_outs import count_opt_outs
 from runner.ledger.target_key import read_target_key
 from runner.service.target import list_variables
@@ -211,9 +212,10 @@ class ClusterPlanning:
             with self._ledger.reading() as connection:
                 read_target_key(connection, target.name, target.state_key)
                 counts = count_opt_outs(connection, target.name)
+                has_open = has_open_launches(connection, target.name)
                 depleted = self._find_depleted(connection, campaign, record.campaign_id)
             has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
-            place = replace(place, has_opt_outs=has_opt_outs, depleted=depleted)
+            place = replace(place, has_opt_outs=has_opt_outs, has_open_launches=has_open, depleted=depleted)
         place = replace(
             place,
             pause=self._reader.find_pause(campaign),

@@ -270,11 +270,10 @@ class DeliveryRun:
                 observer=_Observer(progress, verbose=self._options.verbose),
                 lock=self._custody.reserving.guard(self._custody.lock_of(campaign.name)),
                 summary=summary,
-                gate=Gate(
-                    self._workspace.target.name,
-                    self._workspace.target.state_key,
-                    campaign.policy.frequency_cap,
+                gate=Gate.of(
+                    campaign, campaign_id, self._workspace.target.name, self._workspace.target.state_key
                 ),
+                settle_margin=campaign.limits.settle_margin,
                 run=self._provenance,
             )
             delivery.run(self._custody.reserving.reserve(item, launches, self._provenance))

@@ -330,11 +330,15 @@ def summary_line(planned: Sequence[PlannedHead]) -> str:
     people = sum(item.plan.recipients_to_send for item in planned)
     if not people:
         waiting = sum(message.deferred for message in messages)
+        held = sum(message.open_session for message in messages)
+        behind = (
+            f" Behind an open survey: {held:,}; `runner reconcile` reads which have ended." if held else ""
+        )
         due = min((d for item in planned if (d := item.plan.next_due) is not None), default=None)
         if not waiting:
-            return "Nothing to send."
+            return f"Nothing to send now.{behind}" if held else "Nothing to send."
         first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
-        return f"Nothing to send now. Deferred: {waiting:,}{first}."
+        return f"Nothing to send now. Deferred: {waiting:,}{first}.{behind}"
     launches = sum(message.launches for message in messages)
     segments = sum(message.segments for message in messages)
     target = planned[0].plan.target

@@ -136,6 +136,7 @@ class Workspace:
             self.target.state_key,
             campaign.renamed_from,
             campaign.message_ids,
+            campaign.list_surveys(),
             keeps_summary=campaign.lockfile == "summary",
         )
         others = self.others

@@ -11,6 +11,7 @@ from runner.ledger.earlier import EarlierMessage
 from runner.ledger.frequency import RecentDeliveries, read_recent
 from runner.ledger.lookup import find_earlier, find_known, find_suppressions
 from runner.ledger.model import Known
+from runner.ledger.open_sessions import OpenSessions, read_open_sessions
 from runner.ledger.target_key import LedgerConnection, read_target_key
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
@@ -43,6 +44,7 @@ class _Found:
     known: Known = field(default_factory=lambda: Known({}, {}))
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
     suppressions: Suppressions | None = None
+    sessions: OpenSessions | None = None
     recent: RecentDeliveries | None = None
 
 
@@ -85,6 +87,7 @@ def read_partition_record(
         now=job.now,
         suppressions=found.suppressions,
         earlier=found.earlier,
+        sessions=found.sessions,
         recent=found.recent,
         planned=planned,
         planned_at=job.planned_at,
@@ -96,7 +99,12 @@ def read_partition_record(
 
 
 def _asks_something(place: RecordPlace) -> bool:
-    return place.key is not None or place.has_opt_outs or place.recent_since is not None
+    return (
+        place.key is not None
+        or place.has_opt_outs
+        or place.has_open_launches
+        or place.recent_since is not None
+    )
 
 
 @contextmanager
@@ -126,6 +134,8 @@ def _look_up(
         target_key = read_target_key(connection, job.target, state_key)
         suppressions = find_suppressions(connection, target_key, phones)
         found.suppressions = suppressions if suppressions.confirmed or suppressions.doubtful else None
+    if place.has_open_launches:
+        found.sessions = read_open_sessions(connection, job.target, state_key, phones)
     if place.recent_since is not None:
         found.recent = read_recent(connection, job.target, state_key, place.recent_since, phones)
     return found

@@ -106,6 +106,7 @@ class RecordPlace:
         key: of the campaign's fingerprints; None if nobody was texted or forgotten.
         forgotten: the fingerprints of those who asked to be forgotten.
         has_opt_outs: whether anybody on the target is not to be texted.
+        has_open_launches: whether somebody may have an open survey on the target.
         recent_since: from when on deliveries count for the frequency cap, UTC, ISO 8601; None without a cap.
         told_elsewhere: of the cap's time, what lockfiles of other campaigns tell and the ledger doesn't: of
             each its first name, its key, and the fingerprints of those it texted.
@@ -122,6 +123,7 @@ class RecordPlace:
     key: KeySource | None = None
     forgotten: frozenset[str] = frozenset()
     has_opt_outs: bool = False
+    has_open_launches: bool = False
     recent_since: str | None = None
     told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
     depleted: tuple[int, ...] = ()

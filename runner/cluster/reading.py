@@ -12,7 +12,6 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,6 +27,7 @@ from runner.reconcile.backlog import Backlog
 from runner.reconcile.held import choose_sources, keep_starts, read_held, remove_unlisted_results
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.source import Source
 from runner.reconcile.summary import ReadLaunches
 from runner.reconcile.survey import Survey
@@ -140,7 +140,10 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
         keep_starts(desk.ledger, held, {guid: ours[guid] for guid in by_number})
         intake = desk.take_in({})
         intake.store_stopped(ours.values(), desk.order.at)
-        intake.store_sessions(held.launches, ours.values())
+        log = SessionLog(intake, held.launches)
+        for stat in ours.values():
+            log.observe(stat)
+        log.keep()
         stats += (strip_stat(stat, part.tag) for stat in ours.values())
         unreadable += (one for one in page.unreadable if one.project_launch_guid in held.launches)
     return Surveyed(stats, unreadable)
@@ -183,9 +186,8 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     held = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
     sources = _define(desk, choose_sources(held, group.stats, set(group.unscreened), full=order.full))
     intake, backlog = desk.take_in(sources), Backlog(sources, group.listed)
-    survey = Survey(
-        desk.client, held.launches, lambda _steps: None, partial(intake.store_sessions, held.launches)
-    )
+    log = SessionLog(intake, held.launches)
+    survey = Survey(desk.client, held.launches, lambda _steps: None, log.observe)
     newer = Reading(
         desk.client,
         backlog,
@@ -194,6 +196,7 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
         now=lambda: order.at,
         observe_progress=counter.add,
     ).read()
+    log.keep()
     now = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
     removed = remove_unlisted_results(desk.ledger, now, backlog, drops=order.drops)
     read = ReadLaunches.of(backlog, removed)

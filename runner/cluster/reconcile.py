@@ -8,7 +8,6 @@ with its launch. As many requests are in flight at most as the target allows one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.cluster.reading import read_groups, survey_ranges, sweep_ranges
@@ -24,6 +23,7 @@ from runner.reconcile.held import (
     read_held,
 )
 from runner.reconcile.intake import Intake
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 from runner.service.model import StatRecord
@@ -151,12 +151,13 @@ class ClusterReconciliation:
             self._unreadable |= {one.project_launch_guid: one for one in surveyed.unreadable}
             self.observe_progress(len(surveyed.stats))
         intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
-        keep_sessions = partial(intake.store_sessions, held.launches)
-        survey = Survey(self.client, held.launches, self.observe_progress, keep_sessions)
+        log = SessionLog(intake, held.launches)
+        survey = Survey(self.client, held.launches, self.observe_progress, log.observe)
         found = survey.read_stats(held.launches.keys() - stats.keys() - self._unreadable.keys())
         self._unreadable |= survey.unreadable
         keep_starts(self.ledger, held, found)
         intake.store_stopped(found.values(), self.order.at)
+        log.keep()
         # What goes to workers on their way has no phones in it.
         return stats | {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in found.items()}
 

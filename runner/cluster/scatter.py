@@ -74,7 +74,7 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
 
 
 def _add(sheet: RowSheet, rows: list[AudienceRow], names: tuple[str, ...]) -> None:
-    sources, lines, phones, given, zones, consents = zip(*rows, strict=True)
+    sources, lines, phones, given, zones, regions, consents = zip(*rows, strict=True)
     consented, days = zip(*consents, strict=True)
     texts = [[one.get(name) for one in given] for name in names]
-    sheet.add([list(map(int, phones)), lines, sources, zones, consented, days, *texts])
+    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, *texts])

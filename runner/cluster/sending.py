@@ -94,6 +94,7 @@ class PartitionReport:
         deferred: recipients whose hours were over before their turn.
         opted_out: recipients who had opted out, or may have, since the plan was made.
         capped: recipients who had reached the frequency cap since.
+        open_session: recipients to whom another campaign had sent a survey since.
         failure: what ended it.
     """
 
@@ -103,6 +104,7 @@ class PartitionReport:
     deferred: int = 0
     opted_out: int = 0
     capped: int = 0
+    open_session: int = 0
     failure: RunnerError | None = None
 
     @property
@@ -192,7 +194,7 @@ class _Sending:
                 summary = delivery.summary
                 report.unclear = len(delivery.unclear) + on_record.unclear
                 report.deferred, report.capped = summary.deferred, summary.capped
-                report.opted_out = summary.opted_out
+                report.opted_out, report.open_session = summary.opted_out, summary.open_session
             is_ended = self._stop.is_set() or summary.final_reply is not None
         report.is_complete = not is_ended and not self._heartbeat.is_lost
 
@@ -212,9 +214,10 @@ class _Sending:
             now=order.now,
             observer=self._heartbeat,
             lock=self._lease,
-            gate=Gate(target.name, state_key, order.campaign.policy.frequency_cap),
+            gate=Gate.of(order.campaign, order.campaign_id, target.name, state_key),
             breaker=self._breaker,
             run=order.run,
+            settle_margin=order.campaign.limits.settle_margin,
             find_claims=partial(_find_claims, self._ledger, target.name, order.run.id),
         )
 

@@ -1,15 +1,22 @@
-"""Keeps a run's sends within a rate, and still while the service asks for it, across its threads."""
+"""When a run's sends may leave: within a rate, not while the service asks for a pause, and not too late."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
 _LONGEST_NAP_S = 0.25
 """How long after its run has ended by itself a thread may still wait."""
+LEAST_MARGIN_S = 2.0
+"""How long before the end of their hours the last sends leave while the service answers at once."""
+_RECENT = 64
+_TIMES = 2
+"""By how much longer than the slowest of the recent answers the next one may take."""
 
 
 class Pace:
@@ -69,3 +76,24 @@ class Pace:
         """Let no thread send for a while; a longer pause that is under way stays."""
         with self._pausing:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+
+class Margin:
+    """Time that a send may take: what leaves within it before the end of the hours may be accepted later.
+
+    Args:
+        fixed: the margin; None to go by the recent answers.
+    """
+
+    def __init__(self, fixed: timedelta | None) -> None:
+        self._fixed_s = None if fixed is None else fixed.total_seconds()
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._turn = threading.Lock()
+        self.seconds = LEAST_MARGIN_S if self._fixed_s is None else self._fixed_s
+
+    def observe(self, seconds: float) -> None:
+        """Take note of how long an answer took."""
+        if self._fixed_s is None:
+            with self._turn:
+                self._recent.append(seconds)
+                self.seconds = max(LEAST_MARGIN_S, _TIMES * max(self._recent))

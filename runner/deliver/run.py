@@ -15,6 +15,7 @@ import contextlib
 import random
 from collections import deque
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
 from runner.deliver.guids import Guids, doubt_guid, read_claims
 from runner.deliver.journal import Journal
+from runner.deliver.pace import Margin
 from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send, WithheldError
 from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
 from runner.deliver.watch import OPTED_OUT, Watch
@@ -71,6 +73,8 @@ class Delivery:
         summary: goes on from an earlier round of the same run, if there was one.
         run: which the launches are recorded with.
         find_claims: says which guids are on record; None to read all of the target's at the start.
+        settle_margin: how long before the end of their hours the last launches leave; None to go by how long
+            the service takes to answer.
 
     Attributes:
         unclear: the launches of unknown outcome, by their keys: those of them that turn out not to have
@@ -99,6 +103,7 @@ class Delivery:
         breaker: Breaker | None = None,
         run: Run | None = None,
         find_claims: FindClaims | None = None,
+        settle_margin: timedelta | None = None,
     ) -> None:
         self._ledger = ledger
         self._target = target
@@ -108,8 +113,15 @@ class Delivery:
         self._watch = Watch(ledger, gate, pace.now) if gate else None
         self._find_claims = find_claims
         self._guids = Guids()
+        self._margin = Margin(settle_margin)
+        self._send = send
         self._retrier = Retrier(
-            send, policy=policy, pace=pace, random=random, is_over=self._ends, guard=lock.require_seen
+            self._send_timed,
+            policy=policy,
+            pace=pace,
+            random=random,
+            is_over=self._ends,
+            guard=lock.require_seen,
         )
         self._breaker = breaker or Breaker.for_concurrency(concurrency)
         self._stop = stop
@@ -174,7 +186,10 @@ class Delivery:
             yield self._again.popleft()
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
-        return launch.until is not None and self._now() >= launch.until
+        """Return whether the service might accept a launch after its hours."""
+        return (
+            launch.until is not None and self._now() + timedelta(seconds=self._margin.seconds) >= launch.until
+        )
 
     def _ends(self) -> bool:
         return self._halted or self._stop.is_set() or self.summary.final_reply is not None
@@ -193,6 +208,7 @@ class Delivery:
         self._unobserved += recorded
         self.summary.opted_out += admission.opted_out
         self.summary.capped += admission.capped
+        self.summary.open_session += admission.open_session
         if self._watch is not None:
             self._watch.enter(flights, asked_at)
         return flights
@@ -236,6 +252,13 @@ class Delivery:
         if reply is None:
             return SendReply("not_sent", detail=ENDED)
         self._note_end(number, reply)
+        return reply
+
+    def _send_timed(self, definition: str, phones: list[str], look: Callable[[], None]) -> SendReply:
+        began = self._pace.now()
+        reply = self._send(definition, phones, look)
+        if reply.status is not None:
+            self._margin.observe(self._pace.now() - began)
         return reply
 
     def _check(self, flight: Flight) -> None:

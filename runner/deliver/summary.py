@@ -39,6 +39,7 @@ class DeliverySummary:
         deferred: recipients of launches whose hours were over before their turn: a later run sends them.
         opted_out: recipients who had opted out, or may have, since the plan was made.
         capped: recipients who had reached the frequency cap since.
+        open_session: recipients to whom another campaign had sent a survey since.
         final_reply: the answer that ended the run, if one did: every further send would get it too.
     """
 
@@ -46,6 +47,7 @@ class DeliverySummary:
     deferred: int = 0
     opted_out: int = 0
     capped: int = 0
+    open_session: int = 0
     final_reply: SendReply | None = None
 
     def settle(self, adopted: Mapping[str, str], released: Collection[str]) -> None:

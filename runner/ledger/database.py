@@ -21,7 +21,13 @@ from runner.ledger.engine import (
     parse_url,
 )
 from runner.ledger.tables import PARTITIONED, PARTITIONS, info, metadata
-from runner.ledger.versions import COLUMNS_SINCE, RELAXED_SINCE, SCHEMA_VERSION, TABLES_SINCE
+from runner.ledger.versions import (
+    COLUMNS_SINCE,
+    FILLED_SINCE,
+    RELAXED_SINCE,
+    SCHEMA_VERSION,
+    TABLES_SINCE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,8 +205,8 @@ class Ledger:
 
     def _add_tables(self, connection: Connection) -> None:
         version = self._read_version(connection)
-        missing = [table for since, tables in TABLES_SINCE.items() if since > version for table in tables]
-        if missing:
+        if version < SCHEMA_VERSION:
+            missing = [table for since, tables in TABLES_SINCE.items() if since > version for table in tables]
             metadata.create_all(connection, tables=missing, checkfirst=False)
             for column in (
                 column for since, new in COLUMNS_SINCE.items() if since > version for column in new
@@ -208,6 +214,8 @@ class Ledger:
                 _add_column(connection, column)
             for table in (table for since, new in RELAXED_SINCE.items() if since > version for table in new):
                 _relax_table(connection, table)
+            for statement in (each for since, new in FILLED_SINCE.items() if since > version for each in new):
+                connection.execute(statement)
             raised = update(info).where(info.c.name == _VERSION).values(value=str(SCHEMA_VERSION))
             connection.execute(raised)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Label, and_, case, delete, false, func, inspect, select
 
 from runner.ledger.database import insert_into
+from runner.ledger.open_launches import close_launches
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.tables import launch_differences, launch_stats, launches
 
@@ -137,7 +138,7 @@ def store_differences(
 
 
 def accept_silence(connection: Connection, launch_ids: Collection[int], at: str) -> None:
-    """Take launches of which the service tells nothing for read: none of their counts is known by it.
+    """Take launches of which the service tells nothing for read: no count of theirs is known, none is open.
 
     Args:
         connection: commits after this.
@@ -149,6 +150,7 @@ def accept_silence(connection: Connection, launch_ids: Collection[int], at: str)
         for number in sorted(launch_ids)
     ]
     if rows:
+        close_launches(connection, sorted(launch_ids))
         statement = insert_into(connection, launch_stats)
         kept = statement.on_conflict_do_update(index_elements=["launch_id"], set_={"reconciled_at": at})
         connection.execute(kept, rows)

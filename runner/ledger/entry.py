@@ -20,6 +20,7 @@ from runner.ledger.entry_statements import (
     TAKE_OVER,
 )
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.open_launches import asks_something
 from runner.ledger.renaming import find_first_name
 from runner.ledger.runs import fill_in_runs
 from runner.ledger.tables import launches
@@ -27,7 +28,7 @@ from runner.ledger.unexplained import drop_unexplained
 from runner.ledger.unsettled import adopt_launch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from runner.ledger.model import Intent, LaunchRecord, Unsettled
     from runner.ledger.shared import ReservedLaunch
@@ -57,6 +58,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
             {
                 **_describe(launch_id, campaign_id, intent),
                 "definition": intent.definition,
+                "is_open": asks_something(intent.definition),
                 "state": "intent",
                 "project_launch_guid": None,
                 "intent_at": at,
@@ -76,11 +78,22 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
     return ids
 
 
-def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[LaunchRecord]) -> int:
+def absorb_launches(
+    connection: Connection,
+    campaign_id: int,
+    records: Iterable[LaunchRecord],
+    surveys: Collection[str] = (),
+) -> int:
     """Enter launches that only the lockfile knows of.
 
     That they were sent outweighs whatever the ledger thought of their recipients: a lockfile holds
     accepted launches alone. The runs that they name are entered already.
+
+    Args:
+        connection: commits after this.
+        campaign_id: the ledger's number of the campaign.
+        records: all that the lockfile has.
+        surveys: the ids of messages that ask something: their sessions stay open.
 
     Returns:
         How many there were.
@@ -94,7 +107,7 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
     drop_unexplained(connection, campaign_id, missing)
     waiting = iter(missing.values())
     while portion := list(islice(waiting, _PORTION)):
-        rows = _add_accepted(connection, campaign_id, portion)
+        rows = _add_accepted(connection, campaign_id, portion, surveys=surveys)
         if rows:
             TAKE_OVER.run(connection, rows)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
@@ -117,7 +130,13 @@ def enter_reserved_launches(
     while portion := list(islice(waiting, _PORTION)):
         ids = _reserve_ids(connection, len(portion))
         pairs = list(zip(ids, portion, strict=True))
-        unknown = {"definition": None, "state": "intent", "project_launch_guid": None, "outcome_at": None}
+        unknown = {
+            "definition": None,
+            "is_open": True,
+            "state": "intent",
+            "project_launch_guid": None,
+            "outcome_at": None,
+        }
         ADD_LAUNCHES.run(
             connection,
             [
@@ -198,7 +217,11 @@ def adopt_in_part(
 
 
 def _add_accepted(
-    connection: Connection, campaign_id: int, records: Sequence[LaunchRecord], definition: str | None = None
+    connection: Connection,
+    campaign_id: int,
+    records: Sequence[LaunchRecord],
+    definition: str | None = None,
+    surveys: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     ids = _reserve_ids(connection, len(records))
@@ -208,6 +231,7 @@ def _add_accepted(
             {
                 **_describe(launch_id, campaign_id, record),
                 "definition": definition,
+                "is_open": record.message in surveys if definition is None else asks_something(definition),
                 "state": "sent",
                 "project_launch_guid": record.project_launch_guid,
                 "intent_at": record.sent_at,

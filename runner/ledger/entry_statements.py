@@ -9,6 +9,7 @@ from sqlalchemy import (
     bindparam,
     false,
     literal_column,
+    null,
     or_,
     select,
     true,
@@ -25,7 +26,7 @@ def _compose_claim(connection: Connection) -> Insert:
     statement = insert_into(connection, deliveries)
     return statement.on_conflict_do_update(
         index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
+        set_={"launch_id": statement.excluded.launch_id, "released": false(), "has_ended": null()},
         where=deliveries.c.released.is_(True),
     )
 
@@ -34,7 +35,7 @@ def _compose_takeover(connection: Connection) -> Insert:
     statement = insert_into(connection, deliveries)
     return statement.on_conflict_do_update(
         index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
+        set_={"launch_id": statement.excluded.launch_id, "released": false(), "has_ended": null()},
     )
 
 
@@ -45,11 +46,12 @@ def _compose_adoption(connection: Connection) -> Insert:
     is_open = select(launches.c.id).where(launches.c.state.in_(states))
     return statement.on_conflict_do_update(
         index_elements=list(deliveries.primary_key),
-        set_={"launch_id": statement.excluded.launch_id, "released": false()},
+        set_={"launch_id": statement.excluded.launch_id, "released": false(), "has_ended": null()},
         where=or_(deliveries.c.released.is_(True), deliveries.c.launch_id.in_(is_open)),
     )
 
 
+_CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
 ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
     [column.name for column in launches.c if column.name not in ("detail", "mark")],
@@ -60,11 +62,11 @@ ADD_DIGESTS = BulkStatement(
     lambda connection: insert_into(connection, reserved_launches),
     [column.name for column in reserved_launches.c],
 )
-CLAIM = BulkStatement(_compose_claim, [column.name for column in deliveries.c], winner="first")
+CLAIM = BulkStatement(_compose_claim, _CLAIMED, winner="first")
 """Takes deliveries that nobody has, or that are released; leaves the others untouched."""
-ADOPT = BulkStatement(_compose_adoption, [column.name for column in deliveries.c])
+ADOPT = BulkStatement(_compose_adoption, _CLAIMED)
 """Takes those, too, of launches that are unresolved: that they were reached by another one is certain."""
-TAKE_OVER = BulkStatement(_compose_takeover, [column.name for column in deliveries.c], winner="last")
+TAKE_OVER = BulkStatement(_compose_takeover, _CLAIMED, winner="last")
 """Takes deliveries whoever has them."""
 RELEASE = BulkStatement(
     lambda _: (

@@ -121,7 +121,7 @@ def fill_ledger(
     remembered = (leave_out(one, forgotten, first_name) for one in all_launches(lockfiles))
     enter_runs(connection, all_runs(lockfiles))
     dismiss_launches(connection, campaign_id, all_dismissed(lockfiles))
-    is_new = absorb_launches(connection, campaign_id, remembered)
+    is_new = absorb_launches(connection, campaign_id, remembered, identity.surveys)
     take_told(connection, identity, campaign_id, key)
     if is_new:
         renew_marks(connection, campaign_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 _GROUP = 1000
-_REACHED = ("intent", "sent", "unknown", "unexplained")
+REACHED = ("intent", "sent", "unknown", "unexplained")
 """What may have been sent counts as sent: who is at the cap waits rather than gets one too many."""
 _SECONDS = len("2026-11-20T12:00:00")
 
@@ -67,7 +67,7 @@ def read_recent(
         LedgerError: a campaign of the time was written with a key that is not at hand.
     """
     # Compared as text: to the second, fractions and what stands after them make no difference.
-    is_recent = and_(launches.c.state.in_(_REACHED), launches.c.intent_at >= since[:_SECONDS])
+    is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
     query = select(campaigns).where(campaigns.c.target == target).order_by(campaigns.c.name)
     if phones is None:
         query = query.where(campaigns.c.id.in_(select(launches.c.campaign_id).where(is_recent).distinct()))
@@ -128,7 +128,7 @@ def _iterate_people(
         yield from connection.execute(query).scalars()
         return
     # By the whole primary key: there may be many deliveries, and few are asked about.
-    own = query.where(deliveries.c.message.in_(list(_iterate_messages(connection, campaign_id))))
+    own = query.where(deliveries.c.message.in_(list(iterate_messages(connection, campaign_id))))
     found: list[str] = []
     for start in range(0, len(asked), _GROUP):
         part = own.where(deliveries.c.fingerprint.in_(asked[start : start + _GROUP]))
@@ -136,7 +136,7 @@ def _iterate_people(
     yield from sorted(found)
 
 
-def _iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
+def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
     """Yield the ids of a campaign's messages, going from one to the next: DISTINCT would read everything."""
     first = select(func.min(deliveries.c.message)).where(deliveries.c.campaign_id == campaign_id)
     message = connection.execute(first).scalar()

@@ -26,6 +26,7 @@ class Identity:
         state_key: the user's secret for fingerprints; None to use the record's salt.
         renamed_from: names that the campaign had before.
         message_ids: the ids of its messages, by those that they have and those that they had before.
+        surveys: the ids of its messages that ask something, in any arm.
         shared: what machines with other ledgers have recorded where all of them look; None if nothing is
             kept there.
         held: entries of files of suppressions about people of the campaign who are held; only for those who
@@ -41,6 +42,7 @@ class Identity:
     state_key: str | None = field(default=None, repr=False)
     renamed_from: tuple[str, ...] = ()
     message_ids: Mapping[str, str] = field(default_factory=dict)
+    surveys: frozenset[str] = frozenset()
     shared: SharedRecord | None = field(default=None, repr=False)
     keeps_summary: bool = False
     held: tuple[Entry, ...] = field(default=(), repr=False)

@@ -128,12 +128,16 @@ class OpenLaunch:
         id: the ledger's number of the launch.
         tag: its project tag.
         project_launch_guid: the service's name for it.
+        recipients: how many people it was sent to.
+        is_open: whether a session of it may be open, as last read.
         results: results that the ledger holds of it.
     """
 
     id: int
     tag: str
     project_launch_guid: str
+    recipients: int
+    is_open: bool
     results: int
 
 

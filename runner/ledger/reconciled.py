@@ -48,7 +48,14 @@ def iterate_accepted_launches(
         counted = counted.where(results.c.launch_id.in_(select(launches.c.id).where(is_wanted)))
     held = counted.subquery()
     query = (
-        select(launches.c.id, launches.c.tag, launches.c.project_launch_guid, func.coalesce(held.c.held, 0))
+        select(
+            launches.c.id,
+            launches.c.tag,
+            launches.c.project_launch_guid,
+            launches.c.recipients,
+            launches.c.is_open,
+            func.coalesce(held.c.held, 0),
+        )
         .outerjoin(held, held.c.launch_id == launches.c.id)
         .where(is_wanted)
     )

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     text,
+    true,
 )
 
 from runner.ledger.column_types import LedgerString as _String
@@ -56,6 +57,15 @@ launches = Table(
     Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
     # Of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up.
     Column("mark", Integer),
+    # Whether a session of it may be open: it asks something, and not all have ended, as last read.
+    Column("is_open", Boolean, nullable=False, server_default=true()),
+    Index(
+        "open_launches",
+        "campaign_id",
+        "is_open",
+        sqlite_where=text("is_open = 1"),
+        postgresql_where=text("is_open"),
+    ),
     # On a server, of the few whose outcome is open: the others are found by the constraint below.
     Index(
         "launches_by_state", "campaign_id", "state", postgresql_where=text("state IN ('intent', 'unknown')")
@@ -73,6 +83,8 @@ deliveries = Table(
     Column("fingerprint", _String, primary_key=True),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
+    # True when the session of this recipient has ended, as last read, of a launch that is open for others.
+    Column("has_ended", Boolean),
     postgresql_partition_by="HASH (fingerprint)",
 )
 

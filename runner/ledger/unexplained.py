@@ -17,6 +17,7 @@ from sqlalchemy import delete, inspect, select
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.entry_statements import CLAIM
+from runner.ledger.open_launches import asks_something
 from runner.ledger.tables import deliveries, dismissed_launches, launches
 from runner.ledger.unsettled import UNEXPLAINED
 from runner.source.folding import fold_guid
@@ -86,6 +87,8 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
 
 
 def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> int:
+    # In ASCII: JSON can hold half a surrogate pair, and no database can.
+    definition = json.dumps(launch.definition)
     row = {
         "campaign_id": campaign_id,
         "message": next(iter(launch.held), ""),
@@ -93,8 +96,8 @@ def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) 
         "launch_key": launch.project_launch_guid,
         "payload_digest": launch.project_launch_guid,
         "tag": launch.tag,
-        # In ASCII: JSON can hold half a surrogate pair, and no database can.
-        "definition": json.dumps(launch.definition),
+        "definition": definition,
+        "is_open": asks_something(definition),
         "recipients": len(launch.people),
         "state": UNEXPLAINED,
         "project_launch_guid": launch.project_launch_guid,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from runner.ledger.cluster_tables import cluster_runs, cluster_terms, partition_leases
+from runner.ledger.open_launches import CLOSE_LAUNCHES
 from runner.ledger.tables import (
     audiences,
     campaign_pauses,
+    deliveries,
     dismissed_launches,
     first_names,
     forgotten_people,
@@ -45,8 +47,16 @@ TABLES_SINCE = {
 }
 """The tables that a version of the schema has added."""
 
-COLUMNS_SINCE = {4: (results.c.revision,), 5: (launches.c.run,), 6: (launches.c.mark,)}
+COLUMNS_SINCE = {
+    4: (results.c.revision,),
+    5: (launches.c.run,),
+    6: (launches.c.mark,),
+    9: (launches.c.is_open, deliveries.c.has_ended),
+}
 """The columns that a version of the schema has added to tables that were there."""
 
 RELAXED_SINCE = {7: (launch_stats,)}
 """The tables some of whose columns may be null since a version of the schema."""
+
+FILLED_SINCE = {9: (CLOSE_LAUNCHES,)}
+"""The statements that fill such columns of the rows that were there."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
 from runner.plan.assignment import Assignment, Follow
+from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
-from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,7 @@ _WAY_PAST = (
     "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
 )
 _UTC = "UTC"
+_REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule"}
 
 
 class Assigner:
@@ -77,6 +78,7 @@ class Assigner:
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        self._queue = self._make_queue_rule()
         self.follows = _find_follows([track.message for track in tracks])
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
@@ -87,10 +89,18 @@ class Assigner:
             self._key is None
             and self._draw is None
             and self._cap is None
+            and self._queue is None
             and not self._must_consent
             and not self._timekeepers
             and (circumstances is None or circumstances.suppressions is None)
         )
+
+    def _make_queue_rule(self) -> QueueRule | None:
+        """Return what keeps messages out of the service's queue; None if nothing can get there."""
+        if self._circumstances is None or not self._is_timed:
+            return None
+        sessions = self._circumstances.sessions
+        return QueueRule(self._campaign, sessions) if sessions is not None or may_meet(self._tracks) else None
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, circumstances = self._campaign, self._circumstances
@@ -105,6 +115,8 @@ class Assigner:
                 timezone_unknown=campaign.policy.timezone_unknown,
                 law=circumstances.law,
                 method=renderer.message.method,
+                purpose=campaign.policy.purpose,
+                no_rule=campaign.policy.no_rule,
             )
             for track in self._tracks
             for renderer in track.renderers.values()
@@ -133,6 +145,8 @@ class Assigner:
             )
             for index, track in enumerate(self._tracks)
         ]
+        if self._queue is not None:
+            found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
 
     def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
@@ -270,20 +284,24 @@ class Assigner:
         now: datetime,
     ) -> Assignment | SendNow:
         moment = now if earliest is None else max(now, earliest)
-        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment)
+        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment, recipient.region)
         waits = (_WAITING,) if moment > now else ()
         if isinstance(decision, SendNow):
             if not waits:
                 return decision
-            zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
+            zones = timekeeper.find_zones(recipient.phone, recipient.timezone, recipient.region)
             due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
             return Assignment(index, "deferred", due=due, reasons=(*waits, *decision.remarks))
         if isinstance(decision, Defer):
             rules = dict.fromkeys(reason.rule for reason in decision.reasons)
             reasons = (*waits, *rules, *decision.remarks)
             return Assignment(index, "deferred", due=decision.due, reasons=reasons)
-        disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
+        disposition = _REFUSED.get(decision.kind, "timezone_unknown")
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
+
+    def _find_message(self, assignment: Assignment, phone: str) -> Message:
+        """Return a message as it is sent to a recipient."""
+        return self._choose_renderer(self._tracks[assignment.message], phone)[1].message
 
     def _keep_cap(self, found: list[Assignment], phone: str, cap: FrequencyCap) -> list[Assignment]:
         """Hold back what would be a message too many; those that come first in the campaign go first."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runner.plan.model import Disposition
     from runner.timing.histogram import Due
 
-LATER = ("deferred", "unresolved", "opt_out_doubtful", "capped", "on_hold")
+LATER = ("deferred", "unresolved", "opt_out_doubtful", "open_session", "capped", "on_hold")
 """Why those don't get a message now who may get it later, whatever becomes of other messages."""
 _COMES = frozenset(("already_sent", "to_send", *LATER))
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.earlier import EarlierMessage
     from runner.ledger.frequency import RecentDeliveries
+    from runner.ledger.open_sessions import OpenSessions
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.suppressions import Pause
     from runner.ledger.unread_replies import UnreadReplies
@@ -25,6 +26,7 @@ class Circumstances:
         now: the moment; any aware time.
         suppressions: who has opted out of everything on the target; None if nobody has.
         earlier: by message id, who got the messages that others come after.
+        sessions: who has an open survey on the target, as last read; None if nobody is to be asked for it.
         recent: what was sent on the target in the time of the frequency cap; None without a cap.
         planned: how many messages other campaigns of the same run will send, by phone as a number.
         planned_at: of a saved plan, the moment for which it was made: who was not to be texted then is
@@ -37,6 +39,7 @@ class Circumstances:
     now: datetime
     suppressions: Suppressions | None = None
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
+    sessions: OpenSessions | None = None
     recent: RecentDeliveries | None = None
     planned: Mapping[int, int] = field(default_factory=dict)
     planned_at: datetime | None = None

@@ -25,8 +25,10 @@ Disposition = Literal[
     "awaiting",
     "not_qualified",
     "timezone_unknown",
+    "no_rule",
     "expired",
     "deferred",
+    "open_session",
     "capped",
     "on_hold",
     "over_limit",
@@ -83,7 +85,9 @@ class MessagePlan:
             were not read since the wait was over.
         not_qualified: of a follow-up, those whom its `to` does not mean.
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
+        no_rule: recipients of places whose legal hours are not known, where the policy keeps them out.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
+        open_session: recipients who have an open survey, behind which the message would queue.
         capped: recipients who have been texted as often as the frequency cap allows.
         deferred: recipients who are to be texted at another time: `due` says when.
         on_hold: recipients who would be texted now, were the campaign not paused.
@@ -117,7 +121,9 @@ class MessagePlan:
     awaiting: int = 0
     not_qualified: int = 0
     timezone_unknown: int = 0
+    no_rule: int = 0
     expired: int = 0
+    open_session: int = 0
     capped: int = 0
     deferred: int = 0
     on_hold: int = 0

@@ -26,6 +26,7 @@ from runner.reconcile.held import (
 )
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 
@@ -76,8 +77,8 @@ def reconcile_campaign(
     """
     held = read_held(ledger, campaign_id, people.target)
     taking = partial(Intake, ledger, campaign_id=campaign_id, campaign=campaign, key=key, people=people)
-    keep_sessions = partial(taking(sources={}).store_sessions, held.launches)
-    survey = Survey(client, held.launches, observe_progress, keep_sessions)
+    log = SessionLog(taking(sources={}), held.launches)
+    survey = Survey(client, held.launches, observe_progress, log.observe)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
@@ -101,6 +102,7 @@ def reconcile_campaign(
     after = read_held(ledger, campaign_id, people.target)
     read = ReadLaunches.of(backlog, removed)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
+    log.keep()
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
     return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)

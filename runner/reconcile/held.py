@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.ledger.database import exclude_others
 from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.model import LaunchStats, OpenLaunch
+from runner.ledger.open_launches import close_launches, end_sessions, open_launches
 from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.report_model import Problem
     from runner.reconcile.backlog import Backlog
     from runner.service.model import StatRecord
+
+
+_LAUNCHES = 500
+"""Launches whose ends are recorded together."""
+_COMPLETE = "COMPLETE"
+"""The one `status` that the reference shows (2.3): that of a session that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,69 @@ def keep_starts(ledger: Ledger, held: Held, stats: Mapping[str, StatRecord]) -> 
         store_starts(
             connection, {held.launches[guid].id: stat.project_launch_start for guid, stat in stats.items()}
         )
+
+
+@dataclass(slots=True)
+class SessionEnds:
+    """Keeps which sessions have ended: who has none open can be sent to without waiting in a queue.
+
+    Attributes:
+        ledger: open for writing.
+        campaign: the campaign's name.
+        key: makes the fingerprints of its participants.
+        launches: those of the campaign, by `project_launch_guid`.
+    """
+
+    ledger: Ledger
+    campaign: str
+    key: FingerprintKey
+    launches: Mapping[str, OpenLaunch]
+    _opened: set[int] = field(default_factory=set, init=False)
+    _closed: set[int] = field(default_factory=set, init=False)
+    _ended: dict[int, list[str]] = field(default_factory=dict, init=False)
+
+    def observe(self, stat: StatRecord) -> None:
+        """Take note of what the service says of a launch of the campaign.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+        """
+        launch = self.launches[stat.project_launch_guid]
+        if not launch.is_open:
+            # Of what only a lockfile told of, it may not have been known that it asks something.
+            if stat.num_active_sessions or stat.num_queued_sessions:
+                self._opened.add(launch.id)
+            else:
+                return
+        sessions = list(zip(stat.recipients, stat.statuses, strict=False))
+        under_way = {phone for phone, status in sessions if status != _COMPLETE}
+        if _have_ended(stat, launch) and not any(status not in ("", _COMPLETE) for _, status in sessions):
+            self._closed.add(launch.id)
+        elif people := {phone for phone, _ in sessions} - under_way:
+            self._ended[launch.id] = sorted(self.key.fingerprint(self.campaign, phone) for phone in people)
+        if len(self._opened) + len(self._closed) + len(self._ended) >= _LAUNCHES:
+            self.keep()
+
+    def keep(self) -> None:
+        """Record what was noted since the last time.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+        """
+        if self._opened or self._closed or self._ended:
+            with self.ledger.writing() as connection:
+                # In an order that all tasks have: those that write the same rows only wait for each other.
+                open_launches(connection, sorted(self._opened))
+                close_launches(connection, sorted(self._closed))
+                for launch_id, people in sorted(self._ended.items()):
+                    end_sessions(connection, launch_id, people)
+            self._opened, self._closed, self._ended = set(), set(), {}
+
+
+def _have_ended(stat: StatRecord, launch: OpenLaunch) -> bool:
+    """Return whether all sessions of a launch have ended, by the service's counts."""
+    is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
+    return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
 
 
 @dataclass(frozen=True, slots=True)

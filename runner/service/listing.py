@@ -66,7 +66,7 @@ def find_launches(
     *,
     observe_progress: Callable[[int], None],
     observe_unreadable: Callable[[Unreadable], None],
-    observe_stat: Callable[[StatRecord], None] = lambda _stat: None,
+    observe_record: Callable[[StatRecord], None] = lambda _record: None,
 ) -> dict[str, StatRecord]:
     """Return those of some launches under a project tag that the service knows, by `project_launch_guid`.
 
@@ -79,7 +79,8 @@ def find_launches(
         sought: their `project_launch_guid`s.
         observe_progress: is called with the number of launches found since the last call.
         observe_unreadable: is told of each of the list's records that cannot be read, perhaps repeatedly.
-        observe_stat: is given each launch that is listed, with its sessions, perhaps repeatedly.
+        observe_record: is told of each of the launches that are sought as it is read, with its recipients,
+            perhaps repeatedly.
 
     Raises:
         ServiceError: the service cannot be asked, or its list does not come to rest.
@@ -87,9 +88,8 @@ def find_launches(
     found: dict[str, StatRecord] = {}
     # A service may have the tag in lower case only.
     for spelling in dict.fromkeys((tag, tag.casefold())):
-        search = _Search(
-            client, spelling, set(sought - found.keys()), observe_unreadable, observe_progress, observe_stat
-        )
+        left = set(sought - found.keys())
+        search = _Search(client, spelling, left, observe_unreadable, observe_progress, observe_record)
         search.read()
         found |= {guid: stat for guid, stat in search.found.items() if guid in sought}
         if sought <= found.keys():
@@ -106,7 +106,7 @@ class _Search:
     sought: set[str] | None
     observe_unreadable: Callable[[Unreadable], None]
     observe_progress: Callable[[int], None] = lambda _steps: None
-    observe_stat: Callable[[StatRecord], None] = lambda _stat: None
+    observe_record: Callable[[StatRecord], None] = lambda _record: None
     found: dict[str, StatRecord] = field(default_factory=dict, init=False)
     _unreadable: set[str | int] = field(default_factory=set, init=False)
     _recorded: RecordedGuids = field(init=False)
@@ -197,9 +197,10 @@ class _Search:
         if self.sought is None:
             self.found[guid] = stat
             return
-        named = replace(stat, project_launch_guid=guid)
-        self.observe_stat(named)
-        self.found[guid] = replace(named, recipients=(), statuses=())
+        stat = replace(stat, project_launch_guid=guid)
+        if guid in self.sought:
+            self.observe_record(stat)
+        self.found[guid] = replace(stat, recipients=(), statuses=())
 
 
 def _refuse(record: Unreadable) -> None:

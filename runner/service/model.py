@@ -23,7 +23,7 @@ Detail: TypeAlias = str
 """A text that nothing depends on; empty if the service says none."""
 
 Statuses: TypeAlias = tuple[str, ...]
-"""What is said of sessions, in their order and in capitals; empty where nothing is."""
+"""The states of sessions, in capitals; empty where the service says none."""
 
 Stopped: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an opt-out has ended, or kept from beginning."""
@@ -66,7 +66,7 @@ class StatRecord:
         project_definition: the send body less the phones, as the service keeps it.
         recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
         stopped: those of them who opted out, as far as `sessions[].sub_status` says.
-        statuses: `sessions[].status`, one for each of the recipients.
+        statuses: of their sessions, in the order of `recipients`.
     """
 
     kind: ClassVar[str] = "stat"

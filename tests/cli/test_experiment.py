@@ -112,7 +112,10 @@ def test_the_experiment_runs_its_course(journey: Journey) -> None:
     answered = journey.count_answered()
     thanks = journey.plan()["thanks"]
     assert thanks["not_qualified"] == people - answered
-    assert thanks["to_send"] + thanks["deferred"] + thanks["opt_out_doubtful"] == answered
+    # Who is in the middle of the survey is not thanked yet: the text would queue behind it.
+    assert 0 < thanks["open_session"] < answered / 4
+    held = thanks["opt_out_doubtful"] + thanks["open_session"]
+    assert thanks["to_send"] + thanks["deferred"] + held == answered
     assert journey.apply() >= thanks["to_send"] > 0
 
     journey.go_to("2030-03-16T12:00Z")  # after `expires`

@@ -47,6 +47,7 @@ messages:
     {tag}
     after: {{message: ask, wait: 2d}}
     to: unanswered
+    complete_existing_sessions: true
     text: "Still there, {{{{ first_name }}}}? It is quick."
 variants:
   seed: s1

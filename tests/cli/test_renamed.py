@@ -117,6 +117,10 @@ def test_an_undeclared_new_id_is_warned_of(
     folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]]
 ) -> None:
     """Plan, and apply before it asks, say whom the old id has texted; status goes on showing them."""
+    with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write(
+            "policy: {open_session: queue}\n"
+        )  # else nobody would be texted again while that is open
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     rename_message(folder, is_declared=False)
     warning = (

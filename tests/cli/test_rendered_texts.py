@@ -45,6 +45,7 @@ variants:
   arms:
     - {id: short, weight: 1, text: "Short, {{ name }}"}
     - {id: long, weight: 1, text: "Longer, {{ name }}, by far"}
+policy: {open_session: queue}  # all three are sent in one run
 """
 
 

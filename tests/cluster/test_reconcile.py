@@ -349,7 +349,7 @@ def test_a_task_may_run_twice_at_once(twins: Twins) -> None:
     """Two attempts of the same tasks, each with threads of its own, store everything once."""
     order, count = twins.order(), len(twins.service.results)
     held = read_held(twins.clustered.ledger, twins.clustered.id, "live")
-    survey = Survey(twins.clustered.client, held.launches, lambda _steps: None, lambda _stats: None)
+    survey = Survey(twins.clustered.client, held.launches, lambda _steps: None)
     stats = {guid: strip_stat(stat, TAG) for guid, stat in survey.read_stats(set(held.launches)).items()}
     groups = [
         LaunchGroup({guid: stats[guid] for guid in [*SMALL[place::2], *LARGE]}, frozenset(), {TAG: count})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,6 +106,35 @@ def admit(ledger: Ledger, gate: Gate, *planned: PlannedLaunch) -> Admission:
 
 def list_phones(admission: Admission) -> list[tuple[str, ...]]:
     return [launch.phones for launch in admission.launches]
+
+
+def survey(ledger: Ledger, *phones: str, name: str = "news") -> int:
+    """Enter a survey of another campaign that was sent; return the ledger's number of the campaign."""
+    people = tuple(sorted(OTHER_KEY.fingerprint(name, phone) for phone in phones))
+    definition = json.dumps({"questions": [{"tag": "why", "text": "Why?"}]})
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", name, OTHER_KEY)
+        intent = Intent("ask", launch_key(name, "ask", "d", people), "news", "d", definition, people)
+        add_intents(connection, campaign_id, [intent], AT)
+    return campaign_id
+
+
+def test_who_was_sent_a_survey_since_is_left_out(ledger: Ledger) -> None:
+    """What goes to them would queue behind it; one that completes what is open goes, and so do the others."""
+    survey(ledger, ADA)
+    gate = replace(OPEN, campaign_id=99)
+    completing = plan(ADA, message="end")
+    completing = replace(completing, message=replace(completing.message, complete_existing_sessions=True))
+    admission = admit(ledger, gate, plan(ADA, BOB), completing)
+    assert list_phones(admission) == [(BOB,), (ADA,)]
+    assert (admission.opted_out, admission.capped, admission.open_session) == (0, 0, 1)
+
+
+def test_what_a_gate_lets_queue(ledger: Ledger) -> None:
+    """With `open_session: queue` nobody is asked for; of the campaign itself the plan has known."""
+    campaign_id = survey(ledger, ADA)
+    for gate in (OPEN, replace(OPEN, campaign_id=campaign_id)):
+        assert list_phones(admit(ledger, gate, plan(ADA))) == [(ADA,)]
 
 
 @pytest.mark.parametrize("cap", [None, ONE_A_WEEK])

@@ -90,6 +90,7 @@ class Runs:
         *,
         rate: float | None = None,
         clock: Clock | None = None,
+        margin: timedelta | None = timedelta(0),
     ) -> tuple[Trace, Delivery]:
         """Send launches; `reply` answers a request, and may move the clock."""
         clock, trace = clock or Clock(), Trace()
@@ -112,6 +113,7 @@ class Runs:
             now=clock.now,
             observer=trace,
             random=lambda: 0.5,
+            settle_margin=margin,
         )
         delivery.run(iter(launches))
         return trace, delivery
@@ -154,6 +156,29 @@ def test_the_end_is_the_first_moment_that_is_too_late(runs: Runs, until_s: float
     trace, delivery = runs.send(plan(until_s), accept)
     assert [phone for _, phone in trace.requests] == list(PHONES[:sent])
     assert delivery.summary.deferred == 1 - sent
+
+
+@pytest.mark.parametrize(
+    ("margin", "took_s", "left_at"),
+    [
+        (None, 1.5, [0, 1.5, 3, 4.5, 6]),  # twice as long as an answer takes
+        (None, 0.5, [0.5 * number for number in range(16)]),  # at least two seconds
+        (timedelta(seconds=4), 0.5, [0.5 * number for number in range(12)]),
+        (timedelta(0), 3, [0, 3, 6, 9]),
+    ],
+)
+def test_the_last_launches_leave_a_margin_before_the_end(
+    runs: Runs, margin: timedelta | None, took_s: float, left_at: list[float]
+) -> None:
+    """What leaves is accepted before its hours end, even by a service as slow as the slowest of its answers."""
+
+    def answer(clock: Clock, _phone: str) -> SendReply:
+        clock.seconds += took_s
+        return replace(ACCEPTED, status=201)
+
+    trace, delivery = runs.send(plan(*[10.0] * 20), answer, margin=margin)
+    assert [(moment - START).total_seconds() for moment, _ in trace.requests] == left_at
+    assert delivery.summary.count("sent") == len(left_at)
 
 
 def test_what_is_late_before_its_intent_leaves_no_trace(runs: Runs, tmp_path: Path) -> None:
@@ -260,8 +285,9 @@ CAMPAIGN = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "2
 
 def write_timed_campaign(repository: Repository, count: int) -> tuple[str, ...]:
     phones = repository.write_campaign(count)
-    with repository.campaign.open("a", encoding="utf-8") as stream:
-        stream.write(CAMPAIGN)
+    content = repository.campaign.read_text(encoding="utf-8")
+    content = content.replace("limits:\n", "limits:\n  settle_margin: 0s\n")
+    repository.campaign.write_text(content + CAMPAIGN, encoding="utf-8")
     return phones
 
 

@@ -19,6 +19,7 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries
 from runner.ledger.model import Known
+from runner.ledger.open_sessions import OpenSessions, OpenShelf
 from runner.ledger.opt_outs import Suppressions
 from runner.ledger.suppressions import Pause
 from runner.ledger.target_key import TargetKey
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
+    from runner.timing.law import LawBook
 
     Load = Callable[..., Campaign]
 
@@ -92,6 +94,7 @@ class Person:
         reconciled: how long ago the answers to that were read; None if they never were.
         recent: messages that other campaigns have sent them.
         planned: messages that another campaign of the run is about to send them.
+        surveyed: whether a survey of another campaign is open for them.
     """
 
     area: str = "415"
@@ -107,6 +110,7 @@ class Person:
     opt_out: Literal["confirmed", "doubtful"] | None = None
     recent: int = 0
     planned: int = 0
+    surveyed: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,7 @@ class World:
     limit: int | None = None
     ignore_time: bool = False
     is_paused: bool = False
+    law: LawBook | None = None
     only: str | None = None
 
     def phone(self, index: int) -> str:
@@ -174,6 +179,7 @@ class World:
         recent = sorted(
             KEY.fingerprint("news", self.phone(i)) for i, one in people for _ in range(one.recent)
         )
+        surveyed = sorted(KEY.fingerprint("news", self.phone(i)) for i, one in people if one.surveyed)
         launches = {
             self._fingerprint(i): EarlierLaunch(
                 self.now - one.asked, None if one.reconciled is None else self.now - one.reconciled
@@ -186,8 +192,12 @@ class World:
             now=self.now,
             suppressions=Suppressions(TARGET_KEY, shelves["confirmed"], shelves["doubtful"]),
             earlier={"ask": EarlierMessage(launches, answered)},
+            sessions=OpenSessions(
+                (OpenShelf("news", "news", KEY, FingerprintSet(surveyed), FingerprintSet()),)
+            ),
             recent=RecentDeliveries((("news", KEY, FingerprintSet(recent)),)),
             planned={int(self.phone(i)[1:]): one.planned for i, one in people if one.planned},
+            law=self.law,
             pause=Pause("2026-11-01T00:00:00.000000Z", "") if self.is_paused else None,
         )
 
@@ -205,6 +215,8 @@ class World:
         for index, person in enumerate(self.people):
             is_held = self.is_held_out(self.phone(index))
             one = {message: self._decide(message, person, is_held=is_held) for message in ("ask", "nudge")}
+            if person.surveyed and not self.ignore_time:
+                one = {m: ("open_session", None) if d[0] == "to_send" else d for m, d in one.items()}
             texts = person.recent + person.planned
             # What is sent to oneself is no text to them.
             cap = None if self.ignore_time else self.cap
@@ -288,6 +300,7 @@ PEOPLE = st.builds(
     opt_out=st.sampled_from([None] * 4 + ["confirmed", "doubtful"]),
     recent=st.integers(0, 2),
     planned=st.integers(0, 1),
+    surveyed=st.sampled_from([False] * 3 + [True]),
 )
 _MOMENTS = st.sampled_from(
     [

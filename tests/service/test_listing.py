@@ -65,7 +65,7 @@ def test_launches_that_are_found_come_without_their_recipients(
         {"launch-1"},
         observe_progress=lambda _steps: None,
         observe_unreadable=lambda _record: None,
-        observe_stat=shown.append,
+        observe_record=shown.append,
     )
     assert full in shown
     assert (full.recipients, full.statuses) == (("+14155550101",), ("",))

@@ -1,0 +1,312 @@
+"""People with an open survey (`policy.open_session`), on the sandbox, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.main import run as run_command
+from runner.ledger.database import Ledger
+from runner.plan.queueing import ENDS, QUEUES, SAME_RUN
+from runner.sandbox.service import Service
+from runner.sandbox.store import open_store
+from tests.older_ledger import take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+ADA, BOB = "+14155550101", "+14155550102"
+ASK = '{id: ask, questions: [{tag: why, text: "Why?"}, {tag: how, text: "How?"}]}'
+NEWS = "{id: news, text: Some news}"
+NUDGE = "{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Still there?}"
+UNREAD = (
+    "`first` has sent them a survey, and whether it has ended was not read yet: run `runner reconcile` first"
+)
+OPEN = "a survey of `first` was open for them when it was last read: `runner reconcile` looks again"
+
+
+class World:
+    """A repository, and the sandbox of its commands, which run inside this process."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], check: CheckJson) -> None:
+        self.folder = folder
+        self._capture = capture
+        self._check = check
+        (folder / "campaigns").mkdir()
+
+    def write(self, name: str, *messages: str, phones: tuple[str, ...] = (ADA,), rules: str = "") -> None:
+        """Write a campaign."""
+        people = ", ".join(f'{{phone: "{phone}"}}' for phone in phones)
+        content = f"version: 1\nrecipients: [{people}]\nmessages:\n" + "".join(f"  - {m}\n" for m in messages)
+        (self.folder / f"campaigns/{name}.yaml").write_text(content + rules, encoding="utf-8")
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command; return what it wrote."""
+        found = run_command(arguments)
+        out, err = self._capture.readouterr()
+        assert found == code, err
+        return out
+
+    def apply(self, *names: str) -> dict[str, int]:
+        """Send; return how many each campaign reached."""
+        paths = [f"campaigns/{name}.yaml" for name in names]
+        done = self._check(self.run("apply", "--auto-approve", "--format", "json", *paths), "apply")
+        return {one["name"]: one["recipients_sent"] for one in done["campaigns"]}
+
+    def plan(self, name: str) -> dict[str, tuple[int, int, list[str]]]:
+        """Return of each message who is sent to, who waits behind an open survey, and the reasons."""
+        text = self.run("plan", "--format", "json", f"campaigns/{name}.yaml")
+        return {
+            one["id"]: (one["to_send"], one["open_session"], [each["reason"] for each in one["reasons"]])
+            for one in self._check(text, "plan")["campaigns"][0]["messages"]
+        }
+
+    def reply(self, phone: str, *texts: str) -> None:
+        """Have a person text the service."""
+        moment = datetime.fromisoformat(json.loads(self.run("sandbox", "clock", "--format", "json"))["time"])
+        with closing(open_store(self.folder / ".runner/sandbox/service.sqlite")) as store:
+            for text in texts:
+                Service(store).receive(phone, text, moment)
+
+    def list_sessions(self, phone: str = ADA) -> list[tuple[str, str | None]]:
+        """Return the sessions that a person has had at the service, each with its state and why it ended."""
+        with closing(sqlite3.connect(self.folder / ".runner/sandbox/service.sqlite")) as connection:
+            return connection.execute(
+                "SELECT status, sub_status FROM session JOIN participant ON participant.id = participant_id "
+                "WHERE phone = ? ORDER BY session.id",
+                (phone,),
+            ).fetchall()
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+) -> World:
+    """A repository without campaigns."""
+    monkeypatch.chdir(tmp_path)
+    return World(tmp_path, capsys, check_json)
+
+
+def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
+    """It is deferred, with its reason, until the open one has ended and that was read; then it goes out."""
+    world.write("first", ASK)
+    world.write("second", ASK)
+    assert world.apply("first") == {"first": 1}
+    assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
+    told = world.run("apply", "--auto-approve", "campaigns/second.yaml")
+    assert told == "second: nothing sent, 1 recipient behind an open survey.\n"
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"ask": (0, 1, [OPEN])}
+    world.reply(ADA, "Because", "Well")
+    assert world.plan("second") == {"ask": (0, 1, [OPEN])}
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"ask": (1, 0, [])}
+    assert world.apply("second") == {"second": 1}
+    assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_a_survey_that_expires_holds_nobody_any_more(world: World) -> None:
+    """The service ends what nobody answers; once that is read, the next message goes out."""
+    world.write("first", ASK)
+    world.write("second", NEWS)
+    world.apply("first")
+    world.run("sandbox", "clock", "+8d")
+    assert world.plan("second") == {"news": (0, 1, [UNREAD])}
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"news": (1, 0, [])}
+
+
+def test_with_queue_a_survey_goes_and_the_plan_says_what_that_risks(world: World) -> None:
+    """`open_session: queue` sends at once; the service holds the question back until the first has ended."""
+    world.write("first", ASK)
+    world.write("second", ASK, rules="policy: {open_session: queue}\n")
+    world.apply("first")
+    assert world.plan("second") == {"ask": (1, 0, [QUEUES])}
+    assert f"1 recipient: {QUEUES}" in world.run("plan", "campaigns/second.yaml")
+    assert world.apply("second") == {"second": 1}
+    assert world.list_sessions() == [("ACTIVE", None), ("QUEUED", None)]
+
+
+def test_with_complete_a_survey_ends_the_other_one(world: World) -> None:
+    """`open_session: complete` ends what is open, and the plan counts who loses it."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("second", ASK, phones=(ADA, BOB), rules="policy: {open_session: complete}\n")
+    world.apply("first")
+    assert world.plan("second") == {"ask": (2, 0, [ENDS])}
+    assert f"1 recipient: {ENDS}" in world.run("plan", "campaigns/second.yaml")
+    assert world.apply("second") == {"second": 2}
+    assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("ACTIVE", None)]
+
+
+def test_a_message_that_completes_by_itself_does_not_wait(world: World) -> None:
+    """`complete_existing_sessions: true` needs no policy; `false` holds against `open_session: complete`."""
+    world.write("first", ASK)
+    world.write("second", "{id: news, text: Some news, complete_existing_sessions: true}")
+    never = "{id: news, text: Some news, complete_existing_sessions: false}"
+    world.write("third", never, rules="policy: {open_session: complete}\n")
+    world.apply("first")
+    assert world.plan("second") == {"news": (1, 0, [ENDS])}
+    assert world.plan("third") == {"news": (0, 1, [UNREAD])}
+
+
+def test_only_those_whose_own_survey_is_open_wait(world: World) -> None:
+    """Of a launch to several people, who has ended it gets the next message, the others wait."""
+    world.write("first", ASK, phones=(ADA, BOB))
+    world.write("second", NEWS, phones=(ADA, BOB))
+    world.apply("first")
+    world.reply(ADA, "Because", "Well")
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"news": (1, 1, [OPEN])}
+    world.apply("second")
+    assert world.list_sessions(ADA) == [("COMPLETE", None), ("COMPLETE", None)]
+    assert world.list_sessions(BOB) == [("ACTIVE", None)]
+    world.reply(BOB, "Because", "Well")
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"news": (1, 0, [])}
+
+
+def test_a_plain_text_holds_nobody(world: World) -> None:
+    """It is over as soon as it is sent, whether or not that was read."""
+    world.write("first", NEWS)
+    world.write("second", ASK)
+    world.apply("first")
+    assert world.plan("second") == {"ask": (1, 0, [])}
+
+
+def test_of_two_messages_of_a_run_the_second_waits(world: World) -> None:
+    """A survey and a text at once would queue at the service; both go out, one after the other's end."""
+    world.write("first", ASK, NEWS)
+    assert world.plan("first") == {"ask": (1, 0, []), "news": (0, 1, [SAME_RUN])}
+    assert world.apply("first") == {"first": 1}
+    assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
+    world.reply(ADA, "Because", "Well")
+    world.run("reconcile")
+    assert world.apply("first") == {"first": 1}
+    assert world.list_sessions() == [("COMPLETE", None), ("COMPLETE", None)]
+
+
+def test_a_text_before_a_survey_goes_alone_too(world: World) -> None:
+    """Which of the two would come first at the service is not certain; the survey is for the next run."""
+    world.write("first", NEWS, ASK)
+    assert world.plan("first") == {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN])}
+    assert world.apply("first") == {"first": 1}
+    assert world.apply("first") == {"first": 1}
+    assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_two_plain_texts_of_a_run_both_go(world: World) -> None:
+    """Neither holds the other back."""
+    world.write("first", NEWS, "{id: more, text: More news}")
+    assert world.apply("first") == {"first": 2}
+
+
+def test_a_campaign_waits_for_another_one_of_the_same_run(world: World) -> None:
+    """What the first has sent since the plan was made is seen when the second is about to send."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("second", ASK, phones=(ADA, BOB))
+    done = json.loads(world.run("apply", "--auto-approve", "--format", "json"))
+    counts = {one["name"]: (one["recipients_sent"], one["open_session"]) for one in done["campaigns"]}
+    assert counts == {"first": (1, 0), "second": (1, 1)}
+    assert world.list_sessions(ADA) == [("ACTIVE", None)]
+    assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
+
+
+def test_a_reminder_waits_until_the_survey_has_ended(world: World) -> None:
+    """Without `complete_existing_sessions` it would queue behind the very survey that it is about."""
+    world.write("first", ASK, NUDGE)
+    world.apply("first")
+    world.run("sandbox", "clock", "+25h")
+    world.run("reconcile")
+    assert world.plan("first")["nudge"] == (0, 1, [OPEN])
+    assert "Nothing to send now. Behind an open survey: 1" in world.run("plan")
+    world.run("sandbox", "clock", "+7d")
+    world.run("reconcile")
+    assert world.plan("first")["nudge"] == (1, 0, [])
+
+
+def test_a_reminder_that_completes_the_survey_goes_out(world: World) -> None:
+    """That it ends the survey that it comes after is no loss to tell of."""
+    world.write("first", ASK, NUDGE.replace("text:", "complete_existing_sessions: true, text:"))
+    world.apply("first")
+    world.run("sandbox", "clock", "+25h")
+    world.run("reconcile")
+    assert world.plan("first")["nudge"] == (1, 0, [])
+    world.apply("first")
+    assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("COMPLETE", None)]
+
+
+def test_what_only_a_lockfile_tells_counts_as_not_read(world: World) -> None:
+    """A machine with an empty ledger plans and sends by the same rule: nothing was read of that survey."""
+    world.write("first", ASK)
+    world.apply("first")
+    world.write("first", ASK, NEWS)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
+    assert world.apply("first") == {"first": 0}
+    assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
+
+
+def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
+    """The campaign's file says that this message asks nothing."""
+    world.write("first", NEWS)
+    world.apply("first")
+    world.write("first", NEWS, ASK)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("first")["ask"] == (1, 0, [])
+    assert world.apply("first") == {"first": 1}
+
+
+def test_an_older_ledger_knows_open_surveys_too(world: World) -> None:
+    """What it keeps tells which launches may be open, before it is upgraded and after."""
+    for name, messages in {"first": ASK, "plain": NEWS, "second": ASK}.items():
+        world.write(name, messages, phones=(BOB,) if name == "plain" else (ADA,))
+    world.write("third", ASK, phones=(BOB,))
+    world.apply("first")
+    world.apply("plain")
+    url = f"sqlite:///{world.folder / '.runner/ledger.sqlite'}"
+    with Ledger(url) as ledger, ledger.writing() as connection:
+        take_back(connection, 8)
+    assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
+    assert world.plan("third") == {"ask": (1, 0, [])}
+    assert world.apply("second", "third") == {"second": 0, "third": 1}
+    world.reply(ADA, "Because", "Well")
+    world.run("reconcile", "campaigns/first.yaml")
+    with Ledger(url) as ledger, ledger.writing() as connection:
+        take_back(connection, 8)
+    assert world.plan("second") == {"ask": (1, 0, [])}
+    assert world.apply("second") == {"second": 1}
+
+
+def test_nothing_is_accepted_after_the_end_by_a_slow_service(
+    world: World, serve_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that takes 1.5 s is sent nothing in the last seconds: what it accepts lies before `expires`."""
+    phones = tuple(f"+1415555{number:04}" for number in range(100, 140))
+    with serve_process(world.folder, "--db", "slow.sqlite", "--latency", "1.5s") as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        end = (datetime.now(UTC) + timedelta(seconds=18)).replace(microsecond=0)
+        rules = (
+            f"schedule: {{expires: {end:%Y-%m-%dT%H:%M:%S}, timezone: UTC}}\n"
+            "limits: {recipients_per_send: 1}\n"
+        )
+        world.write("first", NEWS, phones=phones, rules=rules)
+        (done,) = json.loads(world.run("apply", "--auto-approve", "--concurrency", "1", "--format", "json"))[
+            "campaigns"
+        ]
+    with closing(sqlite3.connect(world.folder / "slow.sqlite")) as connection:
+        accepted = [str(row[0]) for row in connection.execute("SELECT started FROM launch")]
+    assert 0 < len(accepted) < len(phones)
+    assert (done["sent"], done["sent"] + done["deferred"] + done["expired"]) == (len(accepted), len(phones))
+    assert max(accepted) < f"{end:%Y-%m-%dT%H:%M:%S}"

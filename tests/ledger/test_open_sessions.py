@@ -1,0 +1,235 @@
+"""Who has an open survey, by what the ledger keeps of launches and of what the service says of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.errors import LedgerError
+from runner.ledger.database import Ledger
+from runner.ledger.deliveries import enter_campaign, record_outcomes
+from runner.ledger.differences import accept_silence
+from runner.ledger.entry import absorb_launches, add_intents
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome
+from runner.ledger.open_sessions import OpenSession, has_open_launches, read_open_sessions
+from runner.ledger.reconciled import store_stats
+from runner.reconcile.held import SessionEnds, read_held
+from runner.service.model import StatRecord
+from tests.older_ledger import take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.ledger.model import LaunchState
+
+KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+ADA, BOB, CY = (f"+1415555010{number}" for number in range(1, 4))
+AT = "2026-11-20T12:00:00.000000Z"
+SURVEY = json.dumps({"questions": [{"tag": "why", "text": "Why?"}]})
+PLAIN = json.dumps({"text": 'Is this {"questions": [1]} a question?'})
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """An open ledger with its tables, on each of the databases."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres_ledger")
+    with Ledger(url) as opened:
+        opened.prepare()
+        yield opened
+
+
+def send(
+    ledger: Ledger, *phones: str, name: str = "news", definition: str = SURVEY, state: LaunchState = "sent"
+) -> tuple[int, int]:
+    """Enter a launch with its outcome; return the ledger's numbers of the campaign and of the launch."""
+    people = tuple(sorted(KEY.fingerprint(name, phone) for phone in phones))
+    with ledger.writing() as connection:
+        campaign_id = enter_campaign(connection, "live", name, KEY)
+        key = launch_key(name, "ask", definition, people)
+        intent = Intent("ask", key, "news", "d1g35t", definition, people)
+        (launch_id,) = add_intents(connection, campaign_id, [intent], AT)
+        if state != "intent":
+            outcome = Outcome(launch_id, state, AT, f"guid-{launch_id}" if state == "sent" else None)
+            record_outcomes(connection, [outcome])
+    return campaign_id, launch_id
+
+
+def find_held(ledger: Ledger) -> dict[str, bool]:
+    """Return the phones of those with an open survey, each with whether anything was read of it."""
+    with ledger.reading() as connection:
+        everybody = read_open_sessions(connection, "live", None)
+        asked = read_open_sessions(connection, "live", None, [CY, BOB, ADA])
+        is_any = has_open_launches(connection, "live")
+    found, again = (
+        {phone: session.is_read for phone in (ADA, BOB, CY) if (session := known.find(phone))}
+        for known in (everybody, asked)
+    )
+    assert again == found
+    assert is_any or not found
+    return found
+
+
+def read(
+    ledger: Ledger,
+    campaign_id: int,
+    launch_id: int,
+    counts: tuple[int | None, int | None, int | None],
+    *said: str,
+) -> None:
+    """Take in what the service says: sessions active, queued and complete, and the state of each that it lists."""
+    active, queued, complete = counts
+    stat = StatRecord(
+        f"guid-{launch_id}", AT, active, complete, None, None, queued, None, None, "news", {},
+        recipients=(ADA, BOB)[: len(said)], statuses=said,
+    )  # fmt: skip
+    launches = read_held(ledger, campaign_id, "live").launches
+    ends = SessionEnds(ledger, "news", KEY, launches)
+    ends.observe(stat)
+    ends.keep()
+    with ledger.writing() as connection:
+        store_stats(
+            connection, [LaunchStats(launch_id, active, complete, None, None, queued, None, None, AT)], AT
+        )
+
+
+@pytest.mark.parametrize(
+    ("state", "holds"),
+    [("intent", 1), ("sent", 1), ("unknown", 1), ("rejected", 0), ("not_sent", 0)],
+)
+def test_what_may_have_been_sent_holds(ledger: Ledger, state: LaunchState, holds: int) -> None:
+    """A survey that may have reached somebody is open until the service says otherwise."""
+    send(ledger, ADA, state=state)
+    assert len(find_held(ledger)) == holds
+
+
+def test_a_plain_text_opens_nothing(ledger: Ledger) -> None:
+    """Whatever it says."""
+    send(ledger, ADA, definition=PLAIN)
+    assert find_held(ledger) == {}
+    with ledger.reading() as connection:
+        assert not has_open_launches(connection, "live")
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "held"),
+    [
+        ((0, 0, 2), ("COMPLETE", "COMPLETE"), set()),
+        ((1, 0, 1), ("COMPLETE", "ACTIVE"), {BOB}),
+        ((1, 1, 0), ("QUEUED", "ACTIVE"), {ADA, BOB}),
+        # Counts alone, and a list alone.
+        ((0, 0, 2), (), set()),
+        ((0, 0, 2), ("", ""), set()),
+        ((1, 0, 1), ("", ""), {ADA, BOB}),
+        ((None, None, None), ("COMPLETE", "ACTIVE"), {BOB}),
+        ((None, None, None), ("COMPLETE", "COMPLETE"), set()),
+        ((None, 0, 2), (), {ADA, BOB}),
+        # Nothing is there yet, or not all of it.
+        ((0, 0, 0), (), {ADA, BOB}),
+        ((0, 0, 1), ("COMPLETE",), {BOB}),
+        # Counts and list contradict each other.
+        ((0, 0, 2), ("COMPLETE", "ACTIVE"), {BOB}),
+        ((0, 0, 2), ("ACTIVE", "ACTIVE"), {ADA, BOB}),
+    ],
+)
+def test_who_is_held_by_what_the_service_says(
+    ledger: Ledger, counts: tuple[int | None, int | None, int | None], said: tuple[str, ...], held: set[str]
+) -> None:
+    """Only what says that a session has ended frees its person; what is not told is not known."""
+    numbers = send(ledger, ADA, BOB)
+    read(ledger, *numbers, counts, *said)
+    assert find_held(ledger) == dict.fromkeys(held, True)
+
+
+def test_a_launch_that_the_service_is_silent_about(ledger: Ledger) -> None:
+    """Once a person has accepted that it tells nothing of it, it holds nobody."""
+    _, launch_id = send(ledger, ADA)
+    assert find_held(ledger) == {ADA: False}
+    with ledger.writing() as connection:
+        accept_silence(connection, [launch_id], AT)
+    assert find_held(ledger) == {}
+
+
+def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) -> None:
+    """That the session of an earlier launch has ended says nothing of the one that has taken its place."""
+    campaign_id, launch_id = send(ledger, ADA, BOB)
+    read(ledger, campaign_id, launch_id, (1, 0, 1), "COMPLETE", "ACTIVE")
+    people = (KEY.fingerprint("news", ADA),)
+    record = LaunchRecord("ask", "another", "news", "d1g35t", "guid-another", AT, people)
+    with ledger.writing() as connection:
+        absorb_launches(connection, campaign_id, [record], surveys=["ask"])
+    assert find_held(ledger) == {ADA: False, BOB: True}
+
+
+def test_what_only_a_lockfile_tells_of_a_campaign_that_is_gone(ledger: Ledger) -> None:
+    """Whether that asked something is not known: it holds its people once the service says that it is open."""
+    campaign_id, _ = send(ledger, CY, definition=PLAIN)
+    people = tuple(sorted(KEY.fingerprint("news", phone) for phone in (ADA, BOB)))
+    record = LaunchRecord("gone", "key", "news", "d1g35t", "guid-2", AT, people)
+    with ledger.writing() as connection:
+        absorb_launches(connection, campaign_id, [record], surveys=["ask"])
+    assert find_held(ledger) == {}
+    read(ledger, campaign_id, 2, (1, 0, 1), "COMPLETE", "ACTIVE")
+    assert find_held(ledger) == {BOB: True}
+
+
+def test_the_campaign_that_holds_is_named(ledger: Ledger) -> None:
+    """All campaigns of the target count, but for one that is left out."""
+    first, _ = send(ledger, ADA, name="alpha")
+    send(ledger, BOB, name="beta")
+    with ledger.reading() as connection:
+        everybody = read_open_sessions(connection, "live", None)
+        others = read_open_sessions(connection, "live", None, [ADA, BOB], other_than=first)
+        elsewhere = read_open_sessions(connection, "test", None)
+    assert everybody.find(ADA) == OpenSession("alpha", is_read=False)
+    assert everybody.find(BOB) == others.find(BOB) == OpenSession("beta", is_read=False)
+    assert others.find(ADA) is None
+    assert elsewhere.shelves == ()
+
+
+def test_a_key_that_is_not_at_hand(ledger: Ledger) -> None:
+    """Who was sent a survey under another key cannot be told: nobody is taken for free."""
+    with ledger.writing() as connection:
+        key = FingerprintKey.from_secret("a secret of at least some length")
+        campaign_id = enter_campaign(connection, "live", "keyed", key)
+        intent = Intent("ask", "k", "news", "d", SURVEY, (key.fingerprint("keyed", ADA),))
+        add_intents(connection, campaign_id, [intent], AT)
+    with ledger.reading() as connection, pytest.raises(LedgerError) as raised:
+        read_open_sessions(connection, "live", None)
+    assert str(raised.value) == (
+        "who has an open survey of the campaign 'keyed' cannot be told: it was written with another "
+        "RUNNER_STATE_KEY, or with one that is not set"
+    )
+    assert raised.value.hint == "set RUNNER_STATE_KEY to the key it was written with"
+
+
+def test_an_older_ledger_says_the_same(ledger: Ledger) -> None:
+    """By its counts and texts, before its upgrade and after; only who of a launch has ended is not in it."""
+    campaign_id, _ = send(ledger, ADA)
+    read(ledger, campaign_id, send(ledger, BOB, name="news")[1], (0, 0, 1))
+    send(ledger, CY, definition=PLAIN, name="plain")
+    before = find_held(ledger)
+    assert before == {ADA: False}
+    with ledger.writing() as connection:
+        take_back(connection, 8)
+    assert ledger.is_older()
+    assert find_held(ledger) == before
+    ledger.prepare()
+    assert not ledger.is_older()
+    assert find_held(ledger) == before
+
+
+def test_open_launches_are_found_by_their_index(tmp_path: Path) -> None:
+    """A ledger of many years has few that are open: the others are not looked at."""
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        send(ledger, ADA)
+        with ledger.writing() as connection:
+            query = "EXPLAIN QUERY PLAN SELECT 1 FROM launches WHERE campaign_id = 1 AND is_open = 1"
+            steps = [row[-1] for row in connection.exec_driver_sql(query)]
+    assert any("INDEX open_launches" in step for step in steps), steps
