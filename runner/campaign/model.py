@@ -195,6 +195,7 @@ class Campaign:
         schedule: when it may send.
         policy: the rules that it keeps.
         lockfile: whether its lockfile holds every launch, or sums them up.
+        score: the tag of the question whose score is the campaign's; None to go by what messages share.
     """
 
     name: str
@@ -211,6 +212,7 @@ class Campaign:
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
+    score: str | None = None
 
     @property
     def message_ids(self) -> dict[str, str]:

@@ -73,6 +73,7 @@ class _Reader:
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
+            score=data["score"]["question"] if "score" in data else None,
         )
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:

@@ -45,9 +45,9 @@ _KEEP_RESULTS = """
 INSERT INTO kept_results
 SELECT ?::VARCHAR, arm, participant, question_tag, texts.question, question_text, question_display_order,
   if(is_kept, answer, NULL), labels.label, answer, response, created, result_guid
-FROM read_answers
-LEFT JOIN labels ON labels.reading = read_answers.reading
-LEFT JOIN texts ON texts.place = read_answers.place
+FROM read_replies
+LEFT JOIN labels ON labels.reading = read_replies.reading
+LEFT JOIN texts ON texts.place = read_replies.place
 """
 _RESULTS = """
 CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, participant VARCHAR,
@@ -55,6 +55,14 @@ CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, partici
   answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, created VARCHAR,
   result_guid VARCHAR)
 """
+
+# On one clock before they are compared: times as texts, some with offsets, have another order.
+_FIRST_ANSWERED = "min(created_us) FILTER (WHERE created_us > 0) AS first_answered_us"
+_FIRST_ANSWERED_AT = {
+    True: "strftime(make_timestamp({}), '%Y-%m-%dT%H:%M:%S.%fZ')",
+    False: "make_timestamp({}) AT TIME ZONE 'UTC'",
+}
+"""How the time of a first answer is written, in UTC: as text in CSV, else as a time with its zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ class AnswerFiles:
         # An empty text stands for one that is not shown: `arg_max` would pass over a missing one.
         return f"""
             CREATE OR REPLACE TEMP TABLE {table} AS
-            SELECT participant, min(arm) AS arm, {", ".join([*latest, "min(created) AS first_answered_at"])}
+            SELECT participant, min(arm) AS arm, {", ".join([*latest, _FIRST_ANSWERED])}
             FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown FROM read_answers
               LEFT JOIN labels ON labels.reading = read_answers.reading)
             GROUP BY participant"""
@@ -152,7 +160,8 @@ class AnswerFiles:
             before = f"{kept.message}." if len(asking) > 1 else ""
             if kept.has_arms:
                 columns.append((f"{kept.table}.arm", f"{before}arm"))
-            columns.append((f"{kept.table}.first_answered_at", f"{before}first_answered_at"))
+            first = _FIRST_ANSWERED_AT[is_csv].format(f"{kept.table}.first_answered_us")
+            columns.append((first, f"{before}first_answered_at"))
             columns += [
                 (f"{kept.table}.answer_{place}", before + (tag or "untagged"))
                 for place, tag in enumerate(kept.tags)

@@ -67,25 +67,48 @@ def read_csv(file: Path) -> list[list[str]]:
 
 def read_parquet(file: Path) -> list[tuple[object, ...]]:
     with duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'UTC'")
         found = engine.read_parquet(str(file))
-        return [tuple(found.columns), *found.fetchall()]
+        # Python's times with zones would need another package here.
+        kinds = zip(found.columns, map(str, found.types), strict=True)
+        cells = [
+            '"{}"'.format(name.replace('"', '""')) + ("::VARCHAR" if "TIME ZONE" in kind else "")
+            for name, kind in kinds
+        ]
+        return [tuple(found.columns), *found.project(", ".join(cells)).fetchall()]
 
 
 def test_answers_are_a_row_a_participant(tmp_path: Path) -> None:
     """The latest answer to each question, sorted; own words stay away, and formulas don't run."""
     assert read_csv(export(tmp_path, ROWS, ASK)) == [
         ["participant", "first_answered_at", "colour", "age", "why"],
-        [P1, "2026-11-20T10:01:00", "", "-7.5", ""],
-        [P2, "2026-11-20T10:00:00", "'=Blue", "", ""],
+        [P1, "2026-11-20T10:01:00.000000Z", "", "-7.5", ""],
+        [P2, "2026-11-20T10:00:00.000000Z", "'=Blue", "", ""],
     ]
+
+
+def test_the_first_answer_is_the_first_on_one_clock(tmp_path: Path) -> None:
+    """Offsets change no order: the earliest moment is told, in UTC, and a time that is none tells nothing."""
+    rows = [
+        make_row("p1", "colour", "red", guid="1", created="2026-11-20T09:30:00"),
+        make_row("p1", "why", "so", guid="2", created="2026-11-20T10:00:00+02:00"),
+        make_row("p2", "why", "so", guid="3", created="soon"),
+    ]
+    table = read_csv(export(tmp_path, rows, ASK))
+    assert [row[:2] for row in table[1:]] == [[P1, "2026-11-20T08:00:00.000000Z"], [P2, ""]]
+    copied = export(tmp_path, rows, ASK, name="answers.parquet")
+    assert [row[1] for row in read_parquet(copied)[1:]] == ["2026-11-20 08:00:00+00", None]
+    with duckdb.connect() as engine:
+        kinds = engine.read_parquet(str(copied)).types
+    assert str(kinds[1]) == "TIMESTAMP WITH TIME ZONE"
 
 
 def test_own_words_and_phones_are_there_if_asked_for(tmp_path: Path) -> None:
     """With --include-pii phones and texts of participants' own stand in the file, and still don't run."""
     assert read_csv(export(tmp_path, ROWS, ASK, include_pii=True)) == [
         ["participant", "participant_phone_number", "first_answered_at", "colour", "age", "why"],
-        [P1, "+14155550101", "2026-11-20T10:01:00", "", "-7.5", ""],
-        [P2, "+14155550102", "2026-11-20T10:00:00", "'=Blue", "", "'=HYPERLINK(1)"],
+        [P1, "+14155550101", "2026-11-20T10:01:00.000000Z", "", "-7.5", ""],
+        [P2, "+14155550102", "2026-11-20T10:00:00.000000Z", "'=Blue", "", "'=HYPERLINK(1)"],
     ]
 
 
@@ -113,8 +136,8 @@ def test_parquet_has_the_texts_as_they_are(tmp_path: Path) -> None:
     """What no spreadsheet opens needs no apostrophes; what was not answered is missing, not empty."""
     assert read_parquet(export(tmp_path, ROWS, ASK, name="answers.parquet")) == [
         ("participant", "first_answered_at", "colour", "age", "why"),
-        (P1, "2026-11-20T10:01:00", None, "-7.5", None),
-        (P2, "2026-11-20T10:00:00", "=Blue", None, ""),
+        (P1, "2026-11-20 10:01:00+00", None, "-7.5", None),
+        (P2, "2026-11-20 10:00:00+00", "=Blue", None, ""),
     ]
     found = read_parquet(export(tmp_path, ROWS, ASK, name="results.parquet"))
     assert found[1][5:] == (1, "1", "Red", "2026-11-20T10:00:00", "1")
@@ -144,7 +167,7 @@ def test_tags_that_the_engine_takes_for_one_stay_two(tmp_path: Path) -> None:
     named = ["participant", "first_answered_at", "Why", "why (2)", "participant (2)", "FIRST_ANSWERED_AT (2)",
              'a "quoted.tag"', "why (2) (2)", "untagged"]  # fmt: skip
     table = read_csv(export(tmp_path, rows, outline))
-    assert [table[0], table[1][1:]] == [named, ["2026-11-20T10:00:00", *["Yes"] * 7]]
+    assert [table[0], table[1][1:]] == [named, ["2026-11-20T10:00:00.000000Z", *["Yes"] * 7]]
     assert read_parquet(export(tmp_path, rows, outline, name="answers.parquet"))[0] == tuple(named)
 
 
