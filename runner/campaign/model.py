@@ -145,6 +145,21 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class Analysis:
+    """When the verdict on an experiment is taken; with neither, at every look.
+
+    Attributes:
+        at: a day, ISO 8601, UTC; it may be one that the calendar does not have.
+        per_arm: people to ask in each arm.
+        position: where `at` stands, or what there is of it.
+    """
+
+    position: Position
+    at: str | None = None
+    per_arm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Variants:
     """An experiment.
 
@@ -154,6 +169,7 @@ class Variants:
         arms: in any order; none if there is a holdout alone.
         position: where `of` stands, or what there is of the experiment.
         holdout: the share, from 0 to below 1, of recipients that the campaign sends nothing.
+        analysis: when the verdict is taken; None if the campaign does not say.
     """
 
     seed: str
@@ -161,6 +177,7 @@ class Variants:
     arms: tuple[Arm, ...]
     position: Position
     holdout: float = 0.0
+    analysis: Analysis | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from runner.campaign.model import After, Arm, Campaign, Message, Question, TemplateText, Variants
+from runner.campaign.model import After, Analysis, Arm, Campaign, Message, Question, TemplateText, Variants
 from runner.campaign.policy import FrequencyCap, Limits, Policy
 from runner.campaign.position import Position
 from runner.campaign.recipients import (
@@ -105,7 +105,11 @@ class _Reader:
             tuple(self._arm(arm) for arm in item.get("arms", [])),
             self._position(item, place),
             float(item.get("holdout", 0)),
+            self._analysis(item["analysis"]) if "analysis" in item else None,
         )
+
+    def _analysis(self, item: dict[str, Any]) -> Analysis:
+        return Analysis(self._position(item, next(iter(item))), item.get("at"), item.get("per_arm"))
 
     def _arm(self, item: dict[str, Any]) -> Arm:
         return Arm(

@@ -177,6 +177,13 @@ class Reference:
         )
         return {day: DayTally(firsts[day], answers[day]) for day in answers}
 
+    def arm_days(self) -> Counter[tuple[str, date]]:
+        return Counter((arm, self._first_day(person)) for person, arm in self.arms.items() if arm)
+
+    def _first_day(self, person: str) -> date:
+        times = [time for row in self._of(person) if (time := read_time(row.created))]
+        return min(times).date() if times else date(1970, 1, 1)
+
     def lengths(self, tag: str) -> Counter[int]:
         rows = [row for (_, one), row in self.latest.items() if one == tag]
         return Counter(len(row.response) for row in rows if not self._is_told(row))
@@ -209,6 +216,7 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.paths == reference.paths()
     assert counted.first_s == reference.first_s()
     assert counted.days == reference.days()
+    assert counted.arm_days == reference.arm_days()
     known = [question.tag for question in reference.outline.questions]
     strange = sorted({row.question_tag for row in reference.rows} - set(known))
     assert list(counted.questions) == [*known, *strange]
