@@ -199,6 +199,7 @@ class Campaign:
         schedule: when it may send.
         policy: the rules that it keeps.
         lockfile: whether its lockfile holds every launch, or sums them up.
+        export_columns: of the audience, that files of answers have, each with where it stands.
     """
 
     name: str
@@ -215,6 +216,7 @@ class Campaign:
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
+    export_columns: tuple[tuple[str, Position], ...] = ()
 
     @property
     def message_ids(self) -> dict[str, str]:

@@ -23,6 +23,8 @@ from runner.source.storage import is_url
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.source.document import Key, YamlDocument
 
 _FILE_URL = "file://"
@@ -63,7 +65,12 @@ class _Reader:
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
+            export_columns=tuple(self._export_columns(data.get("export_columns", []))),
         )
+
+    def _export_columns(self, names: list[str]) -> Iterator[tuple[str, Position]]:
+        for index, name in enumerate(names):
+            yield name, self._position(names, index)
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         line, column = self._document.place_of_value(container, key) or (0, 0)

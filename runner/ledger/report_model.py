@@ -297,6 +297,24 @@ ORDER_UNKNOWN = -1
 """Stands for a `question_display_order` that nobody tells."""
 
 
+class AskedRow(NamedTuple):
+    """Somebody who was sent a message.
+
+    Attributes:
+        message: its id.
+        participant: the recipient's pseudonym.
+        arm: the experiment's arm; empty for a message without arms.
+        asked_at: when the service began the launch; if that is not known, when it had accepted it.
+        is_read: whether the answers to the launch were ever read: `1` or `0`.
+    """
+
+    message: str
+    participant: str
+    arm: str
+    asked_at: str
+    is_read: str
+
+
 class FeedRow(NamedTuple):
     """One result on its way to a copy, with what there is to know of its launch.
 

@@ -37,8 +37,8 @@ def derive_columns(select: str) -> str:
             try_cast(launch_id AS INTEGER) AS launch_id,
             nullif(try_cast(question_display_order AS INTEGER), {ORDER_UNKNOWN}) AS question_display_order),
           {number_person("participant")} AS person,
-          {_read_time("started")} AS started_us,
-          coalesce({_read_time("created")}, 0) AS created_us,
+          {read_time("started")} AS started_us,
+          coalesce({read_time("created")}, 0) AS created_us,
           ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
           length(response)::INTEGER AS characters,
           lower(regexp_replace(response, '^{_BLANK}+|{_BLANK}+$', '', 'g')) AS folded,
@@ -62,7 +62,10 @@ def number_person(column: str) -> str:
         {column} || '000000000000', left(sha256({column}), 31) || '1')::UUID"""
 
 
-def _read_time(column: str) -> str:
-    """Return the expression for a time; none for one that is no time, or that Python has no date for."""
+def read_time(column: str) -> str:
+    """Return the expression for a time, in microseconds since 1970.
+
+    It is none for one that is no time, or that Python has no date for.
+    """
     time = f"epoch_us(try_cast({column} AS TIMESTAMPTZ))"
     return f"if({time} BETWEEN 1 AND {_LATEST_US}, {time}, NULL)"
