@@ -151,6 +151,7 @@ class MessageTotals:
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
         reconciled_at: UTC, ISO 8601, of the reconciled launch that was read longest ago; None when none was.
         unread: launches that were never reconciled: nothing that the service says of them was read.
+        sent_read: recipients of the launches that were reconciled.
         partly_known: of the counts that are None, those that are known of some launches, by their names here.
     """
 
@@ -169,6 +170,7 @@ class MessageTotals:
     last_sent_at: str | None = None
     reconciled_at: str | None = None
     unread: int = 0
+    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
     @property

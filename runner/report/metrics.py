@@ -131,6 +131,7 @@ def _summarise_message(
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
         unread_launches=totals.unread,
+        sent_read=totals.sent_read,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
 

@@ -8,7 +8,7 @@ a few of them to bounds, with fewer surveys.
 from __future__ import annotations
 
 import argparse
-import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -138,14 +138,13 @@ def _walk(random: Random, trial: Trial) -> Iterator[list[tuple[str, int, int]]]:
     arms = []
     for people, rate in zip(trial.people, trial.rates, strict=True):
         asked = sorted(random.uniform(0, trial.days) for _ in range(people))
-        answered = [
-            at + random.expovariate(1 / DAYS_TO_ANSWER) if random.random() < rate else math.inf
-            for at in asked
-        ]
+        answered = sorted(
+            at + random.expovariate(1 / DAYS_TO_ANSWER) for at in asked if random.random() < rate
+        )
         arms.append((asked, answered))
     for look in trial.looks:
         yield [
-            (str(number), sum(at <= look for at in answered), sum(at <= look for at in asked))
+            (str(number), bisect_right(answered, look), bisect_right(asked, look))
             for number, (asked, answered) in enumerate(arms)
         ]
 

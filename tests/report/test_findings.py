@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.ledger.report_model import PartialCount
 from runner.report.answered import NumberSummary
 from runner.report.comparison import compare_arms, postpone_comparison
 from runner.report.findings import (
@@ -26,6 +27,7 @@ from runner.report.findings import (
     write_turnout,
     write_verdict,
 )
+from runner.report.model import Sessions
 from runner.report.tables import tabulate_funnel, tabulate_groups, tabulate_reserved
 from runner.report.tiles import list_tiles
 from runner.report.turnout import Analysis, Audience, CountedArm, Reservation, Volume
@@ -104,6 +106,30 @@ def test_it_is_too_early_for_a_verdict() -> None:
 def test_it_is_said_when_the_verdict_is_taken(analysis: Analysis, sentence: str) -> None:
     """A report says of whom the verdict is, or when it will be."""
     assert write_analysis(analysis) == sentence
+
+
+def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: CampaignReport) -> None:
+    """Shares of launches that were reconciled are of the people in them, and say so; others are left out."""
+    message = replace(
+        sample_report.messages[0],
+        launches=2,
+        unread_launches=1,
+        sent_read=500,
+        participants_answered=None,
+        participants_completed=None,
+        sessions=Sessions(None, 0, None),
+        opt_outs=None,
+        partly_known={
+            "participants_answered": PartialCount(200, 1),
+            "participants_completed": PartialCount(150, 1),
+            "queued": PartialCount(5, 2),
+            "complete": PartialCount(501, 1),
+        },
+    )
+    shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
+    assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
+    assert shares["Reached the end"] == "75.0 % of 200 answered in 1 of 2 launches"
+    assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
 
 
 @pytest.mark.parametrize(
