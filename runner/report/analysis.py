@@ -1,7 +1,7 @@
 """When an experiment's verdict is taken, and of whom: on a day that was fixed before, or at every look.
 
 A test that is made anew at each of many reports finds differences that are not there: of 100 experiments
-without one, 14 reports call 19 different. So a test for one look is made of people and answers before one
+without one, 14 daily reports call some 15 different. So a test for one look is made of people and answers before one
 fixed day alone: every later report makes the same test of the same data.
 """
 
@@ -50,10 +50,9 @@ def analyse(
     firsts = [(arm, day, count) for (arm, day), count in answered.items()]
     due = plan.at if plan.per_arm is None else _find_due_day(plan.per_arm, arms, rows)
     is_sequential = plan.at is None and plan.per_arm is None
-    is_due = is_sequential or (
-        due is not None and as_of is not None and as_of >= datetime.combine(due, time(), UTC)
-    )
-    counted = _count_before(due if is_due and not is_sequential else date.max, arms, rows, firsts)
+    has_come = due is not None and as_of is not None and as_of >= datetime.combine(due, time(), UTC)
+    is_due = is_sequential or has_come
+    counted = _count_before(due if due is not None and has_come else date.max, arms, rows, firsts)
     analysis = Analysis("sequential" if is_sequential else "fixed", due, plan.per_arm, is_due, counted)
     counts = [(arm.name, arm.answered, arm.sent) for arm in counted]
     if not is_due:

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -230,17 +231,13 @@ def main() -> None:
         write(f"  {measure(judge, seed, surveys):.3f}  {name}")
     write("Experiments without a difference that some report calls different, at most 0.050 wanted:")
     for name, trial in ALARMS:
-        write(
-            f"  {measure(lambda random, t=trial: call_different(random, t), seed, surveys // 2):.3f}  {name}"
-        )
+        write(f"  {measure(partial(call_different, trial=trial), seed, surveys // 2):.3f}  {name}")
     write("Experiments with a difference in which some report finds it:")
     for name, trial in POWER:
-        write(
-            f"  {measure(lambda random, t=trial: call_different(random, t), seed, surveys // 2):.3f}  {name}"
-        )
+        write(f"  {measure(partial(call_different, trial=trial), seed, surveys // 2):.3f}  {name}")
     write("Changes of an NPS from wave to wave, 400 answers each, that are called more than chance:")
     for (before, after), name in zip(WAVES, ("no change", "+12 points"), strict=True):
-        found = measure(lambda random, b=before, a=after: find_change(random, b, a, 400), seed, surveys)
+        found = measure(partial(find_change, before=before, after=after, size=400), seed, surveys)
         write(f"  {found:.3f}  {name}")
 
 

@@ -87,7 +87,7 @@ def test_it_is_too_early_for_a_verdict() -> None:
     [
         (
             Analysis("sequential", None, None, is_due=True, arms=()),
-            "This is a test for every look: looking again and again shows no difference that is not there.",
+            "A test for every look: of 100 experiments without a difference, at most 5 ever show one.",
         ),
         (
             Analysis("fixed", None, 1000, is_due=False, arms=()),
