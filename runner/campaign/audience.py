@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
+from runner.campaign.consent_record import ConsentChanges
 from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.recipients import FileRecipients, InlineRecipient, RecipientSource, Variables
 from runner.campaign.source_table import open_source
 from runner.campaign.table import TableProblemError
+from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import date
     from pathlib import Path
 
     from runner.campaign.audience_rows import Entry
+    from runner.campaign.consent_record import ConsentChange
     from runner.campaign.model import Campaign
-    from runner.source.diagnostic import Problems
 
 
 RECIPIENT_PHONE = "recipient-phone-invalid"
 EXCLUDED_PHONE = "exclude-phone-invalid"
+_UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
 class Recipient(NamedTuple):
@@ -36,7 +40,8 @@ class Recipient(NamedTuple):
         file: where that is.
         line: the line in `file`, from 1.
         timezone: an IANA name; None to go by the number.
-        has_consent: whether it is on record; only read where the campaign's policy requires it.
+        has_consent: whether it is on record by the last row that says anything of it; None if none does. Only
+            read where the campaign's policy requires it.
         consent_day: when they agreed; None if no dates are kept. It may not have come yet.
     """
 
@@ -46,7 +51,7 @@ class Recipient(NamedTuple):
     file: Path
     line: int
     timezone: str | None = None
-    has_consent: bool = False
+    has_consent: bool | None = None
     consent_day: date | None = None
 
 
@@ -58,8 +63,35 @@ class AudienceTally:
     duplicates: int = 0
 
 
+def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[int, ConsentChange]:
+    """Pass over an audience and return whose last row says something else of consent than their first.
+
+    Args:
+        campaign: whose audience; nothing is read where its policy does not ask for consent.
+        last_day: the last day on which somebody can have agreed; None where any day will do.
+
+    Returns:
+        The changes, by phone as a number.
+    """
+    changes = ConsentChanges(last_day)
+    if campaign.policy.consent != "required":
+        return changes.found
+    unseen = Problems()
+    for index, source in enumerate(campaign.recipients):
+        phones = open_phone_column(source, RECIPIENT_PHONE, unseen)
+        for written, line, _, _, consent in _iterate_entries(source, frozenset(), unseen, reads_consent=True):
+            phone = phones.read(written, line)
+            if phone is not None:
+                changes.add(int(phone), consent, index, line)
+    return changes.found
+
+
 def iterate_audience(
-    campaign: Campaign, names: frozenset[str], problems: Problems, tally: AudienceTally
+    campaign: Campaign,
+    names: frozenset[str],
+    problems: Problems,
+    tally: AudienceTally,
+    changes: Mapping[int, ConsentChange] = _UNCHANGED,
 ) -> Iterator[Recipient]:
     """Yield the campaign's recipients in the order of its files; the first mention of a phone wins.
 
@@ -72,13 +104,15 @@ def iterate_audience(
             refused, is left out; one whose time zone or consent is wrong is yielded without it, so that
             what its texts lack is found too.
         tally: counts along.
+        changes: whose last row says something else of consent, as `find_consent_changes` returns it: that
+            counts, and is noted. Without it, what first rows say.
     """
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
         phones = open_phone_column(source, RECIPIENT_PHONE, problems)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, consent in _iterate_entries(
+        for written, line, given, timezone, own in _iterate_entries(
             source, names, problems, reads_consent=campaign.policy.consent == "required"
         ):
             tally.rows += 1
@@ -89,6 +123,10 @@ def iterate_audience(
             if number not in seen:
                 seen.add(number)
                 variables = {**shared, **given} if shared else given
+                change = changes.get(number)
+                if change is not None:
+                    problems.add(change.note(campaign.recipients, file, line))
+                consent = own if change is None else change.consent
                 yield Recipient._make((phone, variables, index, file, line, timezone, *consent))
             else:
                 tally.duplicates += 1

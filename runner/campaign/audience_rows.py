@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.campaign.consent_record import NO_CONSENT, Consent, ConsentRecord, read_consent
+from runner.campaign.consent_record import UNSAID, Consent, ConsentRecord, read_consent
 from runner.campaign.recipients import InlineRecipient, Variables
 from runner.campaign.zone_column import ZoneColumn
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.source.diagnostic import Problems
 
 Entry = tuple[str, int, Variables, str | None, Consent]
-"""A phone as written, its line, and what goes with it: variables, time zone, the consent on record."""
+"""A phone as written, its line, and what goes with it: variables, time zone, what it says of consent."""
 
 
 def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> Entry:
@@ -31,7 +31,7 @@ def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: b
     zones = ZoneColumn(place.file, place.column, problems)
     timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
     given = source.consent if reads_consent else None
-    consent = NO_CONSENT if given is None else read_consent(given.source, given.date)
+    consent = UNSAID if given is None else read_consent(given.source, given.date)
     return source.phone, place.line, leave_out_blank(source.vars), timezone, consent
 
 
@@ -64,7 +64,7 @@ def iterate_rows(
             continue
         given = {name: text for name, index in variables if (text := cells[index].strip())}
         timezone = None if zone is None else zones.read(cells[zone], line)
-        consent = NO_CONSENT if record is None else record.read(cells, line)
+        consent = UNSAID if record is None else record.read(cells, line)
         yield cells[phone], line, given, timezone, consent
 
 

@@ -1,4 +1,4 @@
-"""Consent on record, in a campaign or row after row: who agreed, and dates that say nothing reported."""
+"""Consent on record, in a campaign or row after row: who agreed, by the last row that says anything of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.phone import mask_written
 from runner.campaign.position import Position
+from runner.campaign.recipients import FileRecipients
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from runner.campaign.recipients import RecipientSource
 
 _FIRST_SMS = date(1992, 12, 3)
 """Nobody agreed to texts before there was one: Neil Papworth's to Richard Jarvis, over the Vodafone network.
@@ -34,22 +38,26 @@ _DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
 _ISO_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?")
 _HINT = "write year, month and day, as in 2026-03-01: elsewhere 3/1/2026 is the third of January"
 _MISSING_HINT = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
+_ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
+_NO, _YES, _LATER = "no consent", "consent", "consent from a day to come"
 
 
 class Consent(NamedTuple):
-    """What is on record of one person's consent. A tuple: there may be a million of them.
+    """What one row says of a person's consent. A tuple: there may be a million of them.
 
     Attributes:
-        is_on_record: whether it is: a source and, where dates are kept, a date.
+        is_on_record: whether it is: a source and, where dates are kept, a date. None where the row's source
+            says nothing of it, neither yes nor no.
         day: when they agreed, where that was; None if no dates are kept. It may not have come yet: who
             knows what day it is has to look.
     """
 
-    is_on_record: bool = False
+    is_on_record: bool | None
     day: date | None = None
 
 
-NO_CONSENT = Consent()
+NO_CONSENT = Consent(is_on_record=False)
+UNSAID = Consent(is_on_record=None)
 
 
 def read_consent(source: str, written: str | None) -> Consent:
@@ -130,3 +138,80 @@ class ConsentRecord:
             if problem is not None:
                 self.problems.add(problem)
         return consent
+
+
+class ConsentChange(NamedTuple):
+    """The last word on the consent of a phone, where it is another than that of its first row.
+
+    Attributes:
+        consent: it.
+        says: the same in words.
+        source: the place of the row's source in the campaign's list.
+        line: the row's line there.
+    """
+
+    consent: Consent
+    says: str
+    source: int
+    line: int
+
+    def note(self, sources: Sequence[RecipientSource], file: Path, line: int) -> Diagnostic:
+        """Return the note of it, which stands at the phone's first row.
+
+        Args:
+            sources: the campaign's.
+            file: where the first row stands.
+            line: its line there.
+        """
+        source = sources[self.source]
+        if isinstance(source, FileRecipients):
+            place = f"{source.unit} {self.line} of {source.path.name}"
+        else:
+            place = f"line {self.line} of {source.position.file.name}"
+        words = f"{place} says {self.says} of the same phone: the last row decides"
+        return Diagnostic("note", "recipient-consent-changed", words, file, line, 1, _ORDER_HINT, self.says)
+
+
+class ConsentChanges:
+    """Finds the phones whose last row says something else of their consent than their first.
+
+    Memory grows with the distinct phones as much as it does for leaving out duplicates; of what rows say,
+    only the differences are kept.
+
+    Args:
+        last_day: the last day on which somebody can have agreed; None where any day will do.
+
+    Attributes:
+        found: the changes, by phone as a number.
+    """
+
+    def __init__(self, last_day: date | None) -> None:
+        self._last_day = last_day
+        self._first: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set()}
+        self.found: dict[int, ConsentChange] = {}
+
+    def add(self, number: int, consent: Consent, source: int, line: int) -> None:
+        """Add a row; they come in the order of the audience.
+
+        Args:
+            number: its phone, E.164 as a number.
+            consent: what it says.
+            source: the place of its source in the campaign's list.
+            line: where it stands there.
+        """
+        says = self._describe(consent)
+        first = next((known for known, phones in self._first.items() if number in phones), None)
+        if first is None:
+            self._first[says].add(number)
+        elif consent.is_on_record is None:
+            return
+        elif says == first:
+            self.found.pop(number, None)
+        else:
+            self.found[number] = ConsentChange(consent, says, source, line)
+
+    def _describe(self, consent: Consent) -> str:
+        if not consent.is_on_record:
+            return _NO
+        is_due = consent.day is None or self._last_day is None or consent.day <= self._last_day
+        return _YES if is_due else _LATER

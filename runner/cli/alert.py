@@ -23,18 +23,15 @@ from runner.cli.alert_state import (
 )
 from runner.cli.alert_text import Place, write_alert, write_farewell, write_news, write_title
 from runner.cli.campaigns import find_campaign_files, show_path
-from runner.cli.console import note, warn
 from runner.cli.diagnostics import InvalidCampaignError
 from runner.cli.folders import name_folder
-from runner.cli.inert import printable
-from runner.cli.publishing import fit_body, open_repository, publish, try_on_forge
+from runner.cli.publishing import fit_body, keep_issue, publish
 from runner.cli.record import find_branch, list_waiting
 from runner.cli.scope import Scope, target_scope
 from runner.cli.workspace import Workspace
 from runner.errors import LedgerError, RunnerError
 from runner.forge.comment import write_marker
-from runner.forge.issue import IssueKeeper, Report
-from runner.forge.job import read_forge_job
+from runner.forge.issue import Report
 from runner.ledger.lock import find_run_url
 from runner.ledger.reserved import list_unknown
 from runner.ledger.unsettled import HeldCount, count_held
@@ -200,13 +197,9 @@ def _publish(sight: Sight, place: Place, *, quiet: bool) -> None:
             farewell=write_farewell(sight),
         )
 
-    def keep() -> None:
-        repository = open_repository(read_forge_job(os.environ))
-        keeper = IssueKeeper(repository, write_marker(sight.target, name_folder(), kind="alert"), compose)
-        kept = try_on_forge(keeper.keep)
-        if kept.refusal is not None:
-            warn(f"No comment on {kept.url}: {kept.refusal.status}: {printable(kept.refusal.reason)}")
-        if not quiet:
-            note(_SAID[kept.action].format(url=printable(kept.url)))
-
-    publish("issue", lambda: write_alert(sight, find_troubles(Troubles(), sight), place), keep)
+    marker = write_marker(sight.target, name_folder(), kind="alert")
+    publish(
+        "issue",
+        lambda: write_alert(sight, find_troubles(Troubles(), sight), place),
+        lambda: keep_issue(marker, compose, _SAID, quiet=quiet),
+    )

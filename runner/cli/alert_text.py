@@ -192,7 +192,7 @@ def _held_piece(sight: Sight, place: Place) -> Piece:
 
 def write_resolving(target: str, place: Place) -> str:
     """Return how a person says what became of launches that may have reached people."""
-    body = f"Say what became of these launches: {_say_workflow(place)}\n\n"
+    body = f"Say what became of these launches: {say_workflow(place)}\n\n"
     file = Markdown("the campaign’s file")
     body += write_table(
         ("if", "action", "campaign", "launch"),
@@ -246,12 +246,13 @@ def _write_compare(branch: str, place: Place) -> str:
 def _jobs_piece(place: Place) -> Piece:
     body = (
         "#### A run failed\n\nIts summary and its log say why. The next run goes on where it ended, and "
-        f"nobody is texted twice. To start one now: {_say_workflow(place)} the action `send`.\n"
+        f"nobody is texted twice. To start one now: {say_workflow(place)} the action `send`.\n"
     )
     return Piece("A run failed", body, is_open=True)
 
 
-def _say_workflow(place: Place) -> str:
+def say_workflow(place: Place) -> str:
+    """Return where a person starts the workflow by hand; what to fill in follows."""
     name = write_page(_WORKFLOW, place.workflow_url) or _WORKFLOW
     return f"in the workflow {name}, *Run workflow* with"
 

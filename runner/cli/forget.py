@@ -59,9 +59,10 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
     """Remove a person's data from the ledger and the lockfiles, and never text them again.
 
     Their deliveries, answers and the texts that went to them alone are removed, of every campaign and
-    target of the ledger; the lockfiles of the campaigns at PATH are written anew without them. One keyed
-    entry a target stays, in the ledger and in campaigns/<target>.suppressions.json, by which no campaign on
-    any machine texts them again, also if a file still lists them; and one in each of these lockfiles.
+    target of the ledger; the lockfiles of the campaigns at PATH, and what a state remote has of these, are
+    written anew without them. One keyed entry a target stays, in the ledger and in
+    campaigns/<target>.suppressions.json, by which no campaign on any machine texts them again, also if a
+    file still lists them; and one in each of these lockfiles.
 
     Reports that are already written, git's history and the service are out of reach: what to do about
     these is said in the end. `runner optouts remove` lets the person in again, as a newcomer.
@@ -78,7 +79,11 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
         reserving.hold(stack, lock_timeout, quiet=scope.quiet)
         stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout))
         done, rewritten = _forget(workspace, ledger, campaigns, person, reserving)
-    unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, campaigns, done)]
+    unreached = [
+        *done.list_unreached(),
+        *_list_other_lockfiles(workspace, campaigns, done),
+        *_list_states(workspace, campaigns, done),
+    ]
     document = _describe(person, done, rewritten, unreached)
     if format_ == "json":
         print_json(document)
@@ -171,6 +176,32 @@ def _list_other_lockfiles(
                     f"the lockfile {show_path(file)}, if they are in it: "
                     f"forget them again with --target {target}"
                 )
+
+
+def _list_states(workspace: Workspace, campaigns: Sequence[Campaign], done: Forgotten) -> Iterator[str]:
+    """Yield what is to be said of the state remote: what it was, and campaigns that only it knows of."""
+    state = workspace.state
+    if state is None:
+        return
+    if state.is_behind:
+        yield (
+            f"{state.ref}, which could not be moved, and still leads to their fingerprints: forget them "
+            "again when the remote can be reached"
+        )
+    else:
+        yield (
+            f"earlier states of {state.ref} hold their fingerprints: the ref no longer leads there, but the "
+            "remote keeps them until it removes what no ref leads to (git gc --prune=now there; a forge may "
+            "have to be asked), and so do clones that have used the ref, caches of CI, and backups"
+        )
+    told = {one.campaign for one in done.campaigns if one.target == workspace.target.name}
+    told.update(name for campaign in campaigns for name in workspace.identify(campaign).names)
+    for name in state.list_campaigns():
+        if name not in told:
+            yield (
+                f"the record of {name} on {state.ref}, if they are in it: forget them again with the "
+                f"campaign's file as PATH and --target {workspace.target.name}"
+            )
 
 
 def _describe(

@@ -11,17 +11,22 @@ from runner.cli.inert import printable
 from runner.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from runner.cli.opt_out_view import OptOutView
     from runner.ledger.opt_outs import State
     from runner.ledger.screening import WaitingReply
 
 _QUESTIONS = {
-    "opt_out": "Does it opt out? [y]es, [n]o, it is an answer, [s]kip, [q]uit: ",
-    "opt_in": "It asks for texts again. Let its author in? [y]es, [n]o, [s]kip, [q]uit: ",
+    "opt_out": "[o]pt out, [k]eep texting, [s]kip, [q]uit: ",
+    "opt_in": "It asks for texts again. [l]et in, leave [o]ut, [s]kip, [q]uit: ",
 }
-_WORDS = {"y": "yes", "n": "no", "s": "skipped", "q": "quit"}
+# `o` leaves people out, whatever is asked: the wrong key at the wrong question texts nobody.
+_DECISIONS: dict[str, dict[str, tuple[str, State]]] = {
+    "opt_out": {"o": ("opted out", "confirmed"), "k": ("kept", "dismissed")},
+    "opt_in": {"l": ("let in", "confirmed"), "o": ("left out", "dismissed")},
+}
+_OTHERS = {"s": "skipped", "q": "quit"}
 
 
 def require_terminal() -> None:
@@ -52,11 +57,12 @@ def review_replies(view: OptOutView, decide: Callable[[str, State], None]) -> in
     decided = 0
     for number, reply in enumerate(queue, start=1):
         click.echo(_describe(view, reply, f"{number} of {len(queue)}"))
-        key = _ask(_QUESTIONS[reply.asks])
+        decisions = _DECISIONS[reply.asks]
+        key = _ask(_QUESTIONS[reply.asks], {key: words for key, (words, _) in decisions.items()} | _OTHERS)
         if key == "q":
             break
-        if key != "s":
-            decide(reply.result_guid, "confirmed" if key == "y" else "dismissed")
+        if key in decisions:
+            decide(reply.result_guid, decisions[key][1])
             decided += 1
     return decided
 
@@ -70,10 +76,10 @@ def _describe(view: OptOutView, reply: WaitingReply, place: str) -> str:
     return f"\n{place}: {where}{asked}\n  replied: {printable(text.text)}"
 
 
-def _ask(question: str) -> str:
+def _ask(question: str, words: Mapping[str, str]) -> str:
     while True:
         click.echo(question, nl=False)
         key = click.getchar().lower()
-        click.echo(_WORDS.get(key, "?"))
-        if key in _WORDS:
+        click.echo(words.get(key, "?"))
+        if key in words:
             return key

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.approval import APPROVAL, require_approval
+from runner.cli.campaigns import load_campaigns
 from runner.cli.console import count_words, note, warn
 from runner.cli.opt_out_import import PhoneFile, enter_export, enter_phones, is_export
 from runner.cli.opt_out_review import require_terminal, review_replies
@@ -22,7 +23,8 @@ from runner.cli.opt_out_view import (
     write_list,
 )
 from runner.cli.phone_list import parse_phones
-from runner.cli.scope import Scope, format_option, ledger_scope
+from runner.cli.reply_issue import ReplyQueue, find_phones, keep_reply_issue
+from runner.cli.scope import Scope, format_option, ledger_scope, recorded_scope
 from runner.cli.workspace import Workspace
 from runner.errors import RunnerError
 from runner.ledger.draft import write_private
@@ -31,6 +33,7 @@ from runner.ledger.opt_ins import decide_opt_in
 from runner.ledger.opt_out_file import Imported, export_opt_outs
 from runner.ledger.opt_outs import add_opt_outs, decide_reply
 from runner.ledger.target_key import KeySource
+from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -183,6 +186,37 @@ def review(scope: Scope) -> int:
         with ledger.reading() as connection:
             after = read_view(connection, target)
     write_change(after, "review", decided, "human")
+    return 0
+
+
+@command.command(
+    short_help="Keep an issue of the replies to decide.",
+    epilog="\b\nExamples:\n  runner reconcile && runner optouts issue\n"
+    "  runner optouts issue --show-replies --target live",
+)
+@recorded_scope
+@click.option(
+    "--show-replies", is_flag=True, help="Show what they say, cut short, without digits and addresses."
+)
+def issue(scope: Scope, show_replies: bool) -> int:
+    """Keep one issue on the forge that lists the replies that wait for a decision, with masked phones.
+
+    To be run in a job on GitHub, once `runner reconcile` has read everything, with GITHUB_TOKEN in the
+    step's environment and the permission `issues: write`. The issue says how to decide: by the workflow's
+    *Run workflow*, or in a clone. It is edited in place, gets a comment when there are more, and is closed
+    when none waits. Without rights the job's summary has everything; outside of a job it is printed.
+    """
+    workspace = Workspace.open(scope, needs_credentials=False)
+    target = workspace.target
+    with _open_filled(workspace) as ledger, _reading(ledger) as connection:
+        if connection is None:
+            note(f"There is no ledger for {target.name} on this machine: no issue was looked for.")
+            return 0
+        view = read_view(connection, target.name, with_texts=True)
+        key = KeySource(target.name, target.state_key, "").read(connection)
+    campaigns = load_campaigns(scope.paths, scope.allowed, Problems()).campaigns if view.texts else ()
+    queue = ReplyQueue(view, find_phones(view, key, campaigns), shows_words=show_replies)
+    keep_reply_issue(queue, quiet=scope.quiet)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,14 +15,16 @@ from runner.cli.service_access import ca_bundle
 from runner.forge.comment import LONGEST_BODY, count_units, keep_comment, keep_trying
 from runner.forge.connection import ForgeConnection, UnavailableError
 from runner.forge.discussion import Discussion
-from runner.forge.job import DEFAULT_API, NoJobError
+from runner.forge.issue import IssueKeeper
+from runner.forge.job import DEFAULT_API, NoJobError, read_forge_job
 from runner.forge.repository import RefusedError, Repository
 from runner.ledger.lock import find_run_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from runner.cli.comment_text import CommentText
+    from runner.forge.issue import Report
     from runner.forge.job import ForgeJob
 
 _Result = TypeVar("_Result")
@@ -96,6 +98,30 @@ def comment(
         note(_SAID[kept.action].format(url=printable(kept.url)))
     if left_out and kept.action != "overtaken":
         write_text_summary(text)
+
+
+def keep_issue(
+    marker: str, compose: Callable[[Mapping[str, Any]], Report], said: Mapping[str, str], *, quiet: bool
+) -> None:
+    """Keep one issue of the job's repository, and say what became of it.
+
+    Args:
+        marker: tells the issue from others.
+        compose: returns what is to be said, given what the last report left to know.
+        said: what to say of it, by what was done; `{url}` is its page.
+        quiet: say nothing of success.
+
+    Raises:
+        NoJobError: this is no job.
+        RefusedError: the token has no right to.
+        UnavailableError: the forge cannot be asked, after some tries.
+    """
+    repository = open_repository(read_forge_job(os.environ))
+    kept = try_on_forge(IssueKeeper(repository, marker, compose).keep)
+    if kept.refusal is not None:
+        warn(f"No comment on {kept.url}: {kept.refusal.status}: {printable(kept.refusal.reason)}")
+    if not quiet:
+        note(said[kept.action].format(url=printable(kept.url)))
 
 
 def fit_body(text: CommentText, taken: int) -> tuple[str, int]:

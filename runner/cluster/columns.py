@@ -129,7 +129,7 @@ class RowColumns(NamedTuple):
         lines: where they stand.
         sources: the places of their sources in the campaign's list.
         zones: IANA names; None to go by the number.
-        consents: whether consent is on record.
+        consents: whether consent is on record; None where the source says nothing of it.
         days: when they agreed; None if that is not kept.
         texts: the values of variables, in the order of their names; None for a blank one.
     """
@@ -138,7 +138,7 @@ class RowColumns(NamedTuple):
     lines: list[int]
     sources: list[int]
     zones: list[str | None]
-    consents: list[bool]
+    consents: list[bool | None]
     days: list[date | None]
     texts: list[list[str | None]]
 
@@ -216,6 +216,18 @@ def read_partition(file: BinaryIO, partition: int) -> RowColumns:
     columns = pa.ipc.open_file(file).get_batch(partition).columns
     own = [column.to_pylist() for column in columns[: len(_OWN_COLUMNS)]]
     return RowColumns._make((*own, [column.to_pylist() for column in columns[len(_OWN_COLUMNS) :]]))
+
+
+def read_consents(file: BinaryIO, partition: int) -> Iterator[tuple[int, bool | None, date | None, int, int]]:
+    """Yield what the rows of one partition say of consent: phone, consent, day, source and line.
+
+    Args:
+        file: what `RowSheet.finish` returned, open.
+        partition: which.
+    """
+    rows = pa.ipc.open_file(file).get_batch(partition)
+    names = ("number", "consent", "day", "source", "line")
+    yield from zip(*(rows.column(name).to_pylist() for name in names), strict=True)
 
 
 def read_numbers(file: BinaryIO, partition: int) -> list[int]:

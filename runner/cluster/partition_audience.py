@@ -1,4 +1,7 @@
-"""The people of one partition, as they stand in the files: each once, by their first mention."""
+"""The people of one partition, as they stand in the files: each once, by their first mention.
+
+All rows of a phone are in one partition, so that the last one's consent is known there, too.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,20 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.audience import Recipient
 from runner.campaign.audience_rows import leave_out_blank
+from runner.campaign.consent_record import Consent, ConsentChanges
 from runner.campaign.recipients import InlineRecipient
-from runner.cluster.columns import read_numbers, read_partition
+from runner.cluster.columns import read_consents, read_numbers, read_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
 
+    from runner.campaign.consent_record import ConsentChange
     from runner.campaign.model import Campaign
     from runner.campaign.recipients import Variables
     from runner.cluster.columns import RowColumns
     from runner.cluster.folder import SharedFolder
+    from runner.source.diagnostic import Problems
 
 _PLACE_BITS = 40
 """Of a place: more lines than a file has."""
@@ -52,8 +59,14 @@ class PartitionAudience:
         self.duplicates = 0
         self.slice_number = 0
 
-    def __iter__(self) -> Iterator[Recipient]:
-        """Yield the people in the order of the audience."""
+    def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
+        """Yield the people in the order of the audience.
+
+        Args:
+            last_day: the last day on which somebody can have agreed; None where any day will do.
+            problems: receives notes of whose last row says something else of consent than their first.
+        """
+        changes = self._find_consent_changes(last_day)
         shared = leave_out_blank(self._campaign.vars)
         sources = self._campaign.recipients
         places = [
@@ -65,15 +78,17 @@ class PartitionAudience:
             self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
-            for number, line, source, zone, consent, day, variables in own:
+            for number, line, source, zone, has_consent, day, variables in own:
                 if number in seen:
                     self.duplicates += 1
                     continue
                 seen.add(number)
+                change = changes.get(number)
+                if change is not None:
+                    problems.add(change.note(sources, places[source], line))
+                consent = (has_consent, day) if change is None else change.consent
                 entire = {**shared, **variables} if shared else variables
-                yield Recipient._make(
-                    (f"+{number}", entire, source, places[source], line, zone, consent, day)
-                )
+                yield Recipient._make((f"+{number}", entire, source, places[source], line, zone, *consent))
 
     def find_place(self, last: Recipient) -> int:
         """Return the place in the audience of who was yielded last: of later people it is greater, anywhere.
@@ -89,6 +104,14 @@ class PartitionAudience:
         """Return the phones of all rows, in no order, each once."""
         numbers = {number for name in self._files for number in self._read_numbers(name)}
         return [f"+{number}" for number in numbers]
+
+    def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
+        changes = ConsentChanges(last_day)
+        for name in self._files if self._campaign.policy.consent == "required" else ():
+            with self._folder.open(name) as file:
+                for number, consent, day, source, line in read_consents(file, self._partition):
+                    changes.add(number, Consent(consent, day), source, line)
+        return changes.found
 
     def _read(self, name: str) -> RowColumns:
         with self._folder.open(name) as file:

@@ -88,7 +88,7 @@ def plan_partition(task: PartitionTask) -> PlannedPartition:
     job = open_job(task.folder, task.job)
     audience, problems = _open_audience(task, job), Problems()
     reporter = RowReporter(job.job.campaign, problems, Problems())
-    assigned = _pass_over(task, job, audience, reporter)
+    assigned = _pass_over(task, job, audience, reporter, problems)
     per_send = find_per_send(job.job.campaign, job.job.options)
     sizes, terms = [LaunchSizes() for _ in job.tracks], DeliveryDigest()
     if task.out is None:
@@ -119,9 +119,10 @@ def rank_partition(task: PartitionTask, most: int) -> bytes:
     """
     job = open_job(task.folder, task.job)
     audience = _open_audience(task, job)
-    reporter = RowReporter(job.job.campaign, Problems())
+    unseen = Problems()
+    reporter = RowReporter(job.job.campaign, unseen)
     places = array("q")
-    for recipient, assignments in _pass_over(task, job, audience, reporter):
+    for recipient, assignments in _pass_over(task, job, audience, reporter, unseen):
         if any(assignment.counts for assignment in assignments):
             places.append(audience.find_place(recipient))
             if len(places) == most:
@@ -134,7 +135,7 @@ def _open_audience(task: PartitionTask, job: OpenJob) -> PartitionAudience:
 
 
 def _pass_over(
-    task: PartitionTask, job: OpenJob, audience: PartitionAudience, reporter: RowReporter
+    task: PartitionTask, job: OpenJob, audience: PartitionAudience, reporter: RowReporter, problems: Problems
 ) -> Iterator[Assigned]:
     campaign, options = job.job.campaign, job.job.options
     record = read_partition_record(job.job, audience.list_phones, _count_planned(task), os.environ)
@@ -149,8 +150,9 @@ def _pass_over(
     )
     last_day = find_last_day(campaign, record.circumstances)
     pause = record.circumstances.pause if record.circumstances is not None else None
+    people = audience.iterate_people(last_day, problems)
     return iterate_assignments(
-        audience, assigner, reporter, limit=task.limit, last_day=last_day, is_paused=pause is not None
+        people, assigner, reporter, limit=task.limit, last_day=last_day, is_paused=pause is not None
     )
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, and_, exists, inspect, select, update
 
 from runner.ledger.database import insert_into
-from runner.ledger.opt_outs import dismiss_opt_outs
+from runner.ledger.opt_outs import OptOut, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.screening import WaitingReply
 from runner.ledger.tables import opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from runner.ledger.opt_outs import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,23 @@ def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
         opt_outs.c.fingerprint == opt_ins.c.fingerprint,
         opt_outs.c.state != "dismissed",
     )
+    # Also on another machine, which reads the reply anew.
+    is_decided = exists().where(
+        opt_outs.c.target == opt_ins.c.target,
+        opt_outs.c.fingerprint == opt_ins.c.fingerprint,
+        opt_outs.c.evidence == opt_ins.c.evidence,
+        opt_outs.c.source == "person",
+    )
     later = and_(results.c.result_guid == opt_outs.c.evidence, results.c.created > opt_ins.c.created)
     query = (
-        select(opt_ins.c.evidence, opt_ins.c.at)
+        select(opt_ins.c.evidence, opt_ins.c.at, opt_ins.c.fingerprint)
         .where(
             opt_ins.c.target == target,
             opt_ins.c.state == "waiting",
             exists().where(says_so),
             ~exists().where(says_so, opt_outs.c.source == "forgotten"),
             ~exists().where(says_so, later),
+            ~is_decided,
         )
         .order_by(opt_ins.c.at, opt_ins.c.evidence)
     )
@@ -79,7 +89,7 @@ def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
 
 
 def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str, *, let_in: bool) -> bool:
-    """Enter what a person decided about a proposal.
+    """Enter what a person decided about a proposal: with the opt-outs, too, which other machines know of.
 
     Args:
         connection: commits after this.
@@ -97,8 +107,15 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     author = connection.execute(select(opt_ins.c.fingerprint).where(is_it)).scalar()
     if author is None:
         return False
-    state = "accepted" if let_in else "dismissed"
-    connection.execute(update(opt_ins).where(is_it).values(state=state, at=at))
+    connection.execute(
+        update(opt_ins).where(is_it).values(state="accepted" if let_in else "dismissed", at=at)
+    )
+    is_theirs = and_(opt_outs.c.target == target, opt_outs.c.fingerprint == author)
+    stays_out = and_(is_theirs, opt_outs.c.state != "dismissed")
+    if let_in or connection.execute(select(exists().where(stays_out))).scalar_one():
+        at = find_next_moment(connection, is_theirs, at)
+        state: State = "dismissed" if let_in else "confirmed"
+        keep_decision(connection, target, OptOut(author, result_guid, "person", state, at))
     if let_in:
         dismiss_opt_outs(connection, target, author, at)
     return True

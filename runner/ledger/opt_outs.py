@@ -120,6 +120,18 @@ def add_opt_outs(
     return added
 
 
+def keep_decision(connection: Connection, target: str, decided: OptOut) -> None:
+    """Enter what a person decided about a reply that asks to be texted again.
+
+    Args:
+        connection: commits after this.
+        target: the target's name; its key is on record.
+        decided: `dismissed` lets its author in, `confirmed` does not.
+    """
+    for rows in write_rows(target, [decided]):
+        _ADD_DECIDED.run(connection, rows)
+
+
 def write_rows(target: str, items: Iterable[OptOut]) -> Iterator[list[dict[str, Any]]]:
     """Yield opt-outs as rows of a target, some at a time."""
     waiting = iter(items)

@@ -43,11 +43,13 @@ class WaitingReply:
     Attributes:
         result_guid: names it.
         at: when it was found; UTC, ISO 8601.
+        author: the fingerprint of who wrote it, on the target.
         asks: what it may ask for: to be left alone, or to be texted again.
     """
 
     result_guid: str
     at: str
+    author: str
     asks: Literal["opt_out", "opt_in"] = "opt_out"
 
 
@@ -176,7 +178,7 @@ def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
         other.c.state == "confirmed",
     )
     query = (
-        select(opt_outs.c.evidence, opt_outs.c.at)
+        select(opt_outs.c.evidence, opt_outs.c.at, opt_outs.c.fingerprint)
         .where(opt_outs.c.target == target, opt_outs.c.state == "doubtful", ~has_opted_out)
         .order_by(opt_outs.c.at, opt_outs.c.evidence)
     )

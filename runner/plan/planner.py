@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
+from runner.campaign.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.include import include_folder
 from runner.campaign.recipients import FileRecipients
 from runner.campaign.row_problems import RowReporter
@@ -27,8 +27,9 @@ from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from runner.campaign.consent_record import ConsentChange
     from runner.campaign.draft import Draft
     from runner.campaign.model import Campaign
     from runner.campaign.payload import Payload
@@ -75,6 +76,8 @@ class Planner:
         self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
         self._per_send = find_per_send(campaign, options)
+        self._last_day = find_last_day(campaign, circumstances)
+        self._consent_changes: Mapping[int, ConsentChange] = {}
         self.planned: dict[int, int] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
@@ -91,6 +94,7 @@ class Planner:
         self._tracks = self._compile(problems)
         self._sizes = [LaunchSizes() for _ in self._tracks]
         self.planned = {}
+        self._consent_changes = find_consent_changes(self._campaign, self._last_day)
         audience = AudienceTally()
         assigned = self._pass_over(self._make_assigner(problems), problems, audience)
         planned = self.planned if self._options.counts_people else None
@@ -198,11 +202,11 @@ class Planner:
 
     def _pass_over(self, assigner: Assigner, problems: Problems, tally: AudienceTally) -> Iterator[Assigned]:
         return iterate_assignments(
-            iterate_audience(self._campaign, self._names(), problems, tally),
+            iterate_audience(self._campaign, self._names(), problems, tally, self._consent_changes),
             assigner,
             RowReporter(self._campaign, problems),
             limit=self._options.limit,
-            last_day=find_last_day(self._campaign, self._circumstances),
+            last_day=self._last_day,
             is_paused=self._pause is not None,
         )
 

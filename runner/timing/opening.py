@@ -101,7 +101,8 @@ class Calendar:
         self._start, self._end = start, start + length
         self._openings = ((start, start + length),)
         for local in self.windows:
-            if not local.window.is_whole_week():
+            # Where nothing is left, as for toll-free numbers by office hours, no other window brings it back.
+            if self._openings and not local.window.is_whole_week():
                 opened = find_openings(local.window, local.zone, start, start + length)
                 self._openings = intersect(self._openings, opened)
 
@@ -166,5 +167,5 @@ def _find_offsets(zone: str, start: int, end: int) -> tuple[tuple[int, int, int]
 
 def _offset_at(zone: str, second: int) -> int:
     # Not `utcoffset()`: a clock that is frozen for a test forgets which of two equal wall times it shows.
-    local = datetime.fromtimestamp(second, load_zone(zone)).replace(tzinfo=None)
-    return int((local - datetime.fromtimestamp(second, UTC).replace(tzinfo=None)).total_seconds())
+    wall = datetime.fromtimestamp(second, load_zone(zone)).replace(tzinfo=UTC)
+    return int(wall.timestamp()) - second

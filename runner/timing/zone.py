@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import zoneinfo
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, PhoneNumberType
@@ -14,8 +17,12 @@ from phonenumbers.phonenumberutil import is_number_type_geographical
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from phonenumbers import PhoneNumberDesc
 
+_CORRECTIONS = Path(__file__).with_name("zone_corrections.json")
+"""What the library has wrong; a test holds the table against the time zone database's list of countries."""
 _COUNTRY_CODE_DIGITS = (1, 2, 3)
 _NORTH_AMERICA = "1"
 _THE_WORLD = "001"
@@ -90,9 +97,10 @@ def check_zone(written: str) -> str | ZoneProblem:
 def find_zones(phone: str) -> tuple[str, ...]:
     """Return the IANA names of the time zones in which a phone may be; none if nothing is known.
 
-    As `phonenumbers.timezone.time_zones_for_number` does: an area code tells something of numbers that
-    belong to places; the others (most mobiles outside North America) may be anywhere in the country.
-    In North America an area code always tells its country, and all zones that it spans.
+    As `phonenumbers.timezone.time_zones_for_number` does, from a table that is corrected: an area code
+    tells something of numbers that belong to places; the others (most mobiles outside North America) may
+    be anywhere in the country. In North America an area code always tells its country, and all zones that
+    it spans.
 
     Args:
         phone: E.164, allocated.
@@ -108,14 +116,35 @@ def zones_of_prefix(prefix: str) -> tuple[str, ...]:
     of it: all of +1 850 is on New York's time then, Pensacola too. Here it may be in any zone that the
     area code's known exchanges are in.
     """
-    zones: tuple[str, ...] = TIMEZONE_DATA.get(prefix, ())
+    table = _read_table()
     if prefix.startswith(_NORTH_AMERICA) and len(_NORTH_AMERICA) < len(prefix) < _EXCHANGE:
-        return tuple(sorted({zone for longer in _list_longer(prefix) for zone in TIMEZONE_DATA[longer]}))
-    return zones
+        return _unite(zones for longer, zones in table.items() if longer.startswith(prefix))
+    return table.get(prefix, ())
 
 
-def _list_longer(prefix: str) -> list[str]:
-    return [longer for longer in TIMEZONE_DATA if longer.startswith(prefix)]
+@cache
+def _read_table() -> dict[str, tuple[str, ...]]:
+    """Return the library's zones by prefix, corrected; a country has all zones of the prefixes in it."""
+    document = json.loads(_CORRECTIONS.read_text(encoding="utf-8"))
+    renamed: dict[str, str] = document["renamed"]
+    corrected: dict[str, list[str]] = {
+        prefix: zones for group in document["corrections"] for prefix, zones in group["zones"].items()
+    }
+    table = {
+        prefix: _unite([[renamed.get(zone, zone) for zone in zones]])
+        for prefix, zones in TIMEZONE_DATA.items()
+        if not any(prefix[:length] in corrected for length in range(1, len(prefix) + 1))
+    }
+    table |= {prefix: tuple(zones) for prefix, zones in corrected.items()}
+    inside: dict[str, list[tuple[str, ...]]] = {}
+    for prefix, zones in table.items():
+        if (code := find_country_code(f"+{prefix}")) != prefix:
+            inside.setdefault(code, []).append(zones)
+    return table | {code: _unite(found) for code, found in inside.items()}
+
+
+def _unite(found: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted(set(chain.from_iterable(found))))
 
 
 def find_prefix(phone: str) -> str:
@@ -131,7 +160,7 @@ def find_prefix(phone: str) -> str:
         return code
     for length in lengths:
         prefix = phone[1 : length + 1]
-        if prefix in TIMEZONE_DATA:
+        if prefix in _read_table():
             # Idaho's 208 is only there exchange by exchange: an unknown one is still Idaho's.
             return phone[1:5] if prefix == _NORTH_AMERICA and zones_of_prefix(phone[1:5]) else prefix
     return ""
@@ -167,8 +196,8 @@ def _read_lengths(start: str) -> tuple[str, tuple[int, ...]]:
     code = find_country_code(f"+{start}")
     if not code:
         return "", ()
-    lengths = {len(prefix) for prefix in TIMEZONE_DATA if start.startswith(prefix[: len(start)])}
-    if len(TIMEZONE_DATA.get(code, ())) == 1:
+    lengths = {len(prefix) for prefix in _read_table() if start.startswith(prefix[: len(start)])}
+    if len(_read_table().get(code, ())) == 1:
         # One zone in the whole country: nothing to look at beyond the code.
         return code, (len(code),)
     return code, tuple(sorted((n for n in lengths if n <= TIMEZONE_LONGEST_PREFIX), reverse=True))

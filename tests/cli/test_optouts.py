@@ -388,6 +388,22 @@ def test_a_wish_to_be_texted_again_is_decided(
     check_json(run("optouts", "list", "--format", "json", cwd=folder).stdout, "optouts")
 
 
+@pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
+def test_a_wish_that_was_decided_is_not_asked_about_again(
+    folder: Path, run: Run, asking: str, command: str, left: int
+) -> None:
+    """On a machine that reads the reply anew, the file of suppressions says that it was decided, and how."""
+    run("optouts", command, asking, cwd=folder)
+    for file in (folder / ".runner").glob("ledger*"):
+        file.unlink()
+    assert run("reconcile", cwd=folder).stderr == ""
+    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
+    assert (document["opted_out"], document["opt_ins"]) == (left, 0)
+    run("optouts", "add", ADA, cwd=folder)
+    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
+    assert (document["opted_out"], document["opt_ins"]) == (1, 0)
+
+
 def review_at_terminal(folder: Path, keys: str) -> tuple[int, str]:
     """Press each key when the command asks for it."""
     ours, theirs = pty.openpty()
@@ -419,7 +435,7 @@ def wait_for_raw_mode(terminal: int) -> None:
 
 
 def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
-    """Each is shown with its question; yes, no, skip and quit; other keys are no answer."""
+    """Each is shown with its question: opt out or keep, let in or leave out, skip, quit; no other keys."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     for phone, text in ((ADA, "please stop texting me"), (BOB, "wrong number"), (CY, "start again")):
         say(folder, phone, "10", text)
@@ -428,13 +444,16 @@ def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
     code, shown = review_at_terminal(folder, "sq")
     assert code == 0
     assert "1 of 3: pulse/ask\n  asked:   Why?\n  replied: " in shown
-    assert "Does it opt out? [y]es, [n]o, it is an answer, [s]kip, [q]uit: skipped\n" in shown
+    assert "[o]pt out, [k]eep texting, [s]kip, [q]uit: skipped\n" in shown
     assert shown.endswith(
         "0 entries decided. sandbox: 1 person has opted out; 2 doubtful replies wait for a decision.\n"
     )
-    code, shown = review_at_terminal(folder, "?ynY")
+    code, shown = review_at_terminal(folder, "ylokL")
     assert code == 0
-    assert "It asks for texts again. Let its author in? [y]es, [n]o, [s]kip, [q]uit: yes\n" in shown
+    assert "[s]kip, [q]uit: ?\n[o]pt out, [k]eep texting, [s]kip, [q]uit: ?\n" in shown
+    assert "[q]uit: opted out\n" in shown
+    assert "[q]uit: kept\n" in shown
+    assert "It asks for texts again. [l]et in, leave [o]ut, [s]kip, [q]uit: let in\n" in shown
     assert shown.endswith(
         "3 entries decided. sandbox: 1 person has opted out; 0 doubtful replies wait for a decision.\n"
     )

@@ -294,6 +294,58 @@ def test_partitions_find_the_problems_of_one_process(
     require_equal(planner, request, tmp_path / "scratch")
 
 
+CONSENT = """\
+version: 1
+name: agreed
+recipients:
+  - {phone: "+14155550101", consent: {source: form}}
+  - {phone: "+14155550102"}
+  - csv: people.csv
+    consent: {source_column: source, date_column: day}
+  - csv: plain.csv
+  - csv: more.csv
+    consent: {source_column: source}
+  - {phone: "+14155550103", consent: {source: "no"}}
+policy: {consent: required}
+messages: [{id: hello, text: Hi}]
+"""
+FEW_PHONES = st.integers(101, 125).map(lambda number: f"+14155550{number}")
+SOURCES = st.sampled_from(("web", "", "no", "shop"))
+DAYS = st.sampled_from(("2026-03-01", "2026-04-01", "", "2999-01-01"))
+
+
+@given(
+    people=st.lists(st.tuples(FEW_PHONES, SOURCES, DAYS), max_size=80),
+    plain=st.lists(FEW_PHONES, max_size=10),
+    more=st.lists(st.tuples(FEW_PHONES, SOURCES), max_size=40),
+    limit=st.sampled_from((None, 3)),
+)
+@settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
+def test_partitions_take_the_consent_of_the_last_rows(
+    people: list[tuple[str, str, str]],
+    plain: list[str],
+    more: list[tuple[str, str]],
+    limit: int | None,
+    campaign: Callable[..., Campaign],
+) -> None:
+    """Rows that contradict each other give the plan, the reasons and the notes that one process gives."""
+    loaded = campaign(
+        CONSENT,
+        people="phone,source,day\n" + "".join(f"{','.join(row)}\n" for row in people),
+        plain="phone\n" + "".join(f"{phone}\n" for phone in plain),
+        more="phone,source\n" + "".join(f"{','.join(row)}\n" for row in more),
+    )
+    options = PlanOptions(limit=limit)
+    planner = Planner(loaded, "sandbox", Known({}, {}), None, options, Circumstances(NOON))
+    with scratch() as folder:
+
+        def request(audience: Any, partitions: int) -> PlanRequest:
+            out = str(folder / "set")
+            return PlanRequest(loaded, "sandbox", options, NOON, audience, partitions, out=out)
+
+        require_equal(planner, request, folder)
+
+
 def test_an_empty_audience_is_said_as_by_one_process(
     campaign: Callable[..., Campaign], tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.listing import list_launches
 from runner.service.target import Credentials, Target
-from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
+from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
 from tests.deliver.machines import (
     REF,
     Machine,
@@ -371,18 +371,6 @@ def test_a_remote_that_fails_after_settling_is_said(world: World) -> None:
     done = machine.apply("--settle-only")
     assert done.returncode == 1
     assert "Warning: refs/runner/live on origin could not be let go: " in done.stderr
-
-
-def test_forgetting_removes_a_person_from_the_ref(world: World) -> None:
-    """The record that all machines share goes without them, too."""
-    machine = world.clone("first")
-    assert machine.apply().returncode == 0
-    before = world.show("pulse.lock.json")
-    assert machine.run("forget", PHONES[0], "--auto-approve").returncode == 0
-    after = world.show("pulse.lock.json")
-    assert after + "\n" == machine.lockfile.read_text(encoding="utf-8")
-    assert after != before
-    assert '"forgotten"' in after
 
 
 def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> None:

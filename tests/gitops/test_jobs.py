@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -199,6 +200,44 @@ def test_what_is_held_is_resolved_and_what_is_paused_waits(team: Team) -> None:
     assert '"held":0' in issue["body"]
     assert issue["body"].count("\n- **") == 1
     assert "\n- **The record waits to be merged:**" in issue["body"]
+
+
+@pytest.mark.timeout(300)
+def test_replies_that_wait_are_decided_by_hand(team: Team) -> None:
+    """An issue lists them; a reviewer agrees to what is said of them; it holds on every machine from then on."""
+    team.start()
+    open_question = CAMPAIGN.format(name="coffee").replace(', responses: ["Much", "Not so much"]', "")
+    team.write_campaign("coffee", open_question)
+    team.write_audience(GUESTS[:4])
+    assert team.send(team.push("Tell four of the coffee"), team.approve)["send"].result == "success"
+    for phone, text in zip(
+        GUESTS, ("take me off this thing please", "is this a wrong number?", "STOP"), strict=False
+    ):
+        team.ask("/_sandbox/reply", {"phone": phone, "text": text})
+    team.forge = replace(team.forge, variables={"CAMPAIGNS_REPLIES": "true"})
+    jobs = team.send(team.hour())
+    assert jobs["plan"].result == "success", jobs["plan"].show()
+    (issue,) = team.github.issues
+    assert issue["title"] == "Replies on live wait for a decision"
+    assert not any(phone in issue["body"] for phone in GUESTS)
+    (out,) = re.findall(r"`([^`]+)` \|.*take me off", issue["body"])
+    (kept,) = re.findall(r"`([^`]+)` \|.*is this a wrong number", issue["body"])
+
+    jobs = team.send(team.dispatch(action="confirm", replies=out), team.reject)
+    assert jobs["act"].result == "skipped"
+    jobs = team.send(team.dispatch(action="confirm", replies="nobody's"), team.approve)
+    assert "there is no such reply on live: nobody's; nothing was changed" in jobs["act"].log("Act")
+    for action, reply in (("confirm", out), ("dismiss", kept)):
+        jobs = team.send(team.dispatch(action=action, replies=f"  {reply} "), team.approve)
+        assert jobs["act"].result == "success", jobs["act"].show()
+        assert team.asked[-1].split() == ["Agree:", action, reply]
+    assert issue["state"] == "closed"
+
+    write(team, "tea")
+    jobs = team.send(team.push("Tell them of the tea"), team.approve)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("tea") == Counter([GUESTS[1], GUESTS[3]])
+    assert len([one for one in team.github.issues if "Replies" in one["title"]]) == 1
 
 
 @pytest.mark.timeout(300)

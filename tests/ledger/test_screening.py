@@ -81,7 +81,11 @@ def test_doubtful_replies_wait_unless_their_author_is_on_record(ledger: Ledger) 
         (EVE, "g4", "confirmed", AT),
     )
     with ledger.writing() as connection:
-        assert list_waiting(connection, "live") == [WaitingReply("g1", AT), WaitingReply("g2", LATER)]
+        key = PEOPLE.enter(connection)
+        assert list_waiting(connection, "live") == [
+            WaitingReply("g1", AT, key.fingerprint(BOB)),
+            WaitingReply("g2", LATER, key.fingerprint(ADA)),
+        ]
         assert list_waiting(connection, "test") == []
         decide_reply(connection, "live", "g4", "dismissed", LATER)
         assert [one.result_guid for one in list_waiting(connection, "live")] == ["g1", "g3", "g2"]

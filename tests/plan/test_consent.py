@@ -1,4 +1,4 @@
-"""Consent of a day that has not come yet is none: the plan, which knows what day it is, says so."""
+"""Consent of a day that has not come yet is none, and the last row of a phone decides: the plan says so."""
 
 from __future__ import annotations
 
@@ -75,3 +75,102 @@ def test_where_no_consent_is_required_its_day_makes_no_difference(campaign: Load
     """What the policy does not ask for is not looked at."""
     message = plan(campaign, tmp_path, "2099-01-01", NOW, "not_required")
     assert (message.to_send, message.reasons) == (3, {})
+
+
+ROWS_YAML = """\
+version: 1
+name: pulse
+recipients:
+  - csv: people.csv
+    consent: {source_column: source, date_column: agreed}
+  - csv: plain.csv
+  - csv: later.csv
+    consent: {source_column: source}
+  - phone: "+14155550109"
+    consent: {source: INLINE}
+policy: {consent: required}
+messages: [{id: ask, text: "Hello {{ name }}"}]
+vars: {name: all}
+"""
+HINT = "write newer rows below older ones, and newer sources below older ones"
+
+
+def plan_rows(
+    load: Load, folder: Path, people: str, later: str = "", plain: str = "", inline: str = "web"
+) -> tuple[MessagePlan, list[tuple[str, int, str]], Planner]:
+    """Plan for what stands in three files, and return the notes with their places."""
+    (folder / "people.csv").write_text(f"phone,source,agreed,name\n{people}", encoding="utf-8")
+    (folder / "plain.csv").write_text(f"phone\n{plain}", encoding="utf-8")
+    (folder / "later.csv").write_text(f"phone,source\n{later}", encoding="utf-8")
+    campaign = load(ROWS_YAML.replace("INLINE", inline))
+    planner = Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(NOW))
+    made = planner.make_plan(problems := Problems())
+    assert made is not None, list(problems)
+    message = made.messages[0]
+    assert message.rows == message.duplicates + message.recipients
+    assert message.recipients == message.no_consent + message.to_send
+    notes = [one for one in problems if one.code == "recipient-consent-changed"]
+    assert all(one.hint == HINT and one.severity == "note" for one in notes)
+    return message, [(one.file.name, one.line, one.message) for one in notes], planner
+
+
+@pytest.mark.parametrize("says", ["", "no", "Revoked", "n/a"])
+def test_a_later_row_withdraws_consent(campaign: Load, tmp_path: Path, says: str) -> None:
+    """Where the last row of a phone says no, its person is left out, as if the first had; a note says why."""
+    people = "+14155550101,web,2026-03-01,Ada\n(415) 555-0102,web,2026-03-01,Bo\n".replace("(415) ", "+1415")
+    message, notes, planner = plan_rows(campaign, tmp_path, people, later=f"+1 415 555 0101,{says}\n")
+    assert (message.rows, message.duplicates, message.no_consent, message.to_send) == (4, 1, 1, 2)
+    assert notes == [
+        ("people.csv", 2, "line 2 of later.csv says no consent of the same phone: the last row decides")
+    ]
+    sent = {phone for launch in planner.iterate_launches() for phone in launch.phones}
+    assert sent == {"+14155550102", "+14155550109"}
+
+
+def test_a_later_row_gives_consent(campaign: Load, tmp_path: Path) -> None:
+    """Where the last row of a phone says where its person agreed, they are texted, as the first names them."""
+    people = "+14155550101,,,Ada\n+14155550102,web,,Bo\n+14155550101,web,2026-03-01,Twice\n"
+    message, notes, planner = plan_rows(campaign, tmp_path, people, later="+14155550109,no\n")
+    assert (message.no_consent, message.to_send) == (1, 2)
+    assert notes == [
+        ("later.csv", 2, "line 9 of campaign.yaml says consent of the same phone: the last row decides"),
+        ("people.csv", 2, "line 4 of people.csv says consent of the same phone: the last row decides"),
+    ]
+    launches = {launch.phones: launch.payload.definition["text"] for launch in planner.iterate_launches()}
+    assert launches == {("+14155550101",): "Hello Ada", ("+14155550109",): "Hello all"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "to_send", "notes"),
+    [
+        ("web,2026-03-01 no, web,2026-04-01", 1, []),
+        (",2026-03-01 web,2026-04-01 revoked,2026-05-01", 0, []),
+        ("web,2026-03-01 ,2026-03-01 no,2026-03-01", 0, ["line 4 of people.csv says no consent"]),
+        ("web,2026-03-01 web,", 0, ["line 3 of people.csv says no consent"]),
+        ("web,2026-03-01 web,2026-11-21", 0, ["line 3 of people.csv says consent from a day to come"]),
+        ("web,2026-11-21 web,2026-03-01", 1, ["line 3 of people.csv says consent"]),
+    ],
+)
+def test_only_the_last_row_decides(
+    campaign: Load, tmp_path: Path, rows: str, to_send: int, notes: list[str]
+) -> None:
+    """However often it changed before: what agrees with the first row needs no note."""
+    people = "".join(f"+14155550101,{row},Ada\n" for row in rows.split())
+    message, found, _ = plan_rows(campaign, tmp_path, people, inline="no")
+    assert (message.to_send, message.no_consent) == (to_send, 2 - to_send)
+    end = " of the same phone: the last row decides"
+    assert found == [("people.csv", 2, f"{note}{end}") for note in notes]
+
+
+def test_a_source_without_consent_says_nothing_of_it(campaign: Load, tmp_path: Path) -> None:
+    """A list that doesn't say who agreed neither takes consent away nor gives it."""
+    message, notes, _ = plan_rows(
+        campaign,
+        tmp_path,
+        "+14155550101,web,2026-03-01,Ada\n+14155550102,no,,Bo\n",
+        plain="+14155550101\n+14155550102\n+14155550103\n+14155550104\n",
+        later="+14155550103,web\n",
+    )
+    assert (message.to_send, message.no_consent) == (3, 2)
+    words = "line 2 of later.csv says consent of the same phone: the last row decides"
+    assert notes == [("plain.csv", 4, words)]
