@@ -1,8 +1,8 @@
 """When an experiment's verdict is taken, and of whom: on a day that was fixed before, or at every look.
 
 A test that is made anew at each of many reports finds differences that are not there: of 100 experiments
-without one, 14 daily reports call some 15 different. So a test for one look is made of people and answers before one
-fixed day alone: every later report makes the same test of the same data.
+without one, 14 daily reports call some 15 different. So a test for one look is made of people and answers
+before one fixed day alone: every later report makes the same test of the same data.
 """
 
 from __future__ import annotations

@@ -101,16 +101,16 @@ def _compare(
 ) -> ArmDifference:
     (name_a, successes_a, trials_a), (name_b, successes_b, trials_b) = arm, baseline
     table = successes_a, trials_a, successes_b, trials_b
-    p_value = fisher_p_value(*table)
     if not trials_a or not trials_b:
         return ArmDifference(name_a, name_b, None, None, None, "too_few")
     successes, error = successes_a + successes_b, SIGNIFICANCE / comparisons
     if at_every_look:
-        p_value = always_valid_p_value(*table)
+        plain = always_valid_p_value(*table)
         reach = always_valid_reach(trials_a, trials_b, successes, error)
     else:
+        plain = fisher_p_value(*table)
         reach = NormalDist().inv_cdf(1 - error / 2)
-    p_value = min(1.0, comparisons * p_value)
+    p_value = min(1.0, comparisons * plain)
     verdict: Verdict = "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
     return ArmDifference(
         arm=name_a,

@@ -203,9 +203,7 @@ def write_verdict(difference: ArmDifference) -> str:
 def write_analysis(analysis: Analysis) -> str:
     """Return when verdicts on arms are taken, and of whom, as a sentence."""
     if analysis.method == "sequential":
-        return (
-            "This is a test for every look: of 100 experiments without a difference at most 5 ever show one."
-        )
+        return "A test for every look: of 100 experiments without a difference, at most 5 ever show one."
     if analysis.due is None:
         people = count_nouns(analysis.per_arm or 0, "person has", "people have")
         return f"The verdict is taken {DAYS_TO_ANSWER} days after {people} been asked in each arm."
