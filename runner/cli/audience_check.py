@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.campaign.named_columns import find_export_problems
 from runner.ledger.model import Known
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -15,4 +16,7 @@ if TYPE_CHECKING:
 
 def find_audience_problems(campaign: Campaign, problems: Problems) -> None:
     """Render every text for every recipient, as if nobody had been texted yet, and note what fails."""
+    known = problems.error_count
     Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)
+    if problems.error_count == known:
+        problems.extend(find_export_problems(campaign))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
 from runner.campaign.template import TextCompiler
-from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
+from runner.report.facts import AnalysisPlan, MessageOutline, QuestionOutline, WayOutline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,15 @@ def outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
         arms = campaign.list_arms(message.id) or {"": message}
         ways = tuple(_outline_way(campaign, compiler, arm, varied) for arm, varied in arms.items())
         base = _outline_way(campaign, compiler, "", message)
-        yield MessageOutline(message.id, message.tag, _merge_questions(base, *ways), ways)
+        questions = _merge_questions(base, *ways)
+        yield MessageOutline(message.id, message.tag, questions, ways, _outline_analysis(campaign))
+
+
+def _outline_analysis(campaign: Campaign) -> AnalysisPlan:
+    analysis = None if campaign.variants is None else campaign.variants.analysis
+    if analysis is None:
+        return AnalysisPlan()
+    return AnalysisPlan(date.fromisoformat(analysis.at) if analysis.at else None, analysis.per_arm)
 
 
 def _merge_questions(*ways: WayOutline) -> tuple[QuestionOutline, ...]:

@@ -45,12 +45,13 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def write_csv(report: CampaignReport) -> str:
-    """Return the report as a CSV table, its columns described above: CRLF line ends, a header row.
+    """Return the report as a CSV table, its columns described above: a header row, then one line a row.
 
-    Text cells that a spreadsheet would run as a formula start with an apostrophe (OWASP, "CSV injection").
+    Lines end in LF, as in files of answers. Text cells that a spreadsheet would run as a formula start with
+    an apostrophe (OWASP, "CSV injection").
     """
     table = io.StringIO(newline="")
-    writer = csv.writer(table, lineterminator="\r\n")
+    writer = csv.writer(table, lineterminator="\n")
     writer.writerow(COLUMNS)
     for message in report.messages:
         about = (report.campaign, report.target, message.id)
