@@ -213,6 +213,7 @@ class Campaign:
         policy: the rules that it keeps.
         lockfile: whether its lockfile holds every launch, or sums them up.
         export_columns: of the audience, that files of answers have, each with where it stands.
+        score: the tag of the question whose score is the campaign's; None to go by what messages share.
     """
 
     name: str
@@ -230,6 +231,7 @@ class Campaign:
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
     export_columns: tuple[tuple[str, Position], ...] = ()
+    score: str | None = None
 
     @property
     def message_ids(self) -> dict[str, str]:

@@ -76,6 +76,7 @@ class _Reader:
             policy=_read_policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple(self._export_columns(data.get("export_columns", []))),
+            score=data["score"]["question"] if "score" in data else None,
         )
 
     def _export_columns(self, names: list[str]) -> Iterator[tuple[str, Position]]:

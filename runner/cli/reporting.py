@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING
 from runner.campaign.audience import AudienceTally, iterate_audience
 from runner.campaign.named_columns import find_named_column
 from runner.cli.folders import make_state_folder
-from runner.cli.outlines import outline_messages
+from runner.cli.outlines import outline_messages, outline_score
 from runner.cli.result_copies import find_copy
 from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import ENDED
 from runner.ledger.reconciled import read_totals
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
 from runner.ledger.runs import count_by_run
+from runner.reconcile.refusals import count_refusing, iterate_refusals
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles
 from runner.report.columns.members import load_asked, load_members, load_reached
-from runner.report.facts import CampaignFacts, OptOutFacts
+from runner.report.facts import CampaignFacts, OptOutFacts, SessionFacts
 from runner.report.metrics import summarise
 from runner.report.tally import CampaignTally
 from runner.report.turnout import SMALL_GROUP
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
     from runner.report.model import CampaignReport
 
 
@@ -91,6 +93,11 @@ class _Subject:
     columns: tuple[NamedColumn, ...]
     export_columns: tuple[NamedColumn, ...]
     state_key: str | None = field(repr=False)
+
+    @property
+    def score(self) -> ScoreOutline | None:
+        """The question whose score is the campaign's."""
+        return outline_score(self.campaign, self.outlines)
 
     @property
     def needs_members(self) -> bool:
@@ -166,6 +173,7 @@ def _count_here(
                 read_version(connection),
                 lambda since: iterate_feed(connection, campaign_id, since),
                 lambda revision: find_mark(connection, revision),
+                iterate_refusals(connection, campaign_id),
             )
             ids = subject.campaign.message_ids
             if subject.needs_members:
@@ -190,7 +198,7 @@ def _count_on_cluster(
         facts = _gather_facts(connection, subject, campaign_id)
         copy = copy_campaign(place, connection, campaign_id, ids if subject.columns else None)
     members = _list_members(subject, record, include_pii=False)
-    return facts, count_copy(place, copy, subject.outlines, ids, subject.column_names, members)
+    return facts, count_copy(place, copy, subject.outlines, ids, subject.column_names, members, facts.score)
 
 
 def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
@@ -217,6 +225,7 @@ def _count(engine: Engine, subject: _Subject, files: Sequence[AnswerFile]) -> Ca
         subject.outlines,
         subject.campaign.message_ids,
         subject.column_names,
+        score=subject.score,
         keep_answers=None if answers is None else answers.keep,
     )
     for one in files:
@@ -244,11 +253,34 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in subject.outlines},
+        sessions=_gather_sessions(connection, campaign_id, ids),
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),
+        score=subject.score,
     )
+
+
+def _gather_sessions(
+    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]
+) -> dict[str, SessionFacts]:
+    refused = count_refusing(connection, campaign_id, message_ids)
+    rows = sendings.count_sessions(connection, campaign_id, message_ids)
+    facts = {}
+    for message in {row.message for row in rows}:
+        own = [row for row in rows if row.message == message]
+        silent = [row for row in own if not row.replied]
+        ended = sum(row.count for row in silent if row.status == ENDED and not row.stopped)
+        stopped = sum(row.count for row in silent if row.stopped)
+        facts[message] = SessionFacts(
+            listed=sum(row.count for row in own),
+            ended=ended,
+            stopped=stopped,
+            open=sum(row.count for row in silent) - ended - stopped,
+            refused=refused[message],
+        )
+    return facts
 
 
 def check_columns(campaigns: Sequence[Campaign], options: ReportOptions) -> None:

@@ -12,6 +12,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +25,7 @@ from runner.cluster.worker_access import (
 from runner.ledger.screening import find_undefined
 from runner.ledger.target_key import KeySource
 from runner.reconcile.backlog import Backlog
-from runner.reconcile.held import choose_sources, keep_starts, read_held
+from runner.reconcile.held import choose_sources, keep_starts, read_held, remove_unlisted_results
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
 from runner.reconcile.source import Source
@@ -137,7 +138,9 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
         # In an order that all tasks have: those that write the same rows wait for each other, and no more.
         by_number = sorted(ours, key=lambda guid: held.launches[guid].id)
         keep_starts(desk.ledger, held, {guid: ours[guid] for guid in by_number})
-        desk.take_in({}).store_stopped(ours.values(), desk.order.at)
+        intake = desk.take_in({})
+        intake.store_stopped(ours.values(), desk.order.at)
+        intake.store_sessions(held.launches, ours.values())
         stats += (strip_stat(stat, part.tag) for stat in ours.values())
         unreadable += (one for one in page.unreadable if one.project_launch_guid in held.launches)
     return Surveyed(stats, unreadable)
@@ -180,7 +183,9 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     held = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
     sources = _define(desk, choose_sources(held, group.stats, set(group.unscreened), full=order.full))
     intake, backlog = desk.take_in(sources), Backlog(sources, group.listed)
-    survey = Survey(desk.client, held.launches, lambda _steps: None)
+    survey = Survey(
+        desk.client, held.launches, lambda _steps: None, partial(intake.store_sessions, held.launches)
+    )
     newer = Reading(
         desk.client,
         backlog,
@@ -189,7 +194,9 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
         now=lambda: order.at,
         observe_progress=counter.add,
     ).read()
-    read = ReadLaunches.of(backlog)
+    now = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
+    removed = remove_unlisted_results(desk.ledger, now, backlog, drops=order.drops)
+    read = ReadLaunches.of(backlog, removed)
     counts = {**group.stats, **newer}
     short = _leave_out_even(desk, sources, read.short, counts)
     intake.close(held.forgotten, short, is_screened=False)

@@ -25,6 +25,7 @@ class ReadingOrder:
         threads: requests that one task may have in flight.
         at: when the run began; UTC, ISO 8601.
         full: read every result again.
+        drops: remove the results that the service does not list any more.
         opt_out_words: those that opt out besides, as the campaign has it.
     """
 
@@ -34,6 +35,7 @@ class ReadingOrder:
     threads: int
     at: str
     full: bool = False
+    drops: bool = False
     opt_out_words: tuple[str, ...] = ()
 
 
@@ -97,4 +99,4 @@ class ReadGroup:
 
 def strip_stat(stat: StatRecord, tag: str) -> StatRecord:
     """Return a launch's counts as they travel: without phones and texts."""
-    return replace(stat, project_tag=tag, project_definition={}, recipients=(), stopped=())
+    return replace(stat, project_tag=tag, project_definition={}, recipients=(), stopped=(), statuses=())

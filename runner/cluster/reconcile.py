@@ -8,6 +8,7 @@ with its launch. As many requests are in flight at most as the target allows one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.cluster.reading import read_groups, survey_ranges, sweep_ranges
@@ -149,11 +150,12 @@ class ClusterReconciliation:
             stats |= {stat.project_launch_guid: stat for stat in surveyed.stats}
             self._unreadable |= {one.project_launch_guid: one for one in surveyed.unreadable}
             self.observe_progress(len(surveyed.stats))
-        survey = Survey(self.client, held.launches, self.observe_progress)
+        intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
+        keep_sessions = partial(intake.store_sessions, held.launches)
+        survey = Survey(self.client, held.launches, self.observe_progress, keep_sessions)
         found = survey.read_stats(held.launches.keys() - stats.keys() - self._unreadable.keys())
         self._unreadable |= survey.unreadable
         keep_starts(self.ledger, held, found)
-        intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
         intake.store_stopped(found.values(), self.order.at)
         # What goes to workers on their way has no phones in it.
         return stats | {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in found.items()}

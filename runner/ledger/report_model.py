@@ -251,6 +251,46 @@ class SentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRow:
+    """Sessions of accepted launches that stand alike.
+
+    Attributes:
+        message: the message's id.
+        status: as the service says it, in capitals; empty if it does not.
+        stopped: whether an opt-out ended them, or kept them from beginning.
+        replied: whether their participants have any result, if only one that opts out.
+        count: how many.
+    """
+
+    message: str
+    status: str
+    stopped: bool
+    replied: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptOutReply:
+    """A result that some evidence of an opt-out names, or another one of the same person and launch.
+
+    Attributes:
+        launch_id: the ledger's number of the launch.
+        message: the id under which the launch is entered.
+        result_guid: the service's name of it.
+        participant: the participant's pseudonym.
+        state: of the evidence; None if this result is none.
+        response: what they wrote.
+    """
+
+    launch_id: int
+    message: str
+    result_guid: str
+    participant: str
+    state: str | None
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """What one run has sent of a campaign.
 

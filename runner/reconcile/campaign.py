@@ -11,6 +11,7 @@ the rules found them, are read once more.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.reconcile.backlog import Backlog
@@ -21,6 +22,7 @@ from runner.reconcile.held import (
     keep_readings,
     keep_starts,
     read_held,
+    remove_unlisted_results,
 )
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
@@ -49,6 +51,7 @@ def reconcile_campaign(
     observe_progress: Callable[[int], None],
     full: bool = False,
     accept: bool = False,
+    drops: bool = False,
     opt_out_words: tuple[str, ...] = (),
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
@@ -64,6 +67,7 @@ def reconcile_campaign(
         observe_progress: is called with the number of launches or results read since the last call.
         full: read every result again: finds those that were edited, and those that the counts hide.
         accept: take what the service lists for all there is, whatever it counts.
+        drops: remove the results that the service does not list any more.
         opt_out_words: those that opt out besides, as the campaign has it.
 
     Raises:
@@ -71,11 +75,13 @@ def reconcile_campaign(
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = read_held(ledger, campaign_id, people.target)
-    survey = Survey(client, held.launches, observe_progress)
+    taking = partial(Intake, ledger, campaign_id=campaign_id, campaign=campaign, key=key, people=people)
+    keep_sessions = partial(taking(sources={}).store_sessions, held.launches)
+    survey = Survey(client, held.launches, observe_progress, keep_sessions)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
-    intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
+    intake = taking(sources=sources, words=opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
     backlog = Backlog(sources, count_listed(held, stats))
@@ -89,7 +95,11 @@ def reconcile_campaign(
     ).read()
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
+    removed = remove_unlisted_results(
+        ledger, read_held(ledger, campaign_id, people.target), backlog, drops=drops
+    )
+    after = read_held(ledger, campaign_id, people.target)
+    read = ReadLaunches.of(backlog, removed)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)

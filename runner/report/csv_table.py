@@ -3,7 +3,7 @@
 One row is one measure of one thing, so that a filter on `measure` gives a table of its own. The columns:
 
 - `campaign`, `target`, `message`, `question_tag`, `question_text`: what the row is about. The question's
-  columns are empty in rows about a whole message.
+  columns are empty in rows about a whole message. Rows without a message are of the campaign's one score.
 - `measure`: what is counted; the module `measures` lists them all.
 - `answer`, `label`: in rows of the measure `response`, the response's 1-based index and its text; in rows
   about an arm, a group, a day, a reason or a word, `label` names it, and of a group `answer` is the
@@ -53,6 +53,11 @@ def write_csv(report: CampaignReport) -> str:
     table = io.StringIO(newline="")
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(COLUMNS)
+    if report.score is not None:
+        pooled = report.score.question
+        for measure in list_question_measures(pooled):
+            row = _build_row((report.campaign, report.target, "", pooled.tag, pooled.text), measure)
+            writer.writerow(row)
     for message in report.messages:
         about = (report.campaign, report.target, message.id)
         for measure in list_message_measures(message):

@@ -115,8 +115,11 @@ class CampaignTally:
         messages: by id.
         participants: with at least one result, over all messages.
         strays: results of messages that the campaign does not have.
+        pooled: participants by the message that has their latest answer to the question of the campaign's
+            score, and by what was kept of that answer.
     """
 
     messages: Mapping[str, MessageTally] = field(default_factory=dict)
     participants: int = 0
     strays: int = 0
+    pooled: Mapping[tuple[str, Reading], int] = field(default_factory=dict)

@@ -63,6 +63,7 @@ FUNCTIONS: Mapping[str, Any] = {
         figures.draw_funnel,
         figures.draw_groups,
         figures.draw_nps,
+        findings.has_few_answers,
         findings.is_freeform,
         findings.list_findings,
         findings.list_scores,

@@ -66,11 +66,12 @@ def find_launches(
     *,
     observe_progress: Callable[[int], None],
     observe_unreadable: Callable[[Unreadable], None],
+    observe_stat: Callable[[StatRecord], None] = lambda _stat: None,
 ) -> dict[str, StatRecord]:
     """Return those of some launches under a project tag that the service knows, by `project_launch_guid`.
 
     Where they are few of a long list, each is asked for on its own (reference, 4.5). What is returned lacks
-    `recipients`: those of all launches together can be a million phones, and nobody here asks for them.
+    `recipients` and `statuses`: those of all launches together can be a million phones.
 
     Args:
         client: the service.
@@ -78,6 +79,7 @@ def find_launches(
         sought: their `project_launch_guid`s.
         observe_progress: is called with the number of launches found since the last call.
         observe_unreadable: is told of each of the list's records that cannot be read, perhaps repeatedly.
+        observe_stat: is given each launch that is listed, with its sessions, perhaps repeatedly.
 
     Raises:
         ServiceError: the service cannot be asked, or its list does not come to rest.
@@ -85,7 +87,9 @@ def find_launches(
     found: dict[str, StatRecord] = {}
     # A service may have the tag in lower case only.
     for spelling in dict.fromkeys((tag, tag.casefold())):
-        search = _Search(client, spelling, set(sought - found.keys()), observe_unreadable, observe_progress)
+        search = _Search(
+            client, spelling, set(sought - found.keys()), observe_unreadable, observe_progress, observe_stat
+        )
         search.read()
         found |= {guid: stat for guid, stat in search.found.items() if guid in sought}
         if sought <= found.keys():
@@ -102,6 +106,7 @@ class _Search:
     sought: set[str] | None
     observe_unreadable: Callable[[Unreadable], None]
     observe_progress: Callable[[int], None] = lambda _steps: None
+    observe_stat: Callable[[StatRecord], None] = lambda _stat: None
     found: dict[str, StatRecord] = field(default_factory=dict, init=False)
     _unreadable: set[str | int] = field(default_factory=set, init=False)
     _recorded: RecordedGuids = field(init=False)
@@ -189,9 +194,12 @@ class _Search:
 
     def _keep(self, stat: StatRecord) -> None:
         guid = self._recorded.spell(stat.project_launch_guid)
-        self.found[guid] = (
-            stat if self.sought is None else replace(stat, project_launch_guid=guid, recipients=())
-        )
+        if self.sought is None:
+            self.found[guid] = stat
+            return
+        named = replace(stat, project_launch_guid=guid)
+        self.observe_stat(named)
+        self.found[guid] = replace(named, recipients=(), statuses=())
 
 
 def _refuse(record: Unreadable) -> None:

@@ -22,6 +22,9 @@ Words: TypeAlias = str
 Detail: TypeAlias = str
 """A text that nothing depends on; empty if the service says none."""
 
+Statuses: TypeAlias = tuple[str, ...]
+"""What is said of sessions, in their order and in capitals; empty where nothing is."""
+
 Stopped: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an opt-out has ended, or kept from beginning."""
 
@@ -63,6 +66,7 @@ class StatRecord:
         project_definition: the send body less the phones, as the service keeps it.
         recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
         stopped: those of them who opted out, as far as `sessions[].sub_status` says.
+        statuses: `sessions[].status`, one for each of the recipients.
     """
 
     kind: ClassVar[str] = "stat"
@@ -80,6 +84,7 @@ class StatRecord:
     project_definition: dict[str, Any] = field(repr=False)
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
     stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
+    statuses: Statuses = field(default=(), repr=False, metadata={"wire": "sessions"})
 
     @property
     def is_whole(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.errors import ServiceError
@@ -113,6 +114,11 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
     )
 
 
+def _read_statuses(sessions: Any) -> tuple[str, ...]:
+    # A few words for very many sessions: each is kept once.
+    return tuple(intern(_read_text(session.get("status")).strip().upper()) for session in sessions or ())
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_integer,
     "Count": _read_count,
@@ -125,6 +131,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
     "Stopped": _read_stopped,
+    "Statuses": _read_statuses,
 }
 """How a field is read from its wire form, by its type."""
 _OPTIONAL = frozenset({"Count", "Place", "Detail"})

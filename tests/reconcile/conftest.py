@@ -148,7 +148,7 @@ class Campaign:
                 (number,) = add_intents(opened, self.id, [intent], AT)
                 record_outcomes(opened, [Outcome(number, "sent", AT, guid)])
 
-    def reconcile(self, *, full: bool = False, accept: bool = False) -> ReconcileSummary:
+    def reconcile(self, *, full: bool = False, accept: bool = False, drops: bool = False) -> ReconcileSummary:
         """Reconcile once."""
         return reconcile_campaign(
             self.ledger,
@@ -161,6 +161,7 @@ class Campaign:
             observe_progress=lambda _steps: None,
             full=full,
             accept=accept,
+            drops=drops,
         )
 
     def list_held(self) -> dict[str, str]:

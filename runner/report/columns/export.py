@@ -64,9 +64,9 @@ _KEEP_RESULTS = """
 INSERT INTO kept_results
 SELECT ?::VARCHAR, arm, participant, question_tag, texts.question, question_text, question_display_order,
   if(is_kept, answer, NULL), labels.label, answer, response, nullif(created_us, 0), result_guid
-FROM read_answers
-LEFT JOIN labels ON labels.reading = read_answers.reading
-LEFT JOIN texts ON texts.place = read_answers.place
+FROM read_replies
+LEFT JOIN labels ON labels.reading = read_replies.reading
+LEFT JOIN texts ON texts.place = read_replies.place
 """
 _RESULTS = """
 CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, participant VARCHAR,

@@ -146,6 +146,19 @@ def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
     }
 
 
+def test_the_first_answer_is_the_first_on_one_clock(tmp_path: Path) -> None:
+    """Offsets change no order: the earliest moment is told, in UTC, and a time that is none tells nothing."""
+    rows = [
+        make_row("p1", "colour", "red", guid="1", created="2026-11-20T09:30:00"),
+        make_row("p1", "why", "so", guid="2", created="2026-11-20T10:00:00+02:00"),
+        make_row("p2", "why", "so", guid="3", created="soon"),
+    ]
+    table = read_csv(export(tmp_path, rows, ASK))
+    assert [(row[0], row[3]) for row in table[1:]] == [(P1, "2026-11-20T08:00:00.000000Z"), (P2, "")]
+    copied = read_parquet(export(tmp_path, rows, ASK, name="answers.parquet"))
+    assert [row[3] for row in copied[1:]] == [datetime(2026, 11, 20, 8, tzinfo=UTC), None]
+
+
 def test_own_words_and_phones_are_there_if_asked_for(tmp_path: Path) -> None:
     """With --include-pii phones and texts of participants' own stand in the file, and still don't run."""
     header, first, second = read_csv(export(tmp_path, ROWS, ASK, include_pii=True))
