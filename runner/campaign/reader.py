@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from runner.campaign.model import (
     After,
+    Analysis,
     Arm,
     Campaign,
     Message,
@@ -32,6 +33,8 @@ from runner.source.storage import is_url
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.source.document import Key, YamlDocument
 
 _FILE_URL = "file://"
@@ -73,8 +76,13 @@ class _Reader:
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
+            export_columns=tuple(self._export_columns(data.get("export_columns", []))),
             score=data["score"]["question"] if "score" in data else None,
         )
+
+    def _export_columns(self, names: list[str]) -> Iterator[tuple[str, Position]]:
+        for index, name in enumerate(names):
+            yield name, self._position(names, index)
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         line, column = self._document.place_of_value(container, key) or (0, 0)
@@ -119,7 +127,11 @@ class _Reader:
             tuple(self._arm(arm) for arm in item.get("arms", [])),
             self._position(item, place),
             float(item.get("holdout", 0)),
+            self._analysis(item["analysis"]) if "analysis" in item else None,
         )
+
+    def _analysis(self, item: dict[str, Any]) -> Analysis:
+        return Analysis(self._position(item, next(iter(item))), item.get("at"), item.get("per_arm"))
 
     def _arm(self, item: dict[str, Any]) -> Arm:
         return Arm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.campaign.named_columns import find_export_problems
 from runner.ledger.model import Known
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -20,4 +21,8 @@ def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPl
     Returns:
         The plan that this is; None if there are errors.
     """
-    return Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)
+    known = problems.error_count
+    plan = Planner(campaign, "", Known({}, {}), None, PlanOptions()).make_plan(problems)
+    if problems.error_count == known:
+        problems.extend(find_export_problems(campaign))
+    return plan

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 from runner.campaign.flow import SCORED
 from runner.campaign.include import include_folder
 from runner.campaign.template import TextCompiler
-from runner.report.facts import MessageOutline, QuestionOutline, ScoreOutline, WayOutline
+from runner.report.facts import AnalysisPlan, MessageOutline, QuestionOutline, ScoreOutline, WayOutline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,15 @@ def outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
         arms = campaign.list_arms(message.id) or {"": message}
         ways = tuple(_outline_way(campaign, compiler, arm, varied) for arm, varied in arms.items())
         base = _outline_way(campaign, compiler, "", message)
-        yield MessageOutline(message.id, message.tag, _merge_questions(base, *ways), ways)
+        questions = _merge_questions(base, *ways)
+        yield MessageOutline(message.id, message.tag, questions, ways, _outline_analysis(campaign))
+
+
+def _outline_analysis(campaign: Campaign) -> AnalysisPlan:
+    analysis = None if campaign.variants is None else campaign.variants.analysis
+    if analysis is None:
+        return AnalysisPlan()
+    return AnalysisPlan(date.fromisoformat(analysis.at) if analysis.at else None, analysis.per_arm)
 
 
 def outline_score(campaign: Campaign, outlines: Sequence[MessageOutline]) -> ScoreOutline | None:

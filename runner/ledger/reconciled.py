@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Insert, Table, and_, exists, func, or_, select
+from sqlalchemy import Connection, Insert, Table, and_, case, exists, func, or_, select
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
@@ -216,6 +216,7 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             func.max(BEGAN),
             func.count(launch_stats.c.launch_id),
             func.min(launch_stats.c.reconciled_at),
+            func.sum(case((launch_stats.c.launch_id.is_(None), 0), else_=launches.c.recipients)),
             *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
@@ -223,7 +224,7 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message)
     )
-    for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):
+    for message, count, first, last, reconciled, reconciled_at, read, *sums in connection.execute(query):
         known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))
         whole: dict[str, Any] = {
             name: int(total) if of == count else None for name, (of, total) in known.items()
@@ -237,6 +238,7 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             last_sent_at=last,
             reconciled_at=reconciled_at,
             unread=count - reconciled,
+            sent_read=int(read),
             partly_known={
                 name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
             },

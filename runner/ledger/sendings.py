@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_into
-from runner.ledger.report_model import AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
+from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
 from runner.ledger.tables import (
     audiences,
     campaigns,
@@ -19,6 +19,7 @@ from runner.ledger.tables import (
     forgotten_results,
     launch_arms,
     launch_starts,
+    launch_stats,
     launches,
     opt_outs,
     results,
@@ -29,7 +30,7 @@ from runner.ledger.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sqlalchemy import Select
+    from sqlalchemy import ColumnElement, Select
 
 _DATE_LENGTH = len("2026-11-20")
 _PORTION = 5000
@@ -206,6 +207,46 @@ def select_reached(campaign_id: int) -> Select[Any]:
     )
 
 
+def iterate_asked(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Iterator[AskedRow]:
+    """Yield every recipient of an accepted launch, in no order.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    query = (
+        select_reached(campaign_id)
+        .add_columns(
+            func.coalesce(launch_arms.c.arm, ""),
+            func.coalesce(launch_starts.c.project_launch_start, launches.c.outcome_at, ""),
+            case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+    )
+    for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
+        yield AskedRow(message_ids.get(message, message), *rest)
+
+
+def list_replied_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return the message id and the pseudonym of everybody whose reply to it opts out."""
+    query = (
+        select(launches.c.message, results.c.participant)
+        .join(results, results.c.launch_id == launches.c.id)
+        .join(opt_outs, opt_outs.c.evidence == results.c.result_guid)
+        .where(launches.c.campaign_id == campaign_id, *_list_confirmed(target))
+        .distinct()
+    )
+    found = connection.execute(query)
+    return sorted((message_ids.get(message, message), participant) for message, participant in found)
+
+
 def count_replied_opt_outs(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
@@ -342,11 +383,16 @@ def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
 def _count_confirmed(
     connection: Connection, query: Select[Any], target: str, message_ids: Mapping[str, str]
 ) -> Counter[str]:
-    is_ours = (opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed")
     found: Counter[str] = Counter()
-    for message, count in connection.execute(query.where(*is_ours).group_by(launches.c.message)):
+    confirmed = query.where(*_list_confirmed(target)).group_by(launches.c.message)
+    for message, count in connection.execute(confirmed):
         found[message_ids.get(message, message)] += count
     return found
+
+
+def _list_confirmed(target: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for opt-outs of a target by reply that count."""
+    return opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
 
 
 def store_service_plan(connection: Connection, target: str, plan: ServicePlan, at: str) -> None:

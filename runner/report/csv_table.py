@@ -18,7 +18,6 @@ One row is one measure of one thing, so that a filter on `measure` gives a table
 from __future__ import annotations
 
 import csv
-import io
 from typing import TYPE_CHECKING
 
 from runner.report.measures import list_message_measures, list_question_measures
@@ -45,12 +44,14 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def write_csv(report: CampaignReport) -> str:
-    """Return the report as a CSV table, its columns described above: CRLF line ends, a header row.
+    """Return the report as a CSV table, its columns described above: a header row, then one line a row.
 
-    Text cells that a spreadsheet would run as a formula start with an apostrophe (OWASP, "CSV injection").
+    Lines end in LF, as in files of answers. Text cells that a spreadsheet would run as a formula start with
+    an apostrophe (OWASP, "CSV injection").
     """
-    table = io.StringIO(newline="")
-    writer = csv.writer(table, lineterminator="\r\n")
+    lines = _Lines()
+    # Only what could end a line is quoted: with LF alone at the ends, a CR in a text would not be.
+    writer = csv.writer(lines, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     if report.score is not None:
         pooled = report.score.question
@@ -65,7 +66,14 @@ def write_csv(report: CampaignReport) -> str:
         for question in message.questions:
             for measure in list_question_measures(question):
                 writer.writerow(_build_row((*about, question.tag, question.text), measure))
-    return table.getvalue()
+    return "".join(lines)
+
+
+class _Lines(list[str]):
+    """Takes the writer's lines, and ends each in LF."""
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix("\r\n") + "\n")
 
 
 def defuse_formula(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from runner.ledger.report_model import (
         AudienceRow,
@@ -68,6 +69,19 @@ class WayOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysisPlan:
+    """When the verdict on an experiment is taken; with neither, at every look, by a test that allows that.
+
+    Attributes:
+        at: the day, UTC: people asked, and answers, before it count.
+        per_arm: people asked in each arm, from which the day follows.
+    """
+
+    at: date | None = None
+    per_arm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MessageOutline:
     """One message as the campaign sends it; a plain text has no questions.
 
@@ -76,12 +90,14 @@ class MessageOutline:
         tag: its project tag.
         questions: of all ways in which it goes out, each tag once.
         ways: none given stands for one without introduction and conclusion.
+        analysis: of the experiment, if there is one.
     """
 
     id: str
     tag: str
     questions: tuple[QuestionOutline, ...] = ()
     ways: tuple[WayOutline, ...] = ()
+    analysis: AnalysisPlan = AnalysisPlan()
 
     @property
     def all_ways(self) -> tuple[WayOutline, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from runner.report.analysis import DAYS_TO_ANSWER
 from runner.report.scores import divide
 from runner.report.timing import format_duration
 from runner.report.wording import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from runner.report.dispositions import ResponseRates
     from runner.report.model import CampaignReport, MessageReport, PooledScore
     from runner.report.timing import TimeSummary
-    from runner.report.turnout import Audience, Breakdown, Volume
+    from runner.report.turnout import Analysis, Audience, Breakdown, Volume
 
 FREEFORM_NOTE = "Answered in the participants’ own words, which a report does not show."
 """Stands in for the answers to a freeform question."""
@@ -58,6 +59,8 @@ def list_findings(report: CampaignReport) -> Iterator[str]:
                 yield f"{of}: {score}" if question.tag else score
         if message.experiment is not None:
             yield from map(write_verdict, message.experiment.differences)
+            if message.experiment.analysis is not None:
+                yield write_analysis(message.experiment.analysis)
 
 
 def has_few_answers(question: QuestionReport) -> bool:
@@ -237,6 +240,8 @@ def write_holdout(audience: Audience | None) -> str:
 def write_verdict(difference: ArmDifference) -> str:
     """Return what may be said of two arms' response rates, as a sentence."""
     arm, against = difference.arm, difference.against
+    if difference.verdict == "too_early":
+        return f"Too early to tell whether {arm} or {against} answers more."
     if difference.verdict == "too_few" or difference.difference is None or difference.interval is None:
         return f"Too few people to tell whether {arm} or {against} answers more."
     low, high = difference.interval
@@ -245,6 +250,20 @@ def write_verdict(difference: ArmDifference) -> str:
     if difference.verdict == "no_difference_shown":
         return f"No difference shown between {arm} and {against}: {figures}."
     return f"{arm} answers {'more' if difference.difference > 0 else 'less'} than {against}: {figures}."
+
+
+def write_analysis(analysis: Analysis) -> str:
+    """Return when verdicts on arms are taken, and of whom, as a sentence."""
+    if analysis.method == "sequential":
+        return "A test for every look: of 100 experiments without a difference, at most 5 ever show one."
+    if analysis.due is None:
+        people = count_nouns(analysis.per_arm or 0, "person has", "people have")
+        return f"The verdict is taken {DAYS_TO_ANSWER} days after {people} been asked in each arm."
+    day = analysis.due.isoformat()
+    if not analysis.is_due:
+        return f"The verdict is taken by the first report that is reconciled on {day} (UTC) or later."
+    people = count_nouns(sum(arm.sent for arm in analysis.arms), "person", "people")
+    return f"The verdict is of the {people} asked, and of the answers that came, before {day} (UTC)."
 
 
 def write_rates(rates: ResponseRates) -> str:

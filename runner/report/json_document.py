@@ -61,6 +61,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "reconciled_at": store_time(message.reconciled_at),
         "launches": message.launches,
         "reconciled_launches": message.launches - message.unread_launches,
+        "reconciled_sent": message.sent_read,
         "recipients": message.recipients,
         "sent": message.sent,
         "rejected": message.rejected,

@@ -16,6 +16,7 @@ from runner.report.findings import (
     list_findings,
     list_scores,
     list_volume,
+    write_analysis,
     write_audience,
     write_holdout,
     write_opt_outs,
@@ -166,6 +167,8 @@ def _list_group_parts(message: MessageReport) -> Iterator[Part]:
         yield ["### Arms compared"]
         for difference in message.experiment.differences:
             yield [f"**{escape_markdown(write_verdict(difference))}**"]
+        if message.experiment.analysis is not None:
+            yield [escape_markdown(write_analysis(message.experiment.analysis))]
         yield draw_table(tabulate_groups("Arm", message.experiment.arms, "How each arm responded"))
         if message.experiment.differences:
             yield draw_table(tabulate_differences(message.experiment))

@@ -141,13 +141,20 @@ def _summarise_message(
         dispositions=dispositions if has_rate else None,
         response_rates=_rate(dispositions) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
-        experiment=describe_experiment(outline, tally, sent, is_read=is_read),
+        experiment=describe_experiment(
+            outline,
+            tally,
+            [row for row in facts.sent if row.message == outline.id],
+            _read_time(totals.reconciled_at),
+            is_read=is_read,
+        ),
         breakdowns=tuple(
             break_down(outline, column, groups, least, is_read=is_read)
             for column, groups in tally.groups.items()
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
         unread_launches=totals.unread,
+        sent_read=totals.sent_read,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
 

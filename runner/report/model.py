@@ -69,6 +69,7 @@ class MessageReport:
         breakdowns: one for each column that was asked for.
         days: from the first on which anything happened to the last; days without anything are left out.
         unread_launches: launches of which nothing was ever read.
+        sent_read: recipients of the other launches.
         partly_known: of the counts that are None, those that are known of some launches, by name.
     """
 
@@ -102,6 +103,7 @@ class MessageReport:
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
     unread_launches: int = 0
+    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
 

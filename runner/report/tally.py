@@ -88,6 +88,8 @@ class MessageTally:
         first_s: participants by the whole seconds from the start of the launch to their first answer.
         days: by date, UTC.
         groups: by the value of the column that was asked for, and by column.
+        arm_days: participants by arm and the day of their first answer, UTC; of a message with arms. Whose
+            answers have no time that can be read is on the first day of 1970.
     """
 
     results: int = 0
@@ -97,6 +99,7 @@ class MessageTally:
     first_s: Mapping[int, int] = field(default_factory=dict)
     days: Mapping[date, DayTally] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
+    arm_days: Mapping[tuple[str, date], int] = field(default_factory=dict)
 
     @property
     def participants(self) -> int:

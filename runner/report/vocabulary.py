@@ -68,6 +68,7 @@ FUNCTIONS: Mapping[str, Any] = {
         findings.list_findings,
         findings.list_scores,
         findings.list_volume,
+        findings.write_analysis,
         findings.write_audience,
         findings.write_cost,
         findings.write_holdout,

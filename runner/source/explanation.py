@@ -122,10 +122,9 @@ def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key])
 
 
 def _explain_const(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {violation.value} alone"
-    yield _diagnostic(
-        "value-not-allowed", message, document, path, hint=f"write `{path[-1]}: {violation.value}`"
-    )
+    wanted = write_flow(violation.value)
+    message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {wanted} alone"
+    yield _diagnostic("value-not-allowed", message, document, path, hint=f"write `{path[-1]}: {wanted}`")
 
 
 def _explain_pattern(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:

@@ -148,7 +148,7 @@ def test_sarif_of_a_campaign(run: Run, folder: Path) -> None:
         }
     ]
     driver = document["runs"][0]["tool"]["driver"]
-    assert driver["informationUri"] == "https://sms-campaign-runner.readthedocs.io/"
+    assert driver["informationUri"] == "https://sms-campaign-runner.example/"
     rule = driver["rules"][result["ruleIndex"]]
     assert rule == {
         "id": "value-not-allowed",

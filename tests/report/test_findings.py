@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.report_model import MessageTotals
+from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.report.answered import NumberSummary
-from runner.report.comparison import compare_arms
+from runner.report.comparison import compare_arms, postpone_comparison
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.findings import (
     list_findings,
     list_scores,
     list_volume,
+    write_analysis,
     write_audience,
     write_holdout,
     write_opt_outs,
@@ -34,7 +36,7 @@ from runner.report.model import Sessions
 from runner.report.scores import net_promoter_score
 from runner.report.tables import tabulate_funnel, tabulate_groups, tabulate_reserved
 from runner.report.tiles import Tile, list_tiles
-from runner.report.turnout import Audience, Reservation, Volume
+from runner.report.turnout import Analysis, Audience, CountedArm, Reservation, Volume
 from runner.report.wording import write_headline, write_message_headline
 from tests.report.counted import report_rows
 from tests.report.odd_reports import build_empty
@@ -53,6 +55,7 @@ def test_findings_come_in_the_order_of_the_campaign(sample_report: CampaignRepor
         "nps: NPS +27.6 (95 % interval +19.9 to +35.0): promoters 48.0 %, passives 31.6 %, detractors 20.4 %, of 402 answers.",
         "service: CSAT 69.5 % (95 % interval 64.7–74.0 %): 258 of 371 chose one of the top two responses.",
         "friendly answers more than short: +7.6 points, 95 % interval +1.5 to +13.7.",
+        "The verdict is of the 994 people asked, and of the answers that came, before 2026-11-20 (UTC).",
         "sorry: 82 people were texted; 37 answered (45.1 %, 95 % interval 34.8–55.9 %).",
     ]
 
@@ -80,6 +83,62 @@ def test_a_verdict_is_a_sentence(counts: list[tuple[str, int, int]], sentence: s
     """Two arms are too few to tell, show no difference, or differ by so much."""
     (difference,) = compare_arms(counts)
     assert write_verdict(difference) == sentence
+
+
+def test_it_is_too_early_for_a_verdict() -> None:
+    """Before the day of the verdict no figure hints at it."""
+    (difference,) = postpone_comparison([("A", 200, 500), ("B", 250, 500)])
+    assert write_verdict(difference) == "Too early to tell whether B or A answers more."
+
+
+@pytest.mark.parametrize(
+    ("analysis", "sentence"),
+    [
+        (
+            Analysis("sequential", None, None, is_due=True, arms=()),
+            "A test for every look: of 100 experiments without a difference, at most 5 ever show one.",
+        ),
+        (
+            Analysis("fixed", None, 1000, is_due=False, arms=()),
+            "The verdict is taken 7 days after 1,000 people have been asked in each arm.",
+        ),
+        (
+            Analysis("fixed", date(2026, 12, 15), None, is_due=False, arms=()),
+            "The verdict is taken by the first report that is reconciled on 2026-12-15 (UTC) or later.",
+        ),
+        (
+            Analysis("fixed", date(2026, 12, 15), 1, is_due=True, arms=(CountedArm("A", 1, 0),)),
+            "The verdict is of the 1 person asked, and of the answers that came, before 2026-12-15 (UTC).",
+        ),
+    ],
+)
+def test_it_is_said_when_the_verdict_is_taken(analysis: Analysis, sentence: str) -> None:
+    """A report says of whom the verdict is, or when it will be."""
+    assert write_analysis(analysis) == sentence
+
+
+def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: CampaignReport) -> None:
+    """Shares of launches that were reconciled are of the people in them, and say so; others are left out."""
+    message = replace(
+        sample_report.messages[0],
+        launches=2,
+        unread_launches=1,
+        sent_read=500,
+        participants_answered=None,
+        participants_completed=None,
+        sessions=Sessions(None, 0, None),
+        opt_outs=None,
+        partly_known={
+            "participants_answered": PartialCount(200, 1),
+            "participants_completed": PartialCount(150, 1),
+            "queued": PartialCount(5, 2),
+            "complete": PartialCount(501, 1),
+        },
+    )
+    shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
+    assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
+    assert shares["Reached the end"] == "75.0 % of 200 answered in 1 of 2 launches"
+    assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
 _FIRST_DAYS = (
     "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
 )
+_ARM_DAYS = (
+    "SELECT arm, make_timestamp(coalesce(first_us, 0))::DATE AS day, count(*) AS n FROM people "
+    "WHERE arm <> '' GROUP BY ALL"
+)
 _ANSWER_DAYS = (
     "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
     "SEMI JOIN names USING (message) WHERE created_us > 0 AND NOT refuses GROUP BY ALL"
@@ -157,6 +161,7 @@ def count_message(
             column: _count_groups(groups, message, asked, readings, number)
             for number, column in enumerate(columns)
         },
+        arm_days={(arm, day): count for arm, day, count in sorted(groups.rows(_ARM_DAYS))},
     )
 
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     from runner.report.columns.engine import Engine
 
-LAYOUT = 4
+LAYOUT = 5
 """Of the columns: a copy of another one is made anew."""
 
 # What Python takes off the ends of a text, which the readers leave to it.
 _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
-_NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
+_NUMBER = r"[+-]?[0-9]{1,15}([.,][0-9]{1,15})?"
+_THOUSANDS = r"[+-]?[1-9][0-9]{0,2},[0-9]{3}"
 _LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 # Letters and the marks that follow them, with apostrophes inside; whatever else ends a word.
 _WORD = r"\p{L}[\p{L}\p{M}]*(?:''[\p{L}\p{M}]+)*"
@@ -45,14 +46,15 @@ def derive_columns(select: str) -> str:
             try_cast(launch_id AS INTEGER) AS launch_id,
             nullif(try_cast(question_display_order AS INTEGER), {ORDER_UNKNOWN}) AS question_display_order),
           {number_person("participant")} AS person,
-          {_read_time("started")} AS started_us,
-          coalesce({_read_time("created")}, 0) AS created_us,
+          {read_time("started")} AS started_us,
+          coalesce({read_time("created")}, 0) AS created_us,
           ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
           length(response)::INTEGER AS characters,
           lower(regexp_replace(response, '^{_BLANK}+|{_BLANK}+$', '', 'g')) AS folded,
           list_distinct(regexp_extract_all({_FOLDED_TEXT}, '{_WORD}')) AS words,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
-          regexp_full_match(response, '{_BLANK}*{_NUMBER}{_BLANK}*') AS is_number,
+          regexp_full_match(response, '{_BLANK}*{_NUMBER}{_BLANK}*')
+            AND NOT regexp_full_match(response, '{_BLANK}*{_THOUSANDS}{_BLANK}*') AS is_number,
           false AS refuses
         FROM ({select})"""
 
@@ -94,7 +96,10 @@ def number_person(column: str) -> str:
         {column} || '000000000000', left(sha256({column}), 31) || '1')::UUID"""
 
 
-def _read_time(column: str) -> str:
-    """Return the expression for a time; none for one that is no time, or that Python has no date for."""
+def read_time(column: str) -> str:
+    """Return the expression for a time, in microseconds since 1970.
+
+    It is none for one that is no time, or that Python has no date for.
+    """
     time = f"epoch_us(try_cast({column} AS TIMESTAMPTZ))"
     return f"if({time} BETWEEN 1 AND {_LATEST_US}, {time}, NULL)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import UTC, date, datetime
+from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING
 from unicodedata import normalize
@@ -177,6 +178,13 @@ class Reference:
         )
         return {day: DayTally(firsts[day], answers[day]) for day in answers}
 
+    def arm_days(self) -> Counter[tuple[str, date]]:
+        return Counter((arm, self._first_day(person)) for person, arm in self.arms.items() if arm)
+
+    def _first_day(self, person: str) -> date:
+        times = [time for row in self._of(person) if (time := read_time(row.created))]
+        return min(times).date() if times else date(1970, 1, 1)
+
     def lengths(self, tag: str) -> Counter[int]:
         rows = [row for (_, one), row in self.latest.items() if one == tag]
         return Counter(len(row.response) for row in rows if not self._is_told(row))
@@ -209,6 +217,7 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.paths == reference.paths()
     assert counted.first_s == reference.first_s()
     assert counted.days == reference.days()
+    assert counted.arm_days == reference.arm_days()
     known = [question.tag for question in reference.outline.questions]
     strange = sorted({row.question_tag for row in reference.rows} - set(known))
     assert list(counted.questions) == [*known, *strange]
@@ -309,6 +318,16 @@ def test_case_and_blanks_do_not_matter(offered: str, given: tuple[str, ...]) -> 
     rows = [make_row(f"p{number}", "q", text, text, guid=text) for number, text in enumerate(given)]
     ((reading, people),) = count_one(question, rows).count_readings().items()
     assert (reading.concludes, people) == (True, len(given))
+
+
+def test_decimal_commas_are_counted_and_thousands_are_no_numbers() -> None:
+    """`7,5` and `7.5` are one number; what may be a thousand is in the participant's own words."""
+    texts = ("7,5", "7.5", " +7,50 ", "1,500", "0,5")
+    rows = [make_row(f"p{number}", "age", text, text, guid=str(number)) for number, text in enumerate(texts)]
+    tally = count_one(AGE, rows)
+    numbers = Counter({reading.number: count for reading, count in tally.count_readings().items()})
+    assert numbers == {Fraction(15, 2): 3, Fraction(1, 2): 1, None: 1}
+    assert tally.lengths == {5: 1}
 
 
 def test_unknown_questions_are_looked_at_up_to_a_hundred() -> None:
