@@ -110,6 +110,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.timing.place",
         "runner.timing.zone",
     ),
+    "holidays": ("runner.timing.public_holidays",),
     "csv": (
         "runner.campaign.table",
         "runner.report.columns.staging",

@@ -22,6 +22,7 @@ class FoundColumns:
 
     phone: int
     timezone: int | None
+    region: int | None
     consent_source: int | None
     consent_date: int | None
 
@@ -45,7 +46,11 @@ def find_columns(source: FileRecipients, table: Table, problems: Problems) -> Fo
     if phone is None or not is_complete:
         return None
     return FoundColumns(
-        phone, indexes.get("timezone"), indexes.get("consent_source"), indexes.get("consent_date")
+        phone,
+        indexes.get("timezone"),
+        indexes.get("region"),
+        indexes.get("consent_source"),
+        indexes.get("consent_date"),
     )
 
 
@@ -56,6 +61,9 @@ def _list_wanted(source: FileRecipients) -> Iterator[tuple[str, str, str, str]]:
     if source.timezone_column is not None:
         hint = "name the column that holds the time zone with `timezone_column`"
         yield "timezone", source.timezone_column, "csv-timezone-column", hint
+    if source.region_column is not None:
+        hint = "name the column that holds the country or state with `region_column`"
+        yield "region", source.region_column, "csv-region-column", hint
     if source.consent is not None:
         hint = "name the column that says where people agreed with `consent.source_column`"
         yield "consent_source", source.consent.source_column, "csv-consent-column", hint

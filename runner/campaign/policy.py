@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from runner.timing.schedule import TimezoneUnknown
+    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
 
 ConsentRule = Literal["required", "not_required"]
 QuietHours = Literal["legal", "none"]
@@ -27,6 +27,7 @@ class Limits:
         recipients_per_send: the most phones in one launch.
         rate: the most sends a second.
         segments_per_message: the most SMS segments that a single text may take.
+        invalid_rows: the most rows that may be left out as unreadable: a number, or a share of all.
         settle_margin: how long before the end of their hours the last sends leave; None to go by how long the
             service takes to answer.
     """
@@ -36,6 +37,7 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
 
 
@@ -60,6 +62,8 @@ class Policy:
         consent: whether recipients without consent on record are left out.
         timezone_unknown: what happens to people whose time zone cannot be told, where the time matters.
         quiet_hours: whether the legal sending hours of the recipient's place are kept.
+        no_rule: with legal hours, what happens to people of places whose hours are not known.
+        purpose: what people are texted for, which decides over the legal hours that hold.
         frequency_cap: None if there is none.
         open_session: what becomes of people who have an open survey. `complete` is the default of the
             messages' `complete_existing_sessions`.
@@ -72,6 +76,8 @@ class Policy:
     consent: ConsentRule = "not_required"
     timezone_unknown: TimezoneUnknown = "refuse"
     quiet_hours: QuietHours = "none"
+    no_rule: NoRule = "refuse"
+    purpose: Purpose = "survey"
     frequency_cap: FrequencyCap | None = None
     open_session: OpenSessionRule = "wait"
     opt_out_words: tuple[str, ...] = ()

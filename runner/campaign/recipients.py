@@ -46,7 +46,8 @@ class InlineRecipient(NamedTuple):
     """A recipient written in the campaign file, its phone not yet parsed. A tuple: there may be thousands.
 
     Attributes:
-        timezone: an IANA name; None to go by the number.
+        region: where they are by law, ISO 3166: a country, or a country and state; None to go by the number.
+        timezone: an IANA name; None to go by the region, or the number.
         consent: None if none is on record.
     """
 
@@ -57,6 +58,11 @@ class InlineRecipient(NamedTuple):
     timezone: str | None = None
     consent: Consent | None = None
 
+    @property
+    def country(self) -> str | None:
+        """The country of a number in national form, ISO 3166-1; None for one in E.164 form."""
+        return None if self.region is None else self.region.partition("-")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class FileRecipients:
@@ -64,10 +70,14 @@ class FileRecipients:
 
     Attributes:
         path: where it is; of a URL, what stands for it in messages.
-        timezone_column: holds IANA names; None to go by the numbers.
+        region: the country of numbers in national form, ISO 3166-1.
+        timezone_column: holds IANA names; None to go by the regions, or the numbers.
         consent: the columns that hold it; None if the file has none.
         format: what it is written in.
         location: where it is, for every process: an absolute path, or a URL.
+        region_column: says where people are by law; None to go by the numbers.
+        encoding: what a CSV file is said to be written in; None to find it.
+        skips_invalid: whether rows that cannot be read are left out; else they are errors.
     """
 
     path: Path
@@ -78,6 +88,9 @@ class FileRecipients:
     consent: ConsentColumns | None = None
     format: FileFormat = "csv"
     location: str = ""
+    region_column: str | None = None
+    encoding: str | None = None
+    skips_invalid: bool = False
 
     @property
     def unit(self) -> str:

@@ -43,6 +43,7 @@ COMMANDS = {
     "forget": "Remove a person's data, and never text them again.",
     "preview": "Show the conversation as a recipient will see it.",
     "sandbox": "Run the sandbox service, or have participants answer.",
+    "law": "Print the legal sending hours that are known, with sources.",
     "schema": "Print a JSON Schema that the program uses.",
 }
 """Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runner.service.target import Target
 
 _ALWAYS = ("rows", "duplicates", "excluded", "already_sent", "unresolved", "over_limit", "to_send")
-_SOMETIMES = tuple(name for name in get_args(Disposition) if name not in _ALWAYS)
+_SOMETIMES = ("invalid", *(name for name in get_args(Disposition) if name not in _ALWAYS))
 """Columns that are shown where there is something in them."""
 _COST = ("launches", "segments")
 _SHOWN_CHARACTERS = 6

@@ -128,7 +128,8 @@ class RowColumns(NamedTuple):
         numbers: phones, E.164 as numbers.
         lines: where they stand.
         sources: the places of their sources in the campaign's list.
-        zones: IANA names; None to go by the number.
+        zones: IANA names; None to go by the region, or the number.
+        regions: where people are by law, codes of ISO 3166; None to go by the number.
         consents: whether consent is on record; None where the source says nothing of it.
         days: when they agreed; None if that is not kept.
         texts: the values of variables, in the order of their names; None for a blank one.
@@ -138,6 +139,7 @@ class RowColumns(NamedTuple):
     lines: list[int]
     sources: list[int]
     zones: list[str | None]
+    regions: list[str | None]
     consents: list[bool | None]
     days: list[date | None]
     texts: list[list[str | None]]
@@ -148,6 +150,7 @@ _OWN_COLUMNS: dict[str, pa.DataType] = {
     "line": pa.int64(),
     "source": pa.int32(),
     "zone": pa.string(),
+    "region": pa.string(),
     "consent": pa.bool_(),
     "day": pa.date32(),
 }
@@ -170,7 +173,7 @@ class RowSheet:
         """Add some rows.
 
         Args:
-            columns: numbers, lines, sources, zones, consents, days, and each variable's values.
+            columns: numbers, lines, sources, zones, regions, consents, days, and each variable's values.
         """
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._chunks.append(pa.record_batch(arrays, schema=self._schema))

@@ -78,7 +78,7 @@ class PartitionAudience:
             self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
-            for number, line, source, zone, has_consent, day, variables in own:
+            for number, line, source, zone, region, has_consent, day, variables in own:
                 if number in seen:
                     self.duplicates += 1
                     continue
@@ -88,7 +88,8 @@ class PartitionAudience:
                     problems.add(change.note(sources, places[source], line))
                 consent = (has_consent, day) if change is None else change.consent
                 entire = {**shared, **variables} if shared else variables
-                yield Recipient._make((f"+{number}", entire, source, places[source], line, zone, *consent))
+                place = places[source]
+                yield Recipient._make((f"+{number}", entire, source, place, line, zone, region, *consent))
 
     def find_place(self, last: Recipient) -> int:
         """Return the place in the audience of who was yielded last: of later people it is greater, anywhere.

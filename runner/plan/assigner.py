@@ -10,7 +10,6 @@ from runner.plan.assignment import Assignment, Follow
 from runner.plan.outlook import Outlook
 from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
-from runner.timing.zone import find_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +39,7 @@ _WAY_PAST = (
 _UNDECIDED = ("unresolved", "opt_out_doubtful")
 """Why those don't get a message who may get it when a person has decided."""
 _UTC = "UTC"
+_REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule"}
 
 
 class Assigner:
@@ -121,6 +121,8 @@ class Assigner:
                 timezone_unknown=campaign.policy.timezone_unknown,
                 law=circumstances.law,
                 method=renderer.message.method,
+                purpose=campaign.policy.purpose,
+                no_rule=campaign.policy.no_rule,
             )
             for track in self._tracks
             for renderer in track.renderers.values()
@@ -314,19 +316,19 @@ class Assigner:
         now: datetime,
     ) -> Assignment | SendNow:
         moment = now if earliest is None else max(now, earliest)
-        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment)
+        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment, recipient.region)
         waits = (_WAITING,) if moment > now else ()
         if isinstance(decision, SendNow):
             if not waits:
                 return decision
-            zones = (recipient.timezone,) if recipient.timezone else find_zones(recipient.phone)
+            zones = timekeeper.find_zones(recipient.phone, recipient.timezone, recipient.region)
             due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
             return Assignment(index, "deferred", due=due, reasons=(*waits, *decision.remarks))
         if isinstance(decision, Defer):
             rules = dict.fromkeys(reason.rule for reason in decision.reasons)
             reasons = (*waits, *rules, *decision.remarks)
             return Assignment(index, "deferred", due=decision.due, reasons=reasons)
-        disposition: Disposition = "expired" if decision.kind == "expired" else "timezone_unknown"
+        disposition = _REFUSED.get(decision.kind, "timezone_unknown")
         return Assignment(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
 
     def _find_message(self, assignment: Assignment, phone: str) -> Message:

@@ -25,6 +25,7 @@ Disposition = Literal[
     "awaiting",
     "not_qualified",
     "timezone_unknown",
+    "no_rule",
     "expired",
     "deferred",
     "open_session",
@@ -114,7 +115,8 @@ class MessagePlan:
     """One message's counts (contract, "JSON output"); every row of the audience is counted once.
 
     Attributes:
-        rows: rows of the audience: `duplicates` + `recipients`.
+        rows: rows of the audience: `duplicates` + `invalid` + `recipients`.
+        invalid: rows that are left out because they cannot be read.
         recipients: the sum of the dispositions.
         opt_out_doubtful: recipients of whom a person must say whether they opted out.
         held_out: the experiment's holdout.
@@ -123,6 +125,7 @@ class MessagePlan:
             were not read since the wait was over.
         not_qualified: of a follow-up, those whom its `to` does not mean.
         timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
+        no_rule: recipients of places whose legal hours are not known, where the policy keeps them out.
         expired: recipients whose next moment to be texted comes after the campaign's `expires`.
         open_session: recipients who have an open survey, behind which the message would queue.
         capped: recipients who have been texted as often as the frequency cap allows.
@@ -151,6 +154,7 @@ class MessagePlan:
     tag: str
     rows: int = 0
     duplicates: int = 0
+    invalid: int = 0
     recipients: int = 0
     excluded: int = 0
     opted_out: int = 0
@@ -162,6 +166,7 @@ class MessagePlan:
     awaiting: int = 0
     not_qualified: int = 0
     timezone_unknown: int = 0
+    no_rule: int = 0
     expired: int = 0
     open_session: int = 0
     capped: int = 0

@@ -96,6 +96,7 @@ class MessageTally:
             message.tag,
             rows=audience.rows,
             duplicates=audience.duplicates,
+            invalid=audience.invalid,
             recipients=dispositions.total(),
             **dispositions,
             forecast=self._coming.total(),

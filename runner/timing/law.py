@@ -1,21 +1,26 @@
-"""Legal sending hours: a dated data file with its sources, and which of its rules hold for a phone."""
+"""Legal sending hours: a dated data file with its sources, and which of its rules hold where."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runner.timing.place import find_places
+from runner.timing.public_holidays import HolidayList
 from runner.timing.window import DAYS, Span, WeeklyWindow, parse_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from runner.timing.schedule import Purpose
 
 _LEGAL_HOURS = Path(__file__).with_name("legal_hours.json")
+_FRESH = timedelta(days=365)
+"""How long a look at a source is taken for a recent one."""
 
 Texts = Literal["named", "assumed", "excluded"]
 """Whether a rule holds for text messages: the law names them, it says calls and texts are held to it to
@@ -25,26 +30,33 @@ Method = Literal["SMS", "VOICE"]
 
 @dataclass(frozen=True, slots=True)
 class LegalWindow:
-    """One rule: when people of some places may be solicited.
+    """One rule: when people of some places may be texted or called.
 
     Attributes:
         places: ISO 3166 codes.
         window: the hours, in the recipient's local time.
         texts: whether it holds for text messages.
+        purposes: for what it holds. Most laws are about solicitation alone; those hold for surveys, too,
+            unless they plainly leave them out.
         citation: the law, as it is shown when it defers somebody.
         source: where its words were read.
-        checked: when they were.
+        looked_at: when they were.
         covers: what it is about, and what it leaves out.
-        not_enforced: what of it is not kept here, such as holidays; None if all is.
+        holidays: days on which nothing may be sent; None if it has none.
+        url: where the law stands; None if that is not known for certain.
+        not_enforced: what of it is not kept here; None if all is.
     """
 
     places: tuple[str, ...]
     window: WeeklyWindow
     texts: Texts
+    purposes: tuple[Purpose, ...]
     citation: str
     source: str
-    checked: date
+    looked_at: date
     covers: str
+    holidays: HolidayList | None = None
+    url: str | None = None
     not_enforced: str | None = None
 
 
@@ -60,23 +72,43 @@ class LawBook:
     checked: date
     rules: tuple[LegalWindow, ...]
 
-    def find_rules(self, phone: str, method: Method = "SMS") -> tuple[LegalWindow, ...]:
+    def find_rules(
+        self, phone: str, method: Method = "SMS", purpose: Purpose = "marketing"
+    ) -> tuple[LegalWindow, ...]:
         """Return the rules that may hold for a phone; it may be texted when all of their windows are open.
 
         Args:
             phone: E.164, allocated.
             method: how it is reached.
+            purpose: for what.
         """
-        return self.rules_of(find_places(phone), method)
+        return self.rules_of(find_places(phone), method, purpose)
 
-    def rules_of(self, places: Iterable[str], method: Method = "SMS") -> tuple[LegalWindow, ...]:
+    def rules_of(
+        self, places: Iterable[str], method: Method = "SMS", purpose: Purpose = "marketing"
+    ) -> tuple[LegalWindow, ...]:
         """Return the rules of any of some places and of the countries around them."""
-        wanted = {part for place in places for part in (place, place.partition("-")[0])}
         return tuple(
             rule
-            for rule in self.rules
-            if not wanted.isdisjoint(rule.places) and (method == "VOICE" or rule.texts != "excluded")
+            for rule in self._list_about(places)
+            if purpose in rule.purposes and (method == "VOICE" or rule.texts != "excluded")
         )
+
+    def knows_any(self, places: Iterable[str], method: Method) -> bool:
+        """Return whether there is a rule for one of some places, for whatever purpose."""
+        return any(method == "VOICE" or rule.texts != "excluded" for rule in self._list_about(places))
+
+    def list_stale(self, today: date) -> tuple[LegalWindow, ...]:
+        """Return the rules whose sources were last looked at more than a year ago.
+
+        Args:
+            today: the day to count from.
+        """
+        return tuple(rule for rule in self.rules if today - rule.looked_at > _FRESH)
+
+    def _list_about(self, places: Iterable[str]) -> Iterator[LegalWindow]:
+        wanted = {part for place in places for part in (place, place.partition("-")[0])}
+        return (rule for rule in self.rules if not wanted.isdisjoint(rule.places))
 
 
 @cache
@@ -100,14 +132,20 @@ def read_law(text: str) -> LawBook:
 
 
 def _read_rule(rule: dict[str, Any]) -> LegalWindow:
+    days = rule.get("holidays")
     return LegalWindow(
         places=tuple(rule["places"]),
         window=_read_hours(rule["hours"]),
         texts=rule["texts"],
+        purposes=tuple(rule["purposes"]),
         citation=rule["citation"],
         source=rule["source"],
-        checked=date.fromisoformat(rule["checked"]),
+        looked_at=date.fromisoformat(rule["looked_at"]),
         covers=rule["covers"],
+        holidays=None
+        if days is None
+        else HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
+        url=rule.get("url"),
         not_enforced=rule.get("not_enforced"),
     )
 

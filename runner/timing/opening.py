@@ -8,13 +8,14 @@ a zone's clocks it is, so a window is laid on the time line piece by piece, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from runner.timing.zone_data import load_zone
 
 if TYPE_CHECKING:
+    from runner.timing.public_holidays import HolidayList
     from runner.timing.window import WeeklyWindow
 
 Openings = tuple[tuple[int, int], ...]
@@ -23,6 +24,7 @@ second on."""
 
 _DAY = 86_400
 _EPOCH_WEEKDAY = 3  # 1970-01-01 was a Thursday
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 _SAMPLE = _DAY // 4  # no zone has changed its clocks twice in six hours
 _SOON = 8 * _DAY
 _HORIZON = 371 * _DAY
@@ -33,14 +35,20 @@ _ZONES_KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class LocalWindow:
-    """A weekly window on the clocks of one time zone (an IANA name)."""
+    """A weekly window on the clocks of one time zone (an IANA name), closed on holidays if it has any."""
 
     window: WeeklyWindow
     zone: str
+    holidays: HolidayList | None = None
 
     def is_open(self, moment: datetime) -> bool:
         """Return whether it is open at a moment (any aware time)."""
-        return self.window.contains(moment.astimezone(load_zone(self.zone)))
+        local = moment.astimezone(load_zone(self.zone))
+        return self.window.contains(local) and self.find_holiday(local.date()) is None
+
+    def find_holiday(self, day: date) -> str | None:
+        """Return the name of the holiday that a day is; None if it is none."""
+        return self.holidays.find(day) if self.holidays is not None else None
 
 
 @dataclass(slots=True)
@@ -102,13 +110,16 @@ class Calendar:
         self._openings = ((start, start + length),)
         for local in self.windows:
             # Where nothing is left, as for toll-free numbers by office hours, no other window brings it back.
-            if self._openings and not local.window.is_whole_week():
-                opened = find_openings(local.window, local.zone, start, start + length)
+            if self._openings and (local.holidays is not None or not local.window.is_whole_week()):
+                end = start + length
+                opened = find_openings(local.window, local.zone, start, end, local.holidays)
                 self._openings = intersect(self._openings, opened)
 
 
 @lru_cache(maxsize=_ZONES_KEPT)
-def find_openings(window: WeeklyWindow, zone: str, start: int, end: int) -> Openings:
+def find_openings(
+    window: WeeklyWindow, zone: str, start: int, end: int, holidays: HolidayList | None = None
+) -> Openings:
     """Lay a weekly window on the time line.
 
     Args:
@@ -116,11 +127,14 @@ def find_openings(window: WeeklyWindow, zone: str, start: int, end: int) -> Open
         zone: the IANA name of the time zone on whose clocks they are read.
         start: seconds since 1970.
         end: seconds since 1970; nothing from there on is given.
+        holidays: days on which it is closed; None for none.
     """
     found: list[tuple[int, int]] = []
     for since, until, offset in _find_offsets(zone, start, end):
         for day in range((since + offset) // _DAY, (until - 1 + offset) // _DAY + 1):
             midnight = day * _DAY - offset
+            if holidays is not None and holidays.find(date.fromordinal(_EPOCH_DAY + day)) is not None:
+                continue
             for first, last in window.days[(day + _EPOCH_WEEKDAY) % 7]:
                 opens, closes = max(midnight + first * 60, since), min(midnight + last * 60, until)
                 if opens >= closes:

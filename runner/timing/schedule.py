@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 TimezoneUnknown = Literal["refuse", "campaign"]
 """What happens to people whose time zone cannot be told: `policy.timezone_unknown`."""
+NoRule = Literal["refuse", "schedule"]
+"""What happens to people of places whose legal hours are not known: `policy.no_rule`."""
+Purpose = Literal["survey", "marketing", "service"]
+"""What people are texted for: `policy.purpose`. To sell, `marketing`; about something that they have ordered
+or use, `service`."""
 
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?")
 _TOO_FAR = 9990  # a calendar that looks a year ahead must not fall off its end

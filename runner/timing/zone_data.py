@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _RELEASE_FILES = ("tzdata.zi", "+VERSION")
 """Files in which systems keep the release: Linux distributions' first line, macOS and the BSDs."""
 _FIRST_LINE = "# version "
+_PACKAGE = resources.files("tzdata") / "zoneinfo"
 
 
 class ZoneData:
@@ -94,9 +95,29 @@ def _read_release(folder: Traversable) -> str | None:
 
 
 @cache
+def read_country_names() -> dict[str, str]:
+    """Return the countries of ISO 3166-1 by their codes, with their usual English names."""
+    return dict(_read_table("iso3166.tab"))
+
+
+@cache
+def read_country_zones() -> dict[str, tuple[str, ...]]:
+    """Return the IANA names of the time zones of each country, by its code of ISO 3166-1."""
+    found: dict[str, list[str]] = {}
+    for country, _, zone, *_ in _read_table("zone.tab"):
+        found.setdefault(country, []).append(zone)
+    return {country: tuple(zones) for country, zones in found.items()}
+
+
+def _read_table(name: str) -> list[list[str]]:
+    lines = (_PACKAGE / name).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if line and not line.startswith("#")]
+
+
+@cache
 def open_zone_data() -> ZoneData:
     """Return the time zones of this machine."""
-    return ZoneData(zoneinfo.TZPATH, resources.files("tzdata") / "zoneinfo")
+    return ZoneData(zoneinfo.TZPATH, _PACKAGE)
 
 
 @cache

@@ -34,6 +34,7 @@ recipients:
     phone_column: mobile
     region: US
     timezone_column: tz
+    region_column: state
     consent: {source_column: source, date_column: day}
 exclude:
   - parquet: people.parquet
@@ -48,6 +49,7 @@ PEOPLE: dict[str, list[Any]] = {
     "Mobile": ["4155550101", "(415) 555-0102.", "12", None, "4155550101", "+1 415 555 0103."],
     "First Name": ["Ada", "Bo", "Cy", "Di", "Ada", None],
     "tz": ["Europe/Berlin", None, None, None, None, "Mars"],
+    "state": ["Florida", "ca", None, None, None, "Mars"],
     "source": ["web"] * 6,
     "day": [date(2026, 3, 1)] * 6,
     "unread": [[1]] * 6,
@@ -76,15 +78,16 @@ def people(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
 
 
 def test_a_parquet_file_is_read_as_a_csv_file_is(people: Campaign) -> None:
-    """Rows take the place of lines; phones, zones, consent and what is wrong are those of a CSV file."""
+    """Rows take the place of lines; phones, zones, regions, consent and what is wrong are those of a CSV file."""
     problems, tally = Problems(), AudienceTally()
     found = list(iterate_audience(people, NAMES, problems, tally))
     assert [
-        (one.phone, one.line, one.vars, one.timezone, one.has_consent, one.consent_day) for one in found
+        (one.phone, one.line, one.vars, one.timezone, one.region, one.has_consent, one.consent_day)
+        for one in found
     ] == [
-        ("+14155550101", 1, {"first_name": "Ada"}, "Europe/Berlin", True, date(2026, 3, 1)),
-        ("+14155550102", 2, {"first_name": "Bo"}, None, True, date(2026, 3, 1)),
-        ("+14155550103", 6, {}, None, True, date(2026, 3, 1)),
+        ("+14155550101", 1, {"first_name": "Ada"}, "Europe/Berlin", "US-FL", True, date(2026, 3, 1)),
+        ("+14155550102", 2, {"first_name": "Bo"}, None, "US-CA CA", True, date(2026, 3, 1)),
+        ("+14155550103", 6, {}, None, None, True, date(2026, 3, 1)),
     ]
     assert (tally.rows, tally.duplicates) == (6, 1)
     assert [(one.code, one.line, one.message) for one in problems] == [
@@ -99,6 +102,7 @@ def test_a_parquet_file_is_read_as_a_csv_file_is(people: Campaign) -> None:
             "the phone '12' is refused: it has too few digits",
         ),
         ("recipient-phone-invalid", 4, "the phone is blank"),
+        ("recipient-region-unknown", 6, "the region 'Mars' is refused: there is no such country or state"),
         ("recipient-timezone-unknown", 6, "the time zone 'Mars' is refused: there is no such time zone"),
     ]
     assert read_excluded(people, Problems()) == {f"+1415555010{number}" for number in (1, 2, 3)}
@@ -116,15 +120,16 @@ def test_slices_of_row_groups_are_read_as_the_whole_file(people: Campaign, slice
         problems = Problems()
         rows += iterate_slice(people, part, NAMES, problems, AudienceTally(), Repairs())
         merged.merge(problems)
-    assert [(row.line, row.phone) for row in rows] == [
-        (1, "+14155550101"),
-        (2, "+14155550102"),
-        (5, "+14155550101"),
-        (6, "+14155550103"),
+    assert [(row.line, row.phone, row.region) for row in rows] == [
+        (1, "+14155550101", "US-FL"),
+        (2, "+14155550102", "US-CA CA"),
+        (5, "+14155550101", None),
+        (6, "+14155550103", None),
     ]
     assert [(one.code, one.line) for one in merged] == [
         ("recipient-phone-invalid", 3),
         ("recipient-phone-invalid", 4),
+        ("recipient-region-unknown", 6),
         ("recipient-timezone-unknown", 6),
     ]
 
@@ -198,7 +203,7 @@ def test_what_is_no_parquet_file_is_said(people: Campaign, tmp_path: Path) -> No
 
 def test_columns_that_are_missing_are_said(people: Campaign, tmp_path: Path) -> None:
     """A file without the phones' column is refused as a CSV file is."""
-    write(tmp_path / "people.parquet", {"phone": ["4155550101"], "tz": [""], "source": [""], "day": [""]})
+    write(tmp_path / "people.parquet", {key: [""] for key in ("phone", "tz", "state", "source", "day")})
     problems = Problems()
     assert list(iterate_audience(people, NAMES, problems, AudienceTally())) == []
     assert [one.message for one in problems] == ["there is no column `mobile`"]
@@ -219,7 +224,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
     )
     words = "parquet-library; Parquet needs PyArrow, which is not installed"
     hint = "pip install 'sms-campaign-runner[cluster]'"
-    assert done.stdout == f"3; {words}; {hint}\n9; {words}; {hint}\n"
+    assert done.stdout == f"3; {words}; {hint}\n10; {words}; {hint}\n"
 
 
 def test_a_misspelt_path_names_its_neighbour(tmp_path: Path) -> None:

@@ -72,6 +72,37 @@ def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
     assert list((shared / ".runner" / "cluster").iterdir()) == []
 
 
+def test_where_people_are_by_law_is_the_same_on_a_cluster(run: Run, shared: Path) -> None:
+    """Regions, holidays and places without a rule: the same counts, reasons and digests."""
+    campaign = (
+        "version: 1\nname: alpha\n"
+        "recipients:\n"
+        '  - {phone: "+12125550001", region: US-FL, vars: {name: Ada}}\n'
+        "  - {csv: people.csv, region: US, region_column: state}\n"
+        'messages: [{id: hello, text: "Hi {{ name }}"}]\n'
+        "policy: {quiet_hours: legal}\n"
+    )
+    (shared / "campaigns" / "alpha.yaml").write_text(campaign, encoding="utf-8")
+    states = ("", "FL", "Louisiana", "CA", "DE", "Germany", "KE", "US-TX")
+    rows = [
+        f"+1{area}555{n:04},Name{area}{n},{state}\n"
+        for area in (212, 415, 416, 504)
+        for n, state in enumerate(states)
+    ]
+    (shared / "campaigns" / "people.csv").write_text("phone,name,state\n" + "".join(rows), encoding="utf-8")
+    options = ("plan", "campaigns/alpha.yaml", "--format", "json", "--now", "2026-12-25T20:30:00-05:00")
+    alone = run(*options, cwd=shared)
+    together = run(*options, "--cluster", "local:2", cwd=shared)
+    assert read(together) == read(alone)
+    (message,) = read(alone)["campaigns"][0]["messages"]
+    assert {name: message[name] for name in ("no_rule", "deferred", "to_send")} == {
+        "no_rule": 10,
+        "deferred": 10,
+        "to_send": 12,
+    }
+    assert any("Christmas Day" in one["reason"] for one in message["reasons"])
+
+
 def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) -> None:
     """What is wrong with rows is said in the same words, with the same exit code; the neighbour is planned."""
     with (shared / "campaigns" / "people.csv").open("a", encoding="utf-8") as stream:

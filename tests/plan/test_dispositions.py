@@ -17,6 +17,7 @@ from runner.plan.circumstances import Circumstances
 from runner.plan.model import Disposition, MessagePlan, PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
+from runner.timing.law import load_law
 from tests.plan.worlds import KEY, NOON, PEOPLE, WAIT, WORLDS, Person, World, round_up
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ BARS: dict[str, dict[str, Any]] = {
     "awaiting": {"asked": None},
     "not_qualified": {"answered": True},
     "timezone_unknown": {"area": "800"},
+    "no_rule": {"area": "876", "law": load_law()},
     "deferred": {"now": NIGHT},
     "open_session": {"surveyed": True},
     "capped": {"recent": 1},
@@ -122,7 +124,8 @@ def test_the_first_reason_that_holds_is_told(campaign: Load, why: str) -> None:
     for name in reversed(holding):
         given |= BARS[name]
     is_held, is_second = given.pop("is_held", False), given.pop("is_second", False)
-    world = World((), now=given.pop("now", NOON), to="unanswered", holdout=0.5, cap=1)
+    now, law = given.pop("now", NOON), given.pop("law", None)
+    world = World((), now=now, to="unanswered", holdout=0.5, cap=1, law=law)
     # Somebody before them uses up the limit; whether one is held out goes by the phone alone.
     first = Person("212", zone="Africa/Lagos", asked=timedelta(days=3))
     filler = Person(excluded=True)

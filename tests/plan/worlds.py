@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
+    from runner.timing.law import LawBook
 
     Load = Callable[..., Campaign]
 
@@ -126,6 +127,7 @@ class World:
     limit: int | None = None
     ignore_time: bool = False
     is_paused: bool = False
+    law: LawBook | None = None
     only: str | None = None
 
     def phone(self, index: int) -> str:
@@ -195,6 +197,7 @@ class World:
             ),
             recent=RecentDeliveries((("news", KEY, FingerprintSet(recent)),)),
             planned={int(self.phone(i)[1:]): one.planned for i, one in people if one.planned},
+            law=self.law,
             pause=Pause("2026-11-01T00:00:00.000000Z", "") if self.is_paused else None,
         )
 

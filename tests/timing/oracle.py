@@ -16,16 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from holidays import country_holidays
+
 import runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    Hours = tuple[bytes, frozenset[int]]
+    """The minutes of a week, and the days since `BEGIN` on which it is closed whatever they say."""
 
 RUNNER = Path(runner.__file__).parent
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY = 24 * 60
 WEEK = 7 * DAY
 ALWAYS = b"\1" * WEEK
+NEVER_CLOSED: frozenset[int] = frozenset()
 MINUTE = timedelta(minutes=1)
 BEGIN, END = datetime(2025, 12, 1, tzinfo=UTC), datetime(2029, 3, 1, tzinfo=UTC)
 """All that is asked about lies between, with the 53 weeks after it."""
@@ -55,7 +61,7 @@ class Case:
 
     Attributes:
         schedule: as the campaign's file has it.
-        policy: `quiet_hours` and `timezone_unknown`.
+        policy: `quiet_hours`, `timezone_unknown`, `no_rule` and `purpose`.
         method: `SMS` or `VOICE`.
         person: the recipient.
         own_zone: the zone that the audience gives for them.
@@ -75,7 +81,7 @@ class Verdict:
     """What becomes of a text.
 
     Attributes:
-        word: `now`, `later`, or why it is never sent: `expired`, `timezone_unknown`, `never_open`.
+        word: `now`, `later`, or why it is never sent: `expired`, `timezone_unknown`, `no_rule`, `never_open`.
         due: the first moment at which it may leave, for `later`.
         closed: what keeps it back at the moment, for `later`: `not_before`, `send_between`, `law`.
         zones: those whose clocks were asked.
@@ -117,8 +123,9 @@ class Clock:
         assert offset % MINUTE == timedelta()
         return offset // MINUTE
 
-    def lay(self, week: bytes, start: int, end: int) -> bytes:
-        """Return whether a weekly window is open, for each minute of a stretch."""
+    def lay(self, hours: Hours, start: int, end: int) -> bytes:
+        """Return whether hours are open, for each minute of a stretch."""
+        week, closed = hours
         rows = []
         ends = [*(first for first, _ in self.pieces[1:]), end]
         for (first, ahead), last in zip(self.pieces, ends, strict=True):
@@ -126,7 +133,11 @@ class Clock:
             if since < until:
                 # 2025-12-01 was a Monday.
                 place = (since + ahead) % WEEK
-                rows.append((week * ((until - since) // WEEK + 2))[place : place + until - since])
+                row = bytearray((week * ((until - since) // WEEK + 2))[place : place + until - since])
+                for day in closed:
+                    shut, over = (max(0, day * DAY + part * DAY - ahead - since) for part in (0, 1))
+                    row[shut:over] = bytes(len(row[shut:over]))
+                rows.append(bytes(row))
         return b"".join(rows)
 
     def changes(self) -> list[tuple[datetime, int]]:
@@ -166,8 +177,8 @@ def read_clock(text: str) -> int:
 
 
 @cache
-def read_law() -> tuple[tuple[frozenset[str], bool, bytes], ...]:
-    """Return the rules of the shipped file: places, whether texts are excluded, and the week."""
+def read_law() -> tuple[tuple[frozenset[str], bool, frozenset[str], Hours], ...]:
+    """Return the rules of the shipped file: places, whether texts are excluded, purposes, and the hours."""
     document = json.loads((RUNNER / "timing/legal_hours.json").read_text(encoding="utf-8"))
     rules = []
     for rule in document["rules"]:
@@ -176,16 +187,39 @@ def read_law() -> tuple[tuple[frozenset[str], bool, bytes], ...]:
             first, last = days.split("-") if "-" in days else (days, days)
             for day in range(DAYS.index(first), DAYS.index(last) + 1):
                 hours += [(day, *span.split("-")) for span in spans]
-        rules.append((frozenset(rule["places"]), rule["texts"] == "excluded", make_week(hours)))
+        closed = NEVER_CLOSED
+        if "holidays" in rule:
+            named = rule["holidays"]
+            dates = country_holidays(
+                named["country"],
+                subdiv=named.get("state"),
+                years=range(BEGIN.year, END.year + 3),
+                categories=tuple(named["categories"]),
+            )
+            closed = frozenset((date - BEGIN.date()).days for date in dates)
+        is_voice_only = rule["texts"] == "excluded"
+        rules.append(
+            (
+                frozenset(rule["places"]),
+                is_voice_only,
+                frozenset(rule["purposes"]),
+                (make_week(hours), closed),
+            )
+        )
     return tuple(rules)
 
 
-def find_rules(places: Iterable[str], method: str) -> list[bytes]:
-    around = {place.split("-")[0] for place in places} | set(places)
+def find_rules(case: Case, purpose: str | None) -> list[Hours]:
+    """Return the legal hours of a case's places, for one purpose or for any."""
+    if case.policy.get("quiet_hours") != "legal":
+        return []
+    around = {place.split("-")[0] for place in case.person.places} | set(case.person.places)
     return [
-        week
-        for held, is_voice_only, week in read_law()
-        if held & around and not (is_voice_only and method == "SMS")
+        hours
+        for held, is_voice_only, purposes, hours in read_law()
+        if held & around
+        and not (is_voice_only and case.method == "SMS")
+        and (purpose is None or purpose in purposes)
     ]
 
 
@@ -207,17 +241,20 @@ def decide(case: Case) -> Verdict:
     """Say what becomes of a text; the schedule has to be one that is not refused."""
     schedule = case.schedule
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
-    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS))
-    law = find_rules(case.person.places, case.method) if case.policy.get("quiet_hours") == "legal" else []
+    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)), NEVER_CLOSED
+    law = find_rules(case, case.policy.get("purpose", "survey"))
     home: str = schedule.get("timezone", "")
     may_fall_back = case.policy.get("timezone_unknown") == "campaign" and home != ""
     zones = (case.own_zone,) if case.own_zone else case.person.zones
     if not zones and may_fall_back:
         zones = (home,)
-    if not zones and case.policy.get("quiet_hours") != "legal" and own == ALWAYS:
+    if not zones and case.policy.get("quiet_hours") != "legal" and own[0] == ALWAYS:
         zones = ("Etc/UTC",)
     if not zones:
         return Verdict("timezone_unknown")
+    must_be_known = case.policy.get("quiet_hours") == "legal" and case.policy.get("no_rule") != "schedule"
+    if must_be_known and not find_rules(case, None):
+        return Verdict("no_rule")
     earliest = case.moment
     if "not_before" in schedule:
         # Where a time comes twice, the later one is safe to start from, and the earlier one to end at.
@@ -240,24 +277,25 @@ def decide(case: Case) -> Verdict:
     return Verdict("later", due, frozenset(name for name, holds in reasons.items() if holds), zones)
 
 
-def find_open(weeks: list[bytes], zones: Iterable[str], moment: datetime) -> datetime | None:
+def find_open(hours: list[Hours], zones: Iterable[str], moment: datetime) -> datetime | None:
     """Return the first moment from one on at which all windows are open in all zones; None in 53 weeks."""
     start = count_minutes(moment)
     for length in (SOON, HORIZON):
-        place = lay_all(weeks, zones, start, start + length).find(b"\1")
+        place = lay_all(hours, zones, start, start + length).find(b"\1")
         if place >= 0:
             return moment if place == 0 else BEGIN + (start + place) * MINUTE
     return None
 
 
-def is_open(weeks: list[bytes], zones: Iterable[str], moment: datetime) -> bool:
-    return all(lay_all(weeks, zones, count_minutes(moment), count_minutes(moment) + 1))
+def is_open(hours: list[Hours], zones: Iterable[str], moment: datetime) -> bool:
+    return all(lay_all(hours, zones, count_minutes(moment), count_minutes(moment) + 1))
 
 
-def lay_all(weeks: list[bytes], zones: Iterable[str], start: int, end: int) -> bytes:
+def lay_all(hours: list[Hours], zones: Iterable[str], start: int, end: int) -> bytes:
     """Return for each minute whether all windows are open in all zones."""
-    week = unite(ALWAYS, weeks)
-    return unite(b"\1" * (end - start), (open_clock(zone).lay(week, start, end) for zone in zones))
+    week = unite(ALWAYS, (week for week, _ in hours))
+    closed = NEVER_CLOSED.union(*(days for _, days in hours))
+    return unite(b"\1" * (end - start), (open_clock(zone).lay((week, closed), start, end) for zone in zones))
 
 
 def unite(first: bytes, others: Iterable[bytes]) -> bytes:
@@ -274,8 +312,8 @@ def stays_open(case: Case, zones: Iterable[str], until: datetime) -> bool:
     """Return whether a text may leave at all times from the case's moment on, up to another moment."""
     schedule = case.schedule
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
-    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS))
-    law = find_rules(case.person.places, case.method) if case.policy.get("quiet_hours") == "legal" else []
+    own = make_week((DAYS.index(day), opens, closes) for day in schedule.get("days", DAYS)), NEVER_CLOSED
+    law = find_rules(case, case.policy.get("purpose", "survey"))
     last = until - timedelta(microseconds=1)
     if "expires" in schedule and last >= open_clock(schedule["timezone"]).find(schedule["expires"])[0]:
         return False

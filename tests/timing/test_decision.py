@@ -161,7 +161,8 @@ def test_a_local_moment_in_a_repeated_hour_is_no_other_one() -> None:
 def test_voice_has_hours_that_texts_have_not() -> None:
     """French law keeps calls out of the lunch hour; texts it leaves alone."""
     noon = utc("2026-12-01T12:30")
-    assert isinstance(Timekeeper(Schedule(), law=LAW).decide("+33612345678", None, noon), SendNow)
+    texted = Timekeeper(Schedule(), law=LAW, no_rule="schedule")
+    assert isinstance(texted.decide("+33612345678", None, noon), SendNow)
     called = Timekeeper(Schedule(), law=LAW, method="VOICE").decide("+33612345678", None, noon)
     assert isinstance(called, Defer)
     assert called.until == utc("2026-12-01T13:00")

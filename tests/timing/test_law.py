@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -31,9 +31,11 @@ def test_every_rule_is_cited_dated_and_says_what_it_covers() -> None:
     """No rule without its law, its source in words, its day, and its reach; each law once."""
     assert len({rule.citation for rule in LAW.rules}) == len(LAW.rules) > 15
     for rule in LAW.rules:
-        assert rule.checked <= LAW.checked
+        assert rule.looked_at <= LAW.checked
         assert rule.source
         assert rule.covers
+        assert rule.url is None or re.fullmatch(r"https://[\w.]+/\S+", rule.url)
+        assert "marketing" in rule.purposes
         assert "://" not in f"{rule.citation} {rule.source} {rule.covers}"
         assert any(rule.window.days)
         assert not rule.window.is_whole_week()
@@ -69,10 +71,18 @@ STATES = {
     ),
     "617": ("201 CMR 12.02(2)", ["08:00-20:00"] * 7),
     "410": ("Md. Code, Com. Law § 14-4502", ["08:00-20:00"] * 7),
+    "313": ("MCL 445.111 ff. (Michigan Home Solicitation Sales Act)", ["09:00-21:00"] * 7),
     "612": ("Minn. Stat. § 325E.30", ["09:00-21:00"] * 7),
     "601": ("Miss. Code § 77-3-723(1)", ["08:00-20:00"] * 6 + [""]),
     "201": ("N.J.S.A. 56:8-128(d)", ["08:00-21:00"] * 7),
     "505": ("NMSA § 57-12-22(B)(5)", ["09:00-21:00"] * 7),
+    "702": ("NRS § 598.0918", ["09:00-20:00"] * 7),
+    "503": ("Oregon House Bill 3865 (2025), amending ORS chapter 646", ["08:00-20:00"] * 7),
+    "215": (
+        "73 P.S. § 2245(a)(10) (Telemarketer Registration Act)",
+        ["08:00-21:00"] * 6 + [""],
+    ),
+    "307": ("Wyo. Stat. § 40-12-301 ff. (telephone solicitation)", ["08:00-20:00"] * 7),
     "405": ("15 O.S. § 775C.4 (Telephone Solicitation Act of 2022)", ["08:00-20:00"] * 7),
     "401": (
         "R.I. Gen. Laws § 5-61-3.6 with § 5-61-2(2)",
@@ -85,6 +95,11 @@ STATES = {
 }
 COUNTRIES = {
     "+971501234567": ("UAE Cabinet Resolution No. 56 of 2024", ["09:00-18:00"] * 7),
+    "+573012345678": ("Ley 2300 de 2023, art. 3", ["07:00-19:00"] * 5 + ["08:00-15:00", ""]),
+    "+919812345678": (
+        "Telecom Commercial Communications Customer Preference Regulations, 2018 (TRAI)",
+        ["10:00-21:00"] * 7,
+    ),
     "+821012345678": ("Network Act (정보통신망법), art. 50(3)", ["08:00-21:00"] * 7),
     "+27711234567": (
         "Consumer Protection Act 68 of 2008, s 12(2), with the notice on prohibited times (R293)",
@@ -92,6 +107,7 @@ COUNTRIES = {
     ),
 }
 CALLS = {
+    "+12075550101": ("10 M.R.S. § 1498", ["09:00-17:00"] * 5 + ["", ""]),
     "+16055550101": ("SDCL § 37-30-28", ["09:00-21:00"] * 5 + ["", ""]),
     "+61412345678": (
         "Telecommunications (Telemarketing and Research Calls) Industry Standard 2017",
@@ -107,7 +123,7 @@ CALLS = {
     ),
 }
 FEDERAL = ("47 CFR 64.1200(c)(1)", ["08:00-21:00"] * 7)
-WITHOUT_A_RULE = {"NY": "212", "CA": "415", "GA": "404", "IL": "312", "OH": "216", "PA": "215", "DC": "202"}
+WITHOUT_A_RULE = {"NY": "212", "CA": "415", "GA": "404", "IL": "312", "OH": "216", "DC": "202"}
 
 
 def laws_of(phone: str, *, is_call: bool = False) -> list[tuple[str, list[str]]]:
@@ -160,7 +176,7 @@ def test_citations_and_places_are_well_formed() -> None:
             assert text == " ".join(text.split()), rule.citation
             assert text.count("(") == text.count(")"), rule.citation
         assert not rule.citation.endswith(".")
-        assert date(2026, 1, 1) <= rule.checked <= LAW.checked, rule.citation
+        assert date(2026, 1, 1) <= rule.looked_at <= LAW.checked, rule.citation
     places = [place for rule in LAW.rules for place in rule.places]
     assert len(places) == len(set(places))
 
@@ -243,3 +259,57 @@ def test_a_slip_in_the_data_is_found(hours: dict[str, list[str]], words: str) ->
 def test_the_data_s_date_is_one() -> None:
     """Rules without a date cannot be trusted; these have one."""
     assert date(2026, 11, 1) <= LAW.checked
+
+
+def test_each_purpose_has_its_rules() -> None:
+    """Marketing is under all rules; a survey under all but Canada's; a service message under Colombia's alone."""
+    by_purpose = {
+        purpose: {rule.citation for rule in LAW.rules if purpose in rule.purposes}
+        for purpose in ("marketing", "survey", "service")
+    }
+    assert by_purpose["marketing"] == {rule.citation for rule in LAW.rules}
+    left_out = by_purpose["marketing"] - by_purpose["survey"]
+    assert left_out == {"CRTC Unsolicited Telecommunications Rules, Part III"}
+    assert by_purpose["service"] == {"Ley 2300 de 2023, art. 3"}
+    assert [rule.citation for rule in LAW.find_rules("+573012345678", purpose="service")] == [
+        "Ley 2300 de 2023, art. 3"
+    ]
+    assert LAW.find_rules("+13055550101", purpose="service") == ()
+
+
+def test_a_place_is_known_by_a_rule_for_what_is_sent() -> None:
+    """France has a rule for calls alone: for texts none is known there, and none at all in Germany."""
+    assert LAW.knows_any(("FR",), "VOICE")
+    assert not LAW.knows_any(("FR",), "SMS")
+    assert not LAW.knows_any(("DE",), "VOICE")
+    assert LAW.knows_any(("US-CA", "JM"), "SMS")
+    assert not LAW.knows_any((), "SMS")
+
+
+def test_sources_that_nobody_has_looked_at_for_a_year_are_named() -> None:
+    """A look is recent for a year; a day later its rule is stale."""
+    oldest = min(rule.looked_at for rule in LAW.rules)
+    first = [rule for rule in LAW.rules if rule.looked_at == oldest]
+    assert LAW.list_stale(oldest + timedelta(days=365)) == ()
+    assert list(LAW.list_stale(oldest + timedelta(days=366))) == first
+    assert LAW.list_stale(LAW.checked + timedelta(days=366)) == LAW.rules
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in LAW.rules if rule.holidays], ids=lambda rule: rule.places[0]
+)
+def test_the_library_knows_the_holidays_of_each_rule(rule: LegalWindow) -> None:
+    """Every list of holidays that the data file names is one of the library's: Christmas is in all of them."""
+    assert rule.holidays is not None
+    assert rule.holidays.find(date(2026, 12, 25)) == "Christmas Day"
+    assert rule.holidays.find(date(2026, 12, 22)) is None
+
+
+def test_holidays_are_those_of_the_state() -> None:
+    """Mardi Gras is Louisiana's, Pioneer Day is Utah's; a year's last day is the next New Year's, observed."""
+    by_place = {rule.places[0]: rule.holidays for rule in LAW.rules if rule.holidays is not None}
+    assert by_place["US-LA"].find(date(2027, 2, 9)) == "Mardi Gras"
+    assert by_place["US-AL"].find(date(2027, 2, 9)) is None
+    assert by_place["US-UT"].find(date(2026, 7, 24)) == "Pioneer Day"
+    assert by_place["US-UT"].find(date(2027, 12, 31)) == "New Year's Day (observed)"
+    assert set(by_place) == {"US-AL", "US-LA", "US-PA", "US-RI", "US-UT", "AU", "CO", "FR", "ZA"}

@@ -60,6 +60,8 @@ PEOPLE = (
     Person("+14015550101", ("America/New_York",), ("US-RI",)),
     Person("+12145550101", ("America/Chicago",), ("US-TX",)),
     Person("+12055550101", ("America/Chicago",), ("US-AL",)),
+    Person("+15045550101", ("America/Chicago",), ("US-LA",)),
+    Person("+573012345678", ("America/Bogota",), ("CO",)),
     Person("+13855550101", ("America/Denver",), ("US-UT",)),
     Person("+16025550101", ("America/Phoenix",), ("US-AZ",)),
     Person("+18085550101", ("Pacific/Honolulu",), ("US-HI",)),
@@ -177,6 +179,8 @@ class Author:
         policy = {
             "quiet_hours": self._chance.choice(("legal", "schedule")),
             "timezone_unknown": self._chance.choice(("campaign", "refuse")),
+            "no_rule": self._chance.choice(("schedule", "schedule", "refuse")),
+            "purpose": self._chance.choice(("marketing", "survey", "service")),
         }
         method = "VOICE" if self._happens(0.2) else "SMS"
         moments = [self._choose_moment(around) for _ in range(12)]
@@ -255,7 +259,20 @@ def make_keeper(case: Case, schedule: Schedule) -> Timekeeper:
     )
     law = load_law() if case.policy["quiet_hours"] == "legal" else None
     method: Literal["SMS", "VOICE"] = "VOICE" if case.method == "VOICE" else "SMS"
-    return Timekeeper(schedule, timezone_unknown=unknown, law=law, method=method)
+    no_rule: Literal["refuse", "schedule"] = "refuse" if case.policy["no_rule"] == "refuse" else "schedule"
+    purposes: dict[str, Literal["survey", "marketing", "service"]] = {
+        "survey": "survey",
+        "marketing": "marketing",
+        "service": "service",
+    }
+    return Timekeeper(
+        schedule,
+        timezone_unknown=unknown,
+        law=law,
+        method=method,
+        purpose=purposes[case.policy["purpose"]],
+        no_rule=no_rule,
+    )
 
 
 def describe(decision: Decision) -> Verdict:
@@ -273,6 +290,7 @@ def find_traits(case: Case, verdict: Verdict) -> Iterator[str]:
     yield from (f"`{key}`" for key in case.schedule)
     yield f"policy {case.policy['timezone_unknown']}"
     yield case.method
+    yield f"purpose {case.policy['purpose']}"
     if case.own_zone:
         yield "own zone"
     if len(verdict.zones) > 1:
@@ -306,6 +324,7 @@ TRAITS = {
         "policy campaign",
         "policy refuse",
     ),
+    *("no_rule", "purpose survey", "purpose marketing", "purpose service"),
     *("SMS", "VOICE", "own zone", "several zones", "campaign's zone", "more than a week"),
     *(
         "open up to midnight",
@@ -356,6 +375,27 @@ def test_the_oracle_agrees(record_property: Any) -> None:
     assert compared >= DECISIONS
     assert seen["refused schedule"] > 20
     assert {trait for trait in TRAITS if seen[trait] < 20} == set()
+
+
+def test_the_oracle_agrees_on_holidays() -> None:
+    """From Christmas to Easter every seven hours, where a law closes its holidays; some of them close somebody."""
+    codes = {"US-AL", "US-LA", "US-RI", "US-UT", "CO", "ZA", "AU", "FR"}
+    people = [person for person in PEOPLE if len(person.zones) == 1 and codes & set(person.places)]
+    policy = {"quiet_hours": "legal", "timezone_unknown": "refuse", "no_rule": "refuse", "purpose": "survey"}
+    closed: Counter[str] = Counter()
+    for method in ("SMS", "VOICE"):
+        for person in people:
+            for step in range(0, 125 * 24, 7):
+                moment = datetime(2026, 12, 20, tzinfo=UTC) + timedelta(hours=step)
+                case = Case({}, policy, method, person, None, moment)
+                # A keeper of its own: one tells as long as somebody waits what closed first.
+                found = make_keeper(case, Schedule()).decide(person.phone, None, moment)
+                expected = decide(case)
+                said = describe(found)
+                assert (said.word, said.due) == (expected.word, expected.due), case
+                if isinstance(found, Defer):
+                    closed.update(person.places[0] for reason in found.reasons if reason.holiday is not None)
+    assert closed.keys() == codes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,277 @@
+"""Legal hours from the command line: where people are by law, holidays, places without a rule, purposes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from freezegun import freeze_time
+
+from runner.cli.main import run as run_command
+from runner.timing.law import load_law
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    CheckJson = Callable[[str, str], dict[str, Any]]
+
+NEW_YORK, NEW_ORLEANS, TORONTO, COLOGNE = "+12125550101", "+15045550101", "+14165550101", "+4917604069074"
+INDIA, KENYA, COLOMBIA = "+919812345678", "+254712345678", "+573012345678"
+EVENING = "2026-12-02T20:30:00-05:00"
+"""A Wednesday, in New York: Florida's hours are over, and its federal ones not."""
+FLORIDAS = "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)"
+FEDERAL = "outside the legal hours of their place: 47 CFR 64.1200(c)(1)"
+PAGE = Path(__file__).parents[2] / "docs" / "legal-hours.md"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder with one campaign, in which commands run inside this process at any moment."""
+
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+    check: CheckJson
+
+    def write(self, table: str, *, source: str = "region_column: state", policy: str = "") -> None:
+        """Write the campaign.
+
+        Args:
+            table: the audience, CSV.
+            source: further keys of the audience.
+            policy: further rules beside the legal hours.
+        """
+        (self.folder / "campaigns").mkdir(exist_ok=True)
+        (self.folder / "campaigns/people.csv").write_text(table, encoding="utf-8")
+        (self.folder / "campaigns/pulse.yaml").write_text(
+            f"version: 1\nname: pulse\nrecipients:\n  - {{csv: people.csv, {source}}}\n"
+            f"messages:\n  - {{id: ask, text: Hello}}\npolicy: {{quiet_hours: legal{policy}}}\n",
+            encoding="utf-8",
+        )
+
+    def run(self, at: str, *arguments: str) -> tuple[int, str, str]:
+        """Run a command at a moment, ISO 8601 with its offset; return its code and output."""
+        with freeze_time(datetime.fromisoformat(at), tick=True):
+            code = run_command(arguments)
+        return code, *self.capture.readouterr()
+
+    def plan(self, at: str) -> dict[str, Any]:
+        """Return the message of a plan as JSON that fits its schema, everybody counted once."""
+        code, out, err = self.run(at, "plan", "--format", "json")
+        assert code == 0, err
+        message: dict[str, Any] = self.check(out, "plan")["campaigns"][0]["messages"][0]
+        counts = ("already_sent", "timezone_unknown", "no_rule", "deferred", "to_send")
+        assert message["recipients"] == sum(message[name] for name in counts)
+        return message
+
+    def reasons(self, at: str) -> dict[str, int]:
+        """Return the plan's reasons with how many people each holds back."""
+        return {one["reason"]: one["recipients"] for one in self.plan(at)["reasons"]}
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    check_json: CheckJson,
+) -> Desk:
+    """An empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, capsys, check_json)
+
+
+def test_a_floridian_with_a_new_york_number_is_under_florida_s_law(desk: Desk) -> None:
+    """At 20:30 the number's own law would let them be texted; they wait until nine on both of Florida's clocks."""
+    desk.write(f"phone,state\n{NEW_YORK},US-FL\n+12125550102,\n")
+    message = desk.plan(EVENING)
+    assert (message["to_send"], message["deferred"]) == (1, 1)
+    assert message["next_due"] == "2026-12-03T14:00:00.000000Z"
+    assert desk.reasons(EVENING) == {FLORIDAS: 1}
+    sent = "pulse: 1 recipient texted in 1 launch, 1 recipient deferred.\n"
+    assert desk.run(EVENING, "apply", "--auto-approve")[:2] == (0, sent)
+    early = "2026-12-03T08:30:00-05:00"  # 7:30 in Pensacola
+    assert desk.plan(early)["to_send"] == 0
+    assert desk.plan("2026-12-03T09:00:00-05:00")["to_send"] == 1
+
+
+def test_a_time_zone_that_is_given_says_what_the_clock_shows(desk: Desk) -> None:
+    """With a column of time zones the law is still the region's, and the clock that of the column."""
+    desk.write(
+        f"phone,state,tz\n{NEW_YORK},FL,America/New_York\n",
+        source="region: US, region_column: state, timezone_column: tz",
+    )
+    assert desk.reasons(EVENING) == {FLORIDAS: 1}
+    assert desk.plan("2026-12-03T08:00:00-05:00")["to_send"] == 1
+
+
+def test_a_recipient_in_the_campaign_file_has_a_region(desk: Desk) -> None:
+    """`region: US-FL` is the law that they are under, and the country of a number in national form."""
+    campaign = desk.folder / "campaigns/pulse.yaml"
+    desk.write("phone\n")
+    text = campaign.read_text(encoding="utf-8")
+    rows = '  - {phone: "212 555 0101", region: US-FL}\n  - {phone: "212 555 0102", region: US}\n'
+    campaign.write_text(text.replace("  - {csv: people.csv, region_column: state}\n", rows), encoding="utf-8")
+    message = desk.plan(EVENING)
+    assert (message["to_send"], message["deferred"]) == (1, 1)
+    assert desk.reasons(EVENING) == {FLORIDAS: 1}
+
+
+def test_a_spreadsheet_s_spellings_mean_the_same(desk: Desk) -> None:
+    """However a state is written, its law holds; one whose code is a country's goes by the number."""
+    spellings = ("US-FL", "us-fl", "US_FL", "FL", "fl ", "Florida", "FLORIDA", "USA FL")
+    rows = [f"+121255502{index:02},{written}\n" for index, written in enumerate(spellings)]
+    # Three people of Canada, in Toronto: nobody is taken for a Californian.
+    rows += [f"{TORONTO},CA\n", "+14165550102,Canada\n", "+14165550103,Ontario\n", "+14155550101,CA\n"]
+    desk.write("phone,state\n" + "".join(rows), source="region: US, region_column: state")
+    assert desk.reasons(EVENING) == {
+        FLORIDAS: len(spellings),
+        "no rule known for CA-ON: `no_rule: schedule` in `policy` would go by `schedule` alone": 3,
+    }
+    assert desk.plan(EVENING)["to_send"] == 1
+
+
+def test_nobody_is_texted_on_christmas_in_louisiana(desk: Desk) -> None:
+    """A public holiday closes the whole day where the law says so, and is named; in Texas it does not."""
+    desk.write(
+        f"phone,state\n{NEW_ORLEANS},\n{NEW_YORK},LA\n+12145550101,\n",
+        source="region: US, region_column: state",
+    )
+    noon = "2026-12-25T12:00:00-06:00"
+    message = desk.plan(noon)
+    assert (message["to_send"], message["deferred"]) == (1, 2)
+    assert message["next_due"] == "2026-12-26T14:00:00.000000Z"
+    assert desk.reasons(noon) == {
+        "a public holiday of their place (Christmas Day): "
+        "LPSC General Order R-29617 (under La. R.S. 45:844.11 ff.)": 2
+    }
+    assert desk.plan("2026-12-24T12:00:00-06:00")["to_send"] == 3
+    # Mardi Gras is Louisiana's alone.
+    assert desk.plan("2027-02-09T12:00:00-06:00")["to_send"] == 1
+
+
+def test_a_holiday_ends_a_text_s_time_at_midnight(desk: Desk) -> None:
+    """The day before Thanksgiving ends by its hours; on the day itself apply sends nothing."""
+    desk.write(f"phone,state\n{NEW_ORLEANS},\n")
+    code, out, _ = desk.run("2026-11-26T10:00:00-06:00", "apply", "--auto-approve")
+    assert (code, out) == (0, "pulse: nothing sent, 1 recipient deferred.\n")
+
+
+def test_india_at_half_past_midnight_waits_for_its_hours(desk: Desk) -> None:
+    """The law of the number's country is kept and cited."""
+    desk.write(f"phone,state\n{INDIA},\n")
+    night = "2026-12-02T00:30:00+05:30"
+    assert desk.plan(night)["next_due"] == "2026-12-02T04:30:00.000000Z"
+    law = "Telecom Commercial Communications Customer Preference Regulations, 2018 (TRAI)"
+    assert desk.reasons(night) == {f"outside the legal hours of their place: {law}": 1}
+
+
+def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
+    """By default nobody is texted there, at any hour, and the plan names each place with how many people."""
+    rows = "".join(f"+2547123456{index:02},\n" for index in range(12))
+    desk.write(f"phone,state\n{rows}{COLOGNE},\n{NEW_YORK},DE\n+12125550102,\n")
+    noon = "2026-12-02T15:00:00+00:00"
+    message = desk.plan(noon)
+    assert (message["no_rule"], message["to_send"], message["next_due"]) == (13, 2, None)
+    way = "`no_rule: schedule` in `policy` would go by `schedule` alone"
+    assert desk.reasons(noon) == {f"no rule known for KE: {way}": 12, f"no rule known for DE: {way}": 1}
+    _, out, _ = desk.run(noon, "plan")
+    assert f"  ask: 12 recipients: no rule known for KE: {way}\n" in out
+    assert "no rule" in out.splitlines()[1]
+    _, markdown, _ = desk.run(noon, "plan", "--format", "markdown")
+    assert f"- ask: 12 recipients: no rule known for KE: {way}\n" in markdown
+
+
+def test_places_without_a_rule_can_go_by_the_schedule(desk: Desk) -> None:
+    """With `no_rule: schedule` they are texted by the campaign's hours alone, and still named."""
+    desk.write(f"phone,state\n{KENYA},\n", policy=", no_rule: schedule")
+    night = "2026-12-02T00:30:00+03:00"
+    message = desk.plan(night)
+    assert (message["no_rule"], message["to_send"]) == (0, 1)
+    assert desk.reasons(night) == {"no rule known for KE: `schedule` alone says when": 1}
+    with (desk.folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write('schedule: {send_between: ["09:00", "20:00"]}\n')
+    message = desk.plan(night)
+    assert (message["deferred"], message["next_due"]) == (1, "2026-12-02T06:00:00.000000Z")
+    assert desk.reasons(night) == {
+        "no rule known for KE: `schedule` alone says when": 1,
+        "outside `send_between` and `days` on their own clocks": 1,
+    }
+
+
+@pytest.mark.parametrize(("purpose", "held"), [("survey", 3), ("marketing", 3), ("service", 1)])
+def test_the_purpose_says_which_rules_hold(desk: Desk, purpose: str, held: int) -> None:
+    """A service message is under no law on solicitation: Colombia's, which is about payments too, holds."""
+    table = f"phone,state\n+13055550101,\n{NEW_ORLEANS},\n{COLOMBIA},\n"
+    desk.write(table, policy=f", purpose: {purpose}")
+    message = desk.plan("2026-12-03T04:00:00+00:00")
+    assert (message["deferred"], message["to_send"], message["no_rule"]) == (held, 3 - held, 0)
+
+
+def test_a_survey_is_the_default_purpose(desk: Desk) -> None:
+    """What is not said to be a service message is held to the laws on solicitation."""
+    desk.write(f"phone,state\n{NEW_YORK},\n")
+    assert desk.reasons("2026-12-02T22:00:00-05:00") == {FEDERAL: 1}
+
+
+def test_canada_s_calling_hours_leave_surveys_out(desk: Desk) -> None:
+    """A call that sells is under them, one that asks is not; either way the rule is known."""
+    for purpose, deferred in (("marketing", 1), ("survey", 0)):
+        desk.write(f"phone,state\n{TORONTO},\n", policy=f", purpose: {purpose}")
+        file = desk.folder / "campaigns/pulse.yaml"
+        text = file.read_text(encoding="utf-8").replace("text: Hello", "text: Hello, method: VOICE")
+        file.write_text(text, encoding="utf-8")
+        message = desk.plan("2026-12-02T23:00:00-05:00")
+        assert (message["deferred"], message["no_rule"]) == (deferred, 0)
+
+
+def test_the_page_is_what_the_command_prints(desk: Desk) -> None:
+    """`docs/legal-hours.md` ends with the table as `runner law` prints it: put that in its place."""
+    code, out, err = desk.run(EVENING, "law")
+    assert (code, err) == (0, "")
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{out}")
+
+
+def test_sources_that_nobody_looked_at_for_a_year_fail_the_nightly_job(desk: Desk) -> None:
+    """`runner law --stale` is content within the year; after it each law is named with its day, with code 1."""
+    book = load_law()
+    oldest = min(rule.looked_at for rule in book.rules)
+    fresh = f"{oldest + timedelta(days=365)}T12:00:00+00:00"
+    assert desk.run(fresh, "law", "--stale") == (0, "All sources were looked at within the last year.\n", "")
+    late = f"{book.checked + timedelta(days=366)}T12:00:00+00:00"
+    code, out, err = desk.run(late, "law", "--stale")
+    assert code == 1
+    assert len(out.splitlines()) == len(book.rules)
+    assert f"US-NV: NRS § 598.0918, looked at on {book.checked}\n" in out
+    assert err == (
+        f"Error: {len(book.rules)} sources were last looked at more than a year ago\n"
+        "  read them again, and bring runner/timing/legal_hours.json up to date\n"
+    )
+
+
+def test_only_laws_with_holidays_import_their_library(desk: Desk) -> None:
+    """`validate` does not pay for it, nor a plan in which no such law meets anybody."""
+    program = (
+        "import sys; from runner.cli.main import run; run(sys.argv[1:]);"
+        "print('holidays' in sys.modules, file=sys.stderr)"
+    )
+    for phone, command, imported in (
+        (NEW_ORLEANS, "validate", "False"),
+        (NEW_YORK, "plan", "False"),
+        (NEW_ORLEANS, "plan", "True"),
+    ):
+        desk.write(f"phone,state\n{phone},\n")
+        done = run_program(program, command, desk.folder)
+        assert done.splitlines()[-1] == imported, (phone, command)
+
+
+def run_program(program: str, command: str, folder: Path) -> str:
+    """Run a command in a process of its own; return what it says on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, command], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stderr

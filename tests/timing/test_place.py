@@ -1,0 +1,157 @@
+"""Where people are: the spellings of regions, and what region and number tell together."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.timing.place import locate, zones_of_place
+from runner.timing.region import RegionProblem, check_region
+from runner.timing.zone_data import load_zone, read_country_names, read_country_zones
+
+NEW_YORK, MIAMI, PENSACOLA, TORONTO = "+12125550101", "+13055550101", "+18505550101", "+14165550101"
+LOS_ANGELES, TOLL_FREE, COLOGNE, LONDON = "+12135550101", "+18005550101", "+4917604069074", "+447911123456"
+EASTERN = ("America/New_York",)
+
+
+@pytest.mark.parametrize(
+    ("written", "country", "region"),
+    [
+        ("US-FL", None, "US-FL"),
+        ("us-fl", None, "US-FL"),
+        (" us_fl ", None, "US-FL"),
+        ("USA/FL", None, "US-FL"),
+        ("US Florida", None, "US-FL"),
+        ("FL", "US", "US-FL"),
+        ("FL", None, "US-FL"),
+        ("Florida", None, "US-FL"),
+        ("Florida", "DE", "US-FL"),
+        ("NEW YORK", "US", "US-NY"),
+        ("Washington, D.C.", "US", "US-DC"),
+        ("CA-QC", "US", "CA-QC"),
+        ("Québec", None, "CA-QC"),
+        ("ON", "CA", "CA-ON"),
+        ("DE-BY", None, "DE-BY"),
+        ("US", None, "US"),
+        ("U.S.A.", None, "US"),
+        ("united states", None, "US"),
+        ("Germany", "US", "DE"),
+        ("Deutschland", None, "DE"),
+        ("UK", None, "GB"),
+        ("Côte d'Ivoire", None, "CI"),
+        ("US-PR", None, "PR"),
+        ("PR", "US", "PR"),
+        ("XK", None, "XK"),
+        ("CA", "US", "US-CA CA"),
+        ("CA", None, "CA US-CA"),
+        ("CA", "DE", "CA"),
+        ("Georgia", "US", "US-GA GE"),
+        ("Georgia", None, "GE US-GA"),
+        ("BC", None, "CA-BC"),
+    ],
+)
+def test_a_place_is_read_in_the_usual_spellings(written: str, country: str | None, region: str) -> None:
+    """Codes and names, in any case, with any separator; what may be a state and a country is both."""
+    assert check_region(written, country) == region
+
+
+@pytest.mark.parametrize(
+    ("written", "country", "reason", "hint"),
+    [
+        ("US-XX", None, "US has no state XX", "the states of US are AK, AL, AR, AZ, "),
+        ("CA-TX", None, "CA has no state TX", "the states of CA are AB, BC, MB, "),
+        ("Floirda", None, "there is no such country or state", "did you mean Florida?"),
+        ("Germny", None, "there is no such country or state", "did you mean Germany?"),
+        ("BC", "MX", "there is no such country or state", "write a country or a country and its state, "),
+        ("ZZ", None, "there is no such country or state", "write a country or a country and its state, "),
+        ("ZZ-12", None, "there is no such country or state", "write a country or a country and its state, "),
+        ("America/Chicago", None, "there is no such country or state", "write a country or a country and "),
+    ],
+)
+def test_what_is_no_place_is_refused(written: str, country: str | None, reason: str, hint: str) -> None:
+    """The reason says what is wrong, the hint what to write."""
+    problem = check_region(written, country)
+    assert isinstance(problem, RegionProblem)
+    assert problem.reason == reason
+    assert problem.hint.startswith(hint)
+
+
+def test_every_country_is_read_by_its_code_and_its_name() -> None:
+    """All of ISO 3166-1, each as itself; or as one that a state of the US or Canada could be, too."""
+    for code, name in read_country_names().items():
+        for written in (code, code.lower(), name):
+            assert str(check_region(written)).split()[0] == code, written
+
+
+@pytest.mark.parametrize(
+    ("phone", "region", "zones", "places"),
+    [
+        # A number of the region tells where in it.
+        (MIAMI, "US-FL", EASTERN, ("US-FL",)),
+        (NEW_YORK, "US", EASTERN, ("US-NY",)),
+        (COLOGNE, "DE-BY", ("Europe/Berlin",), ("DE-BY",)),
+        (LONDON, "GB", ("Europe/London",), ("GB",)),
+        # Any other number tells nothing: all zones of the region.
+        (NEW_YORK, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
+        (NEW_YORK, "US-LA", ("America/Chicago",), ("US-LA",)),
+        (NEW_YORK, "IN", ("Asia/Kolkata",), ("IN",)),
+        (TOLL_FREE, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
+        # Of two meanings, the number's.
+        (TORONTO, "US-CA CA", ("America/Toronto",), ("CA-ON",)),
+        (LOS_ANGELES, "US-CA CA", ("America/Los_Angeles",), ("US-CA",)),
+        (LOS_ANGELES, "CA US-CA", ("America/Los_Angeles",), ("US-CA",)),
+        (COLOGNE, "US-DE DE", ("Europe/Berlin",), ("DE",)),
+        (NEW_YORK, "US-DE DE", EASTERN, ("US-DE",)),
+        (NEW_YORK, "DE US-DE", ("America/New_York", "Europe/Berlin", "Europe/Busingen"), ("DE", "US-DE")),
+    ],
+)
+def test_region_and_number_tell_together_where_people_are(
+    phone: str, region: str, zones: tuple[str, ...], places: tuple[str, ...]
+) -> None:
+    """The region says under which law, and with the number on which clocks."""
+    assert locate(phone, None, region) == (zones, places)
+
+
+def test_a_time_zone_that_is_given_stays() -> None:
+    """A column of time zones says what the clock shows; the law is the region's all the same."""
+    assert locate(NEW_YORK, "America/Chicago", "US-FL") == (("America/Chicago",), ("US-FL",))
+    assert locate(NEW_YORK, "America/Chicago", None) == (("America/Chicago",), ("US-NY",))
+
+
+def test_somewhere_in_a_country_with_states_is_under_the_rules_of_all_of_them() -> None:
+    """A German number in the United States: any state, and any of their time zones."""
+    zones, places = locate(COLOGNE, None, "US")
+    assert {"US-FL", "US-HI", "US-DC"} <= set(places)
+    assert len(places) == 51
+    assert {"America/New_York", "Pacific/Honolulu"} <= set(zones)
+
+
+def test_states_have_all_of_their_time_zones() -> None:
+    """At least those that the time zone database and state law give them."""
+    known = {
+        "US-FL": {"New_York", "Chicago"},
+        "US-TN": {"New_York", "Chicago"},
+        "US-KY": {"New_York", "Chicago"},
+        "US-IN": {"New_York", "Chicago"},
+        "US-MI": {"New_York", "Chicago"},
+        "US-TX": {"Chicago", "Denver"},
+        "US-KS": {"Chicago", "Denver"},
+        "US-NE": {"Chicago", "Denver"},
+        "US-ND": {"Chicago", "Denver"},
+        "US-SD": {"Chicago", "Denver"},
+        "US-OR": {"Los_Angeles", "Denver"},
+        "US-ID": {"Los_Angeles", "Boise"},
+        "US-AK": {"Anchorage", "Adak"},
+        "CA-ON": {"Toronto", "Winnipeg"},
+        "CA-QC": {"Toronto", "Halifax"},
+    }
+    for place, cities in known.items():
+        assert {f"America/{city}" for city in cities} <= set(zones_of_place(place)), place
+    for place in ("US-NY", "US-CA", "US-LA", "US-CO", "US-WA", "US-HI", "CA-AB", "CA-NS", "CA-MB"):
+        assert len(zones_of_place(place)) == 1, place
+
+
+def test_the_zones_of_all_countries_are_there() -> None:
+    """What the table of countries names, the time zone data in use has."""
+    for country, zones in read_country_zones().items():
+        assert country in read_country_names()
+        assert [load_zone(zone).key for zone in zones] == list(zones)
