@@ -12,7 +12,7 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.database import Ledger
-from runner.plan.queueing import ENDS, QUEUES, SAME_RUN
+from runner.plan.queueing import ENDS, IN_ORDER, QUEUES, SAME_RUN
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.older_ledger import take_back
@@ -197,12 +197,25 @@ def test_of_two_messages_of_a_run_the_second_waits(world: World) -> None:
 
 
 def test_a_text_before_a_survey_goes_alone_too(world: World) -> None:
-    """Which of the two would come first at the service is not certain; the survey is for the next run."""
+    """Of a survey and another message, one goes in a run; the survey is for the next one."""
     world.write("first", NEWS, ASK)
     assert world.plan("first") == {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN])}
     assert world.apply("first") == {"first": 1}
     assert world.apply("first") == {"first": 1}
     assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [NEWS.replace("news", "last"), NEWS.replace("news", "last")[:-1] + ", complete_existing_sessions: true}"],
+)
+def test_nothing_overtakes_a_message_that_waits_for_the_next_run(world: World, last: str) -> None:
+    """What comes after it in the file waits with it, in the order of the file; also what would end the survey."""
+    world.write("first", NEWS, ASK, last)
+    held = {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN]), "last": (0, 1, [IN_ORDER])}
+    assert world.plan("first") == held
+    world.apply("first")
+    assert [world.plan("first")[name][0] for name in ("ask", "last")] == [1, int("complete" in last)]
 
 
 def test_two_plain_texts_of_a_run_both_go(world: World) -> None:
