@@ -15,7 +15,7 @@ from runner.cluster.audience_scatter import scatter_audience
 from runner.cluster.partition_plan import PartitionTask, plan_partition, rank_partition
 from runner.cluster.plan_job import PlanJob, store_job
 from runner.plan.counting import PlanCounts, add_up_plan, describe_empty
-from runner.plan.passage import find_overdue
+from runner.plan.passage import find_overdue, find_per_send
 from runner.plan.shard import join_digests
 from runner.plan.track import compile_tracks
 
@@ -198,7 +198,15 @@ class CampaignPlanner:
         audience = AudienceTally(rows.rows, sum(one.duplicates for one in found), rows.invalid)
         if not rows.rows:
             problems.add(describe_empty(request.campaign))
-        plan = add_up_plan(request.campaign, request.target, tracks, counts, audience)
+        plan = add_up_plan(
+            request.campaign,
+            request.target,
+            tracks,
+            counts,
+            audience,
+            find_per_send(request.campaign, request.options),
+            request.now,
+        )
         if request.record is not None:
             unread = (
                 None

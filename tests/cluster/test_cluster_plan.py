@@ -93,6 +93,7 @@ def require_equal(
     assert made.plan.digest == plan.digest
     assert made.plan.refusals == plan.refusals
     assert made.plan.recipients_to_send == plan.recipients_to_send
+    assert made.plan.recipients_later == plan.recipients_later
     for theirs, ours in zip(made.plan.messages, plan.messages, strict=True):
         assert theirs.launches >= ours.launches
         theirs.launches = ours.launches
