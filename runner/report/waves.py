@@ -111,7 +111,7 @@ def find_waves(reports: Sequence[CampaignReport]) -> tuple[Trend, ...]:
     """Return the trends of scored questions that two campaigns or more share, by tag and scale.
 
     Campaigns in which nobody gave a counted answer are no waves. Where several messages of a campaign ask the
-    question, the one with the most counted answers counts.
+    question, the campaign's own score counts; without one, that of the message with the most counted answers.
 
     Args:
         reports: of campaigns, in any order.
@@ -168,6 +168,11 @@ def _list_scored(report: CampaignReport) -> Iterator[tuple[QuestionReport, Score
             known = best.get((question.tag, question.scale))
             if known is None or score.counted > known[1].counted:
                 best[question.tag, question.scale] = (question, score)
+    if report.score is not None:
+        question = report.score.question
+        score = read_score(question)
+        if score is not None and score.value is not None and question.tag:
+            best[question.tag, question.scale] = (question, score)
     yield from best.values()
 
 

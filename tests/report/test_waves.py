@@ -10,6 +10,7 @@ import pytest
 
 from runner.report.answered import NumberSummary
 from runner.report.index import draw_waves, tabulate_waves, write_index
+from runner.report.model import PooledScore
 from runner.report.waves import find_waves, write_change
 from tests.report.odd_reports import build_empty
 from tests.report.sample import START, build_sample, build_text, build_wave
@@ -55,6 +56,15 @@ def test_of_several_messages_the_one_with_most_answers_counts() -> None:
     twice = replace(one, messages=(*few.messages, *one.messages))
     (trend,) = find_waves([twice, build_wave("two", 10, SCORES, None)])
     assert [wave.score.counted for wave in trend.waves] == [402, 402]
+
+
+def test_the_score_of_a_campaign_is_its_wave() -> None:
+    """What is pooled over a survey and its reminder goes before the score of either."""
+    one = build_wave("one", 90, SCORES, None)
+    pooled = build_wave("one", 80, (0,) * 10 + (5,), None).messages[0].questions[0]
+    scored = replace(one, score=PooledScore(pooled, {"ask": 3, "nudge": 2}))
+    (trend,) = find_waves([scored, build_wave("two", 10, SCORES, None)])
+    assert [wave.score.counted for wave in trend.waves] == [5, 402]
 
 
 @pytest.mark.parametrize(
