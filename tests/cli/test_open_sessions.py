@@ -257,6 +257,37 @@ def test_what_only_a_lockfile_tells_counts_as_not_read(world: World) -> None:
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
 
 
+def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(world: World) -> None:
+    """A machine with an empty ledger that sends one campaign by its path reads the lockfiles beside it."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("plain", NEWS, phones=(BOB,))
+    world.apply("first", "plain")
+    world.write("second", NEWS, phones=(ADA, BOB))
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("second") == {"news": (1, 1, [UNREAD])}
+    assert world.apply("second") == {"second": 1}
+    assert world.list_sessions(ADA) == [("ACTIVE", None)]
+    # The ledger has only the second campaign now, and reads the first one by its lockfile still.
+    world.write("third", NEWS)
+    assert world.plan("third") == {"news": (0, 1, [UNREAD])}
+
+
+@pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
+def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
+    """Whether it asks something is not known, and its own plan says what is wrong with it."""
+    world.write("first", ASK)
+    world.apply("first")
+    world.write("second", NEWS)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    file = world.folder / "campaigns/first.yaml"
+    if fault == "no file":
+        file.unlink()
+    else:
+        damaged = file if fault == "an invalid file" else file.with_name("first.sandbox.lock.json")
+        damaged.write_text("{", encoding="utf-8")
+    assert world.plan("second") == {"news": (1, 0, [])}
+
+
 def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
     """The campaign's file says that this message asks nothing."""
     world.write("first", NEWS)
