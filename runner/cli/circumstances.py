@@ -143,10 +143,10 @@ class CircumstanceReader:
         return self._sessions if self._sessions.shelves else None
 
     def list_told_sessions(self) -> list[OpenShelf]:
-        """Return the people of whom lockfiles alone tell that they were sent a survey: nothing was read of them.
+        """Return the people who were sent a survey that only lockfiles tell of: nothing was read of it.
 
-        The other lockfiles of the target count, too: a campaign that is sent by its path meets their people. One
-        that cannot be read, or whose campaign cannot, tells of nobody; its own plan says why.
+        The other lockfiles of the target count, too: a campaign that is sent by its path meets their people.
+        One that cannot be read, or whose campaign cannot, tells of nobody; its own plan says why.
         """
         told = [
             self._find_told(campaign, record.key)

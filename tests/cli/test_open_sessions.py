@@ -30,7 +30,10 @@ NUDGE = "{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Stil
 UNREAD = (
     "`first` has sent them a survey, and whether it has ended was not read yet: run `runner reconcile` first"
 )
-OPEN = "a survey of `first` was open for them when it was last read: `runner reconcile` looks again"
+OPEN = (
+    "they have an open survey of `first`, as last read: this goes out once `runner reconcile` finds that it has "
+    "ended; `open_session` in `policy` can end it instead"
+)
 
 
 class World:
@@ -68,6 +71,12 @@ class World:
             one["id"]: (one["to_send"], one["open_session"], [each["reason"] for each in one["reasons"]])
             for one in self._check(text, "plan")["campaigns"][0]["messages"]
         }
+
+    def count_status(self, name: str) -> list[dict[str, Any]]:
+        """Return what `runner status` says of each message of a campaign."""
+        text = self.run("status", "--format", "json", f"campaigns/{name}.yaml")
+        messages: list[dict[str, Any]] = self._check(text, "status")["campaigns"][0]["messages"]
+        return messages
 
     def reply(self, phone: str, *texts: str) -> None:
         """Have a person text the service."""
@@ -114,6 +123,18 @@ def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
     assert world.plan("second") == {"ask": (1, 0, [])}
     assert world.apply("second") == {"second": 1}
     assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
+    """They are neither planned nor deferred, and have a column of their own where there are any."""
+    world.write("first", ASK)
+    world.write("second", NEWS, phones=(ADA, BOB))
+    assert "open session" not in world.run("status")
+    world.apply("first")
+    shown = world.run("status", "campaigns/second.yaml")
+    assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "open session"]
+    (status,) = world.count_status("second")
+    assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 
 
 def test_a_survey_that_expires_holds_nobody_any_more(world: World) -> None:
