@@ -37,7 +37,7 @@ fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minut
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
 		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
 
-bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and reports, as ratios (wrk and gcc are used where they are installed)
+bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and reports, as ratios, and how often reports are wrong (wrk and gcc are used where they are installed)
 	@$(BIN)/python -m tests.benchmarks.loading
 	@$(BIN)/python -m tests.benchmarks.audience
 	@$(BIN)/python -m tests.benchmarks.delivery
@@ -45,6 +45,7 @@ bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and re
 	@$(BIN)/python -m tests.benchmarks.sandbox
 	@$(BIN)/python -m tests.benchmarks.reconcile
 	@$(BIN)/python -m tests.benchmarks.report
+	@$(BIN)/python -m tests.benchmarks.error_rates
 
 bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N), and what its stages cost
 	@$(BIN)/python -m tests.benchmarks.cluster_stages

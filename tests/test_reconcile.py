@@ -160,6 +160,9 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
         short_launches=[],
         differences=[],
         unlisted_results=0,
+        unlisted_launches=[],
+        renamed_results=0,
+        dropped_results=0,
         unreadable_results=0,
         unreadable=[],
     )
@@ -649,8 +652,11 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
     )
     assert run_command(["reconcile", "--format", "json"]) == 0
     out, err = capsys.readouterr()
+    with closing(sqlite3.connect(sent / ".runner" / "ledger.sqlite")) as connection:
+        ((guid,),) = connection.execute("SELECT project_launch_guid FROM launches").fetchall()
     assert err == (
-        "Warning: pulse: the service does not list 1 result any more that the ledger has; it keeps them\n"
+        "Warning: pulse: the service does not list 1 result any more that the ledger has, first of launch "
+        f"{guid}; they go on counting until `runner reconcile --drop-unlisted` removes them\n"
     )
     document = json.loads(out)
     assert document["format_version"] == "1.0"
@@ -673,6 +679,9 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
             "short_launches": [],
             "differences": [],
             "unlisted_results": 1,
+            "unlisted_launches": [guid],
+            "renamed_results": 0,
+            "dropped_results": 0,
             "unreadable_results": 0,
             "unreadable": [],
         }

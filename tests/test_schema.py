@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from datetime import MAXYEAR, UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from jsonschema_specifications import REGISTRY as REFERENCED
 from markdown_it import MarkdownIt
 
+from runner import DOCUMENTATION_URL
 from runner.cli.main import run as run_command
 from runner.source.duration import parse_duration
 from runner.source.schema import load_validator, schema_names, schema_text
@@ -128,6 +131,73 @@ def test_schemas_are_json_schema(name: str) -> None:
     Draft202012Validator.check_schema(json.loads(schema_text(name)))
 
 
+KNOWN = {
+    keyword
+    for part in (
+        "core",
+        "applicator",
+        "unevaluated",
+        "validation",
+        "meta-data",
+        "format-annotation",
+        "content",
+    )
+    for keyword in REFERENCED.contents(f"https://json-schema.org/draft/2020-12/meta/{part}")["properties"]
+}
+_NAMING = ("properties", "$defs", "patternProperties", "dependentSchemas")
+_VALUES = ("examples", "enum", "const", "default", "required", "dependentRequired")
+
+
+def iterate_schemas(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield all rules of a schema that are mappings, however deep, with their places."""
+    if isinstance(rules, list):
+        for index, inner in enumerate(rules):
+            yield from iterate_schemas(inner, f"{place}/{index}")
+    elif isinstance(rules, dict):
+        yield place, rules
+        for key, inner in rules.items():
+            if key in _NAMING:
+                for name, named in inner.items():
+                    yield from iterate_schemas(named, f"{place}/{key}/{name}")
+            elif key not in _VALUES:
+                yield from iterate_schemas(inner, f"{place}/{key}")
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_a_schema_has_no_keywords_of_its_own(name: str) -> None:
+    """Strict validators refuse keywords that they do not know, as a misspelt one would be."""
+    found = {key for _, rules in iterate_schemas(json.loads(schema_text(name))) for key in rules}
+    assert found <= KNOWN
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_every_property_is_described(name: str) -> None:
+    """Each key of each schema says what it is, by itself or by what it refers to."""
+    schema = json.loads(schema_text(name))
+    bare = [
+        f"{place}/{key}"
+        for place, rules in iterate_schemas(schema)
+        for key, inner in rules.get("properties", {}).items()
+        if inner and isinstance(inner, dict) and not describe(schema, inner)
+    ]
+    assert bare == []
+
+
+def describe(schema: dict[str, Any], rules: dict[str, Any]) -> str | None:
+    """Return what a property's rules say that it is."""
+    target = schema.get("$defs", {}).get(rules.get("$ref", "").rpartition("/")[2], {})
+    said: str | None = rules.get("description") or target.get("description")
+    return said
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_a_schema_is_called_by_its_place(name: str) -> None:
+    """Its `$id` is a URL, below that of the documentation, which the package names, too."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["urls"]["Documentation"] == DOCUMENTATION_URL
+    assert json.loads(schema_text(name))["$id"] == f"{DOCUMENTATION_URL}schemas/{name}.schema.json"
+
+
 @given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())
 def test_a_duration_that_the_schema_allows_is_read(units: list[str], data: st.DataObject) -> None:
     """What fits the schema is read, and is over before the calendar is."""
@@ -147,13 +217,18 @@ def test_editors_find_the_schema_of_an_example(file: Path) -> None:
 
 
 def test_the_examples_use_every_key() -> None:
-    """Who wonders how a key is used finds it in `campaigns/`; but for Parquet, which needs an extra."""
+    """An example uses every key, save Parquet, which needs an extra, and other ways to say when to analyse."""
     used = {
         key
         for file in EXAMPLES
         for key in iterate_used(SCHEMA, read_yaml(file.read_text(encoding="utf-8"), file).data)
     }
-    assert {key for key, _ in iterate_keys()} - used == {"recipient.parquet", "excluded.parquet"}
+    assert {key for key, _ in iterate_keys()} - used == {
+        "recipient.parquet",
+        "excluded.parquet",
+        "analysis.per_arm",
+        "analysis.sequential",
+    }
 
 
 def test_the_page_says_what_the_schema_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Which E.164 numbers are allocated, told at once: the library's own patterns, put together once a country.
 
-Only says yes where the library would; everything else is the library's to judge and to explain.
+Only says yes where the library would; everything else is the library's to judge and to explain. So are
+numbers that are nobody's phone: premium and toll-free ones.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ _START = 4
 _NUMBER_TYPES = (
     "fixed_line",
     "mobile",
-    "premium_rate",
-    "toll_free",
     "shared_cost",
     "voip",
     "personal_number",
@@ -28,6 +27,8 @@ _NUMBER_TYPES = (
     "uan",
     "voicemail",
 )
+
+_SERVICES = ("premium_rate", "toll_free")
 
 _Region = tuple[re.Pattern[str] | None, re.Pattern[str]]
 
@@ -45,7 +46,7 @@ class _Country(NamedTuple):
 
 
 def is_allocated(text: str) -> bool:
-    """Return whether a text is, as it stands, the E.164 form of a number that is certainly allocated."""
+    """Return whether a text is, as it stands, the E.164 form of a number that certainly is somebody's."""
     country = _find_country(text[:_START])
     if country is None:
         return False
@@ -122,8 +123,12 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 def _join_patterns(region: PhoneMetadata) -> str:
     # Many countries' mobiles are their landlines: what is written twice is looked for once.
-    kinds = dict.fromkeys(_write_pattern(getattr(region, name)) for name in _NUMBER_TYPES)
-    return f"(?={_write_pattern(region.general_desc)}$)(?:{'|'.join(filter(None, kinds))})"
+    kinds, services = (
+        "|".join(filter(None, dict.fromkeys(_write_pattern(getattr(region, name)) for name in names)))
+        for names in (_NUMBER_TYPES, _SERVICES)
+    )
+    guard = f"(?!(?:{services})$)" if services else ""
+    return f"{guard}(?={_write_pattern(region.general_desc)}$)(?:{kinds})"
 
 
 def _write_pattern(kind: PhoneNumberDesc | None) -> str:

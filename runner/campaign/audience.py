@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, leave_out_blank, read_inline
 from runner.campaign.consent_record import ConsentChanges
+from runner.campaign.invalid_rows import RowProblems
 from runner.campaign.phone_column import PhoneColumn
 from runner.campaign.recipients import FileRecipients, InlineRecipient, RecipientSource, Variables
-from runner.campaign.source_table import open_source
+from runner.campaign.source_table import open_source, read_header
 from runner.campaign.table import TableProblemError
 from runner.source.diagnostic import Problems
 
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
     from runner.campaign.audience_rows import Entry
     from runner.campaign.consent_record import ConsentChange
     from runner.campaign.model import Campaign
+    from runner.source.diagnostic import Diagnostic
 
 
 RECIPIENT_PHONE = "recipient-phone-invalid"
 EXCLUDED_PHONE = "exclude-phone-invalid"
+_ROW_CODES = frozenset(
+    {
+        *(RECIPIENT_PHONE, "csv-row-width", "recipient-timezone-unknown"),
+        *("recipient-region-unknown", "recipient-consent-date"),
+    }
+)
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
@@ -59,10 +67,17 @@ class Recipient(NamedTuple):
 
 @dataclass(slots=True)
 class AudienceTally:
-    """What a pass over the audience has counted; `rows` = `duplicates` + recipients + rows with problems."""
+    """What a pass over the audience has counted.
+
+    Attributes:
+        rows: `duplicates` + `invalid` + recipients, where there are no errors.
+        duplicates: rows whose phone was mentioned before.
+        invalid: rows that are left out because they cannot be read.
+    """
 
     rows: int = 0
     duplicates: int = 0
+    invalid: int = 0
 
 
 def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[int, ConsentChange]:
@@ -80,10 +95,12 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
         return changes.found
     unseen = Problems()
     for index, source in enumerate(campaign.recipients):
-        phones = open_phone_column(source, RECIPIENT_PHONE, unseen)
-        for written, line, *_, consent in _iterate_entries(source, frozenset(), unseen, reads_consent=True):
+        rows = RowProblems(source, unseen)
+        phones = open_phone_column(source, RECIPIENT_PHONE, rows)
+        entries = _iterate_entries(source, frozenset(), rows, unseen, reads_consent=True)
+        for written, line, *_, consent in entries:
             phone = phones.read(written, line)
-            if phone is not None:
+            if phone is not None and not rows.is_left_out(line):
                 changes.add(int(phone), consent, index, line)
     return changes.found
 
@@ -103,8 +120,8 @@ def iterate_audience(
         campaign: whose audience.
         names: the variables that its texts refer to; other columns are not looked at.
         problems: receives what is wrong with rows and files. A row that cannot be read, or whose phone is
-            refused, is left out; one whose time zone, region or consent is wrong is yielded without it, so
-            that what its texts lack is found too.
+            refused, is left out. One whose time zone, region or consent is wrong is yielded without it, so
+            that what its texts lack is found too, unless its source skips such rows.
         tally: counts along.
         changes: whose last row says something else of consent, as `find_consent_changes` returns it: that
             counts, and is noted. Without it, what first rows say.
@@ -112,14 +129,15 @@ def iterate_audience(
     seen: set[int] = set()
     shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
-        phones = open_phone_column(source, RECIPIENT_PHONE, problems)
+        rows = RowProblems(source, problems)
+        phones = open_phone_column(source, RECIPIENT_PHONE, rows)
         read_phone, file = phones.read, phones.file
-        for written, line, given, timezone, region, own in _iterate_entries(
-            source, names, problems, reads_consent=campaign.policy.consent == "required"
-        ):
-            tally.rows += 1
+        entries = _iterate_entries(
+            source, names, rows, problems, reads_consent=campaign.policy.consent == "required"
+        )
+        for written, line, given, timezone, region, own in rows.iterate(entries):
             phone = read_phone(written, line)
-            if phone is None:
+            if phone is None or rows.is_left_out(line):
                 continue
             number = int(phone)
             if number not in seen:
@@ -132,7 +150,37 @@ def iterate_audience(
                 yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
             else:
                 tally.duplicates += 1
+        tally.rows += rows.rows
+        tally.invalid += rows.invalid
         phones.note_repairs()
+
+
+def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield what is wrong with each row that cannot be read, be it refused or left out; not the first alone.
+
+    Args:
+        campaign: whose recipients are read.
+    """
+    found = _Found()
+    for _ in iterate_audience(campaign, frozenset(), found, AudienceTally()):
+        yield from found.take()
+    yield from found.take()
+
+
+class _Found(Problems):
+    """Keeps what is wrong with rows until it is taken, however much it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[Diagnostic] = []
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.code in _ROW_CODES:
+            self._waiting.append(diagnostic)
+
+    def take(self) -> list[Diagnostic]:
+        taken, self._waiting = self._waiting, []
+        return taken
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
@@ -145,7 +193,9 @@ def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
     excluded = set()
     for source in campaign.exclude:
         phones = open_phone_column(source, EXCLUDED_PHONE, problems)
-        for written, line, *_ in _iterate_entries(source, frozenset(), problems, reads_consent=False):
+        for written, line, *_ in _iterate_entries(
+            source, frozenset(), problems, problems, reads_consent=False
+        ):
             phone = phones.read(written, line)
             if phone is not None:
                 excluded.add(phone)
@@ -159,11 +209,7 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     names = list(campaign.vars)
     if isinstance(entry, InlineRecipient):
         return names + list(entry.vars)
-    try:
-        with open_source(entry, ()) as table:
-            return names + [column for column in table.header if column]
-    except TableProblemError:
-        return names
+    return names + read_header(entry)
 
 
 def open_phone_column(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:
@@ -174,31 +220,33 @@ def open_phone_column(source: RecipientSource, code: str, problems: Problems) ->
         code: of the problems that are found.
         problems: receives them.
     """
+    is_texted = code == RECIPIENT_PHONE
     if isinstance(source, FileRecipients):
-        return PhoneColumn(source.path, 1, source.region, code, problems, unit=source.unit)
+        return PhoneColumn(
+            source.path, 1, source.region, code, problems, unit=source.unit, is_texted=is_texted
+        )
     place = source.position
-    return PhoneColumn(place.file, place.column, source.country, code, problems)
+    return PhoneColumn(place.file, place.column, source.country, code, problems, is_texted=is_texted)
 
 
 def _iterate_entries(
-    source: RecipientSource, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: RecipientSource, names: frozenset[str], rows: Problems, files: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     if isinstance(source, FileRecipients):
-        return _iterate_rows(source, names, problems, reads_consent=reads_consent)
-    return iter([read_inline(source, problems, reads_consent=reads_consent)])
+        return _iterate_rows(source, names, rows, files, reads_consent=reads_consent)
+    return iter([read_inline(source, rows, reads_consent=reads_consent)])
 
 
 def _iterate_rows(
-    source: FileRecipients, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients, names: frozenset[str], rows: Problems, files: Problems, *, reads_consent: bool
 ) -> Iterator[Entry]:
     try:
         with open_source(source, names) as table:
-            if table.guess is not None:
-                problems.add(table.guess)
-            columns = find_columns(source, table, problems)
+            files.extend(table.iterate_notes())
+            columns = find_columns(source, table, files)
             if columns is not None:
                 yield from iterate_rows(
-                    table, columns, names, problems, country=source.region, reads_consent=reads_consent
+                    table, columns, names, rows, country=source.region, reads_consent=reads_consent
                 )
     except TableProblemError as error:
-        problems.add(error.diagnostic)
+        files.add(error.diagnostic)

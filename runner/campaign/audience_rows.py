@@ -68,10 +68,14 @@ def iterate_rows(
     if reads_consent and columns.consent_source is not None:
         record = ConsentRecord(table.file, columns.consent_source, columns.consent_date, problems)
     width = len(table.header)
+    quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
         if len(cells) != width:
             problems.add(table.width_problem(line, cells))
             continue
+        for index in quoted:
+            if cells[index].startswith(' "'):
+                problems.add(table.quote_problem(line))
         given = {name: text for name, index in variables if (text := cells[index].strip())}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)

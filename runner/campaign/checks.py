@@ -11,6 +11,7 @@ import phonenumbers
 
 from runner.campaign.audience_files import check_file
 from runner.campaign.consent_record import find_date_problem
+from runner.campaign.encoding import is_text_encoding
 from runner.campaign.flow import check_flow
 from runner.campaign.position import Position
 from runner.campaign.recipients import FileRecipients, RecipientSource
@@ -45,6 +46,16 @@ COMMAND_WORDS = frozenset(
 """Replies that carriers take for themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
 `fold_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
+_ENCODINGS = (
+    "utf-8",
+    "utf-16",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "iso-8859-2",
+    "gbk",
+    "shift_jis",
+)
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
 
 
@@ -75,6 +86,7 @@ def check_campaign(
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])
             if isinstance(source, FileRecipients):
+                yield from _check_encoding(source, document, [key, index, "encoding"])
                 yield from check_file(source, roots, urls)
             elif source.consent is not None and source.consent.date is not None:
                 yield from _check_consent_date(source.consent.date, document, [key, index, "consent", "date"])
@@ -202,6 +214,16 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
             column,
             "use a code of ISO 3166-1, as in US, GB, DE",
         )
+
+
+def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
+    name = source.encoding
+    if name is not None and not is_text_encoding(name):
+        line, column = document.locate(path)
+        close = difflib.get_close_matches(name.lower(), _ENCODINGS, n=1)
+        words = f"there is no encoding {name!r}" + (f": did you mean {close[0]!r}?" if close else "")
+        hint = f"one of {', '.join(_ENCODINGS)}, or another name that Python knows"
+        yield Diagnostic("error", "encoding-unknown", words, document.file, line, column, hint)
 
 
 def _check_consent_date(written: str, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:

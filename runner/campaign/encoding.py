@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 GUESSED = "cp1252"
 """What a file is read as when it is not valid UTF-8: Windows-1252, the Western European Excel's CSV."""
 _BLOCK = 1 << 20
+_FIELD = re.compile(rb'[^,;\t"\r\n]+')
+_ENOUGH = 1 << 14
 _SAMPLE = 4
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"))
 WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
@@ -50,7 +53,16 @@ class FoundEncoding:
     is_workbook: bool = False
 
 
-def find_encoding(location: str) -> FoundEncoding:
+def is_text_encoding(name: str) -> bool:
+    """Return whether Python knows an encoding of texts by this name."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def find_encoding(location: str, named: str | None = None) -> FoundEncoding:
     """Find a file's encoding in one pass over its bytes, a block of them in memory.
 
     UTF-16 without a byte order mark is told by the first two characters, which in a header are ASCII
@@ -58,6 +70,7 @@ def find_encoding(location: str) -> FoundEncoding:
 
     Args:
         location: of a text, a path or a URL.
+        named: the encoding that a person says it has; None to find it.
 
     Raises:
         OSError: it cannot be read.
@@ -66,6 +79,8 @@ def find_encoding(location: str) -> FoundEncoding:
         start = stream.read(_SAMPLE)
     if start.startswith(WORKBOOKS):
         return FoundEncoding("utf-8-sig", is_workbook=True)
+    if named is not None:
+        return FoundEncoding("utf-8-sig" if is_utf8_name(named) else codecs.lookup(named).name)
     marked = next((name for mark, name in _MARKS if start.startswith(mark)), None)
     name = marked or _unmarked_utf16(start) or "utf-8-sig"
     if name.startswith("utf-16"):
@@ -78,13 +93,45 @@ def find_encoding(location: str) -> FoundEncoding:
     return FoundEncoding(GUESSED, place_of(location, not_utf8), _first_utf8_line(location), nul_place)
 
 
-def first_undefined(location: str) -> BytePlace | None:
-    """Return the first byte that Windows-1252 leaves undefined, if the file has one."""
+def is_utf8_name(name: str | None) -> bool:
+    """Return whether an encoding is UTF-8, which needs no name."""
+    return name is None or codecs.lookup(name).name in ("utf-8", "utf-8-sig")
+
+
+def list_foreign_fields(location: str) -> list[bytes]:
+    """Return fields that are not UTF-8, each once, some thousand bytes of them, in the file's order.
+
+    No byte that ends a field here is part of a character in East Asia's encodings.
+
+    Args:
+        location: of a text that is not UTF-8.
+    """
+    found: dict[bytes, None] = {}
+    size = 0
+    # One character a byte, and universal newlines.
+    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:
+        for text in stream:
+            line = text.encode("latin-1")
+            if line.isascii() or is_utf8(line):
+                continue
+            for field in _FIELD.findall(line):
+                if not field.isascii() and field not in found:
+                    found[field] = None
+                    size += len(field)
+            if size > _ENOUGH:
+                break
+    return list(found)
+
+
+def first_undefined(location: str, encoding: str) -> BytePlace | None:
+    """Return the first byte that an encoding has no character for, if the file has one."""
+    decoder = codecs.getincrementaldecoder(encoding)()
     for offset, block in _iterate_blocks(location):
+        held = len(decoder.getstate()[0])
         try:
-            block.decode(GUESSED)
+            decoder.decode(block)
         except UnicodeDecodeError as error:
-            return place_of(location, offset + error.start)
+            return place_of(location, offset - held + error.start)
     return None
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from runner.source.document import Key, YamlDocument
 
 _LONGEST = timedelta(days=3660)
+SCORED = frozenset({"nps", "csat", "ces", "number"})
+"""The scales of questions that have a score."""
 
 
 def check_flow(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -31,6 +33,7 @@ def check_flow(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnosti
         yield from _check_follow_up(campaign, index, message)
     if campaign.variants is not None:
         yield from find_problems(campaign.variants, campaign.messages)
+    yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
     yield from _check_lengths(campaign, document)
@@ -59,6 +62,31 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         )
         hint = "add `complete_existing_sessions: true`, which ends that survey for them"
         yield Diagnostic("warning", "after-queued", words, place.file, place.line, place.column, hint)
+
+
+def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    if campaign.score is None:
+        return
+    path: list[Key] = ["score", "question"]
+    asked = [
+        question
+        for message in campaign.messages
+        for one in (message, *campaign.list_arms(message.id).values())
+        for question in one.questions
+    ]
+    scales = {question.scale for question in asked if question.tag == campaign.score}
+    if not scales:
+        close = difflib.get_close_matches(campaign.score, [question.tag for question in asked], n=1)
+        hint = f"did you mean `{close[0]}`?" if close else "write the `tag` of a question"
+        words = f"no message asks a question tagged `{campaign.score}`"
+        yield _problem(document, "score-unknown", words, hint, path)
+    elif len(scales) > 1:
+        words = f"`{campaign.score}` is asked on several scales: {', '.join(sorted(scales))}"
+        yield _problem(document, "score-scales", words, "give each of its questions the same `scale`", path)
+    elif not scales <= SCORED:
+        words = f"`{campaign.score}` has `scale: {min(scales)}`, of which there is no score"
+        hint = f"give its questions a `scale` that has one: {', '.join(sorted(SCORED))}"
+        yield _problem(document, "score-none", words, hint, path)
 
 
 def _explain_after(campaign: Campaign, message: Message, above: list[str]) -> tuple[str, str]:

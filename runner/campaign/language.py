@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
 
 from jinja2 import StrictUndefined, Undefined, nodes
-from jinja2.exceptions import TemplateSyntaxError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.filters import FILTERS
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -47,7 +47,7 @@ turn of a loop, or an included file, takes one, and one more for each ten nodes 
 _CHARACTERS_A_STEP = 100
 _NODES_A_STEP = 10
 
-_SAFE_METHODS: dict[type, frozenset[str]] = {
+SAFE_METHODS: dict[type, frozenset[str]] = {
     str: frozenset(
         {
             "upper",
@@ -65,6 +65,7 @@ _SAFE_METHODS: dict[type, frozenset[str]] = {
     dict: frozenset({"get", "keys", "values", "items"}),
     LoopContext: frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"}),
 }
+"""Methods and attributes that texts may use, by the kind of value."""
 _REFUSED_NODES: dict[type[nodes.Node], str] = {
     nodes.Macro: "macro",
     nodes.CallBlock: "call",
@@ -73,6 +74,11 @@ _REFUSED_NODES: dict[type[nodes.Node], str] = {
     nodes.Extends: "extends",
     nodes.Block: "block",
 }
+_SAFE_CALLS = frozenset[str]().union(*SAFE_METHODS.values())
+_KEYS = frozenset({"center", "count", "find", "format", "index", "join", "partition", "replace", "translate"})
+"""Methods of texts that may be keys of a mapping, too: which of them is meant, only rendering tells."""
+_REFUSED_ATTRIBUTES = frozenset(dir(str)) - _SAFE_CALLS - _KEYS
+_FUNCTIONS = frozenset({"range"})
 _KEPT_FILTERS = (
     "abs",
     "capitalize",
@@ -215,9 +221,18 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         _refuse_statements(tree)
+        _refuse_methods(tree)
+        self._refuse_unknown(tree)
         _bound_tree(tree)
         self._weights[name] = sum(map(_weigh_node, tree.body))
         return tree
+
+    def _refuse_unknown(self, tree: nodes.Template) -> None:
+        # Jinja2 leaves those in branches to whose turn it is to render them.
+        for node in tree.find_all((nodes.Filter, nodes.Test)):
+            kind, known = ("filter", self.filters) if isinstance(node, nodes.Filter) else ("test", self.tests)
+            if node.name not in known:
+                _refuse(f"No {kind} named {node.name!r}.", node)
 
     def get_template(self, name: Any, parent: Any = None, globals: Any = None) -> Any:  # noqa: A002  Jinja2's name
         """Return an included template; costs steps by its length."""
@@ -245,7 +260,13 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ARG002  Jinja2's signature
         """Return whether a text may use a method or attribute of a value."""
-        return any(isinstance(obj, kind) and attr in names for kind, names in _SAFE_METHODS.items())
+        return any(isinstance(obj, kind) and attr in names for kind, names in SAFE_METHODS.items())
+
+    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
+        """Refuse a method or attribute: were it an undefined value, `default(…)` would stand in for it."""
+        if isinstance(obj, Undefined):
+            return super().unsafe_undefined(obj, attribute)
+        raise SecurityError(f"access to attribute {attribute!r} of {type(obj).__name__!r} object is unsafe.")
 
 
 def _refuse_statements(tree: nodes.Template) -> None:
@@ -258,6 +279,29 @@ def _refuse_statements(tree: nodes.Template) -> None:
     for include in tree.find_all(nodes.Include):
         if not isinstance(include.template, nodes.Const):
             _refuse("an included file's name must be a fixed text", include)
+
+
+def _refuse_methods(tree: nodes.Template) -> None:
+    """Refuse what no rendering would allow, in branches that nobody takes, too."""
+    for call in tree.find_all(nodes.Call):
+        called = call.node
+        if isinstance(called, nodes.Name) and called.name not in _FUNCTIONS:
+            _refuse(f"{called.name}() is not available in campaign texts", call)
+        name = _name_attribute(called)
+        if name is not None and name not in _SAFE_CALLS:
+            _refuse(f".{name}() is not available in campaign texts", call)
+    for node in tree.find_all(nodes.Getattr):
+        if node.attr in _REFUSED_ATTRIBUTES:
+            _refuse(f".{node.attr} is not available in campaign texts", node)
+
+
+def _name_attribute(node: nodes.Node) -> str | None:
+    """Return the name of an attribute that stands in the text itself, as in `x.name` and `x["name"]`."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        return node.arg.value if isinstance(node.arg.value, str) else None
+    return None
 
 
 def _refuse(message: str, node: nodes.Node) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from runner.campaign.audience_files import expand_files
 from runner.campaign.checks import check_campaign
 from runner.campaign.reader import read_campaign
+from runner.campaign.references import find_reference_problems
 from runner.campaign.remainder import keep_sound
 from runner.source.collector import pause_collector
 from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below, is_written_hidden, reading_root
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
 
+_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*", re.ASCII)
+"""Whole numbers of YAML 1.1 (int) and 1.2 (10.3.2), one of which this program reads as it is written."""
+_ANCHOR = re.compile(r"^&\S+\s+")
 _PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
 """Of a recipient that the loop over them can judge; the validator sees all others."""
 
@@ -49,7 +54,7 @@ def load_campaign(
         document = read_yaml(text, file)
     except YamlProblemError as error:
         return None, [error.diagnostic]
-    problems = [*document.problems, *_find_schema_problems(document)]
+    problems = [*document.problems, *_find_schema_problems(document), *_find_unquoted(document)]
     if not isinstance(document.data, dict):
         return None, problems
     if problems:
@@ -59,7 +64,9 @@ def load_campaign(
     if any(problem.severity == "error" for problem in problems):
         return None, problems
     recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
-    return replace(campaign, recipients=recipients, exclude=exclude), problems
+    campaign = replace(campaign, recipients=recipients, exclude=exclude)
+    problems.extend(find_reference_problems(campaign))
+    return None if any(problem.severity == "error" for problem in problems) else campaign, problems
 
 
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
@@ -126,6 +133,28 @@ def _find_schema_problems(document: YamlDocument) -> Iterator[Diagnostic]:
         return
     shown, kept = _choose_shown(data)
     yield from find_problems(document, "campaign", shown, lambda path: _restore(path, kept))
+
+
+def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
+    """Find phones that are texts here, and numbers to other readers of YAML: editors refuse them."""
+    data = document.data if isinstance(document.data, dict) else {}
+    for key in ("recipients", "exclude"):
+        rows = data.get(key)
+        for index, row in enumerate(rows if isinstance(rows, list) else ()):
+            phone = row.get("phone") if isinstance(row, dict) else None
+            if not isinstance(phone, str) or not _NUMBER.fullmatch(phone):
+                continue
+            place = document.place(row, "phone")
+            if place is None or place.style:
+                continue
+            # As it is written: an alias stands for a text that may well be in quotes.
+            written = _ANCHOR.sub("", document.lines[place.line][place.column :])
+            if not written.startswith(phone):
+                continue
+            words = f"`{key}[{index + 1}].phone` must be in quotes: YAML takes it for a number without them"
+            hint = 'put it in quotes, as in "+14155550101": a number loses its + and leading zeros'
+            line, column = place.line + 1, place.column + 1
+            yield Diagnostic("error", "phone-unquoted", words, document.file, line, column, hint)
 
 
 def _list_violations(data: dict[str, Any]) -> list[list[Key]]:

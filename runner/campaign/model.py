@@ -158,6 +158,21 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class Analysis:
+    """When the verdict on an experiment is taken; with neither, at every look.
+
+    Attributes:
+        at: a day, ISO 8601, UTC; it may be one that the calendar does not have.
+        per_arm: people to ask in each arm.
+        position: where `at` stands, or what there is of it.
+    """
+
+    position: Position
+    at: str | None = None
+    per_arm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Variants:
     """An experiment.
 
@@ -167,6 +182,7 @@ class Variants:
         arms: in any order; none if there is a holdout alone.
         position: where `of` stands, or what there is of the experiment.
         holdout: the share, from 0 to below 1, of recipients that the campaign sends nothing.
+        analysis: when the verdict is taken; None if the campaign does not say.
     """
 
     seed: str
@@ -174,6 +190,7 @@ class Variants:
     arms: tuple[Arm, ...]
     position: Position
     holdout: float = 0.0
+    analysis: Analysis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +212,8 @@ class Campaign:
         schedule: when it may send.
         policy: the rules that it keeps.
         lockfile: whether its lockfile holds every launch, or sums them up.
+        export_columns: of the audience, that files of answers have, each with where it stands.
+        score: the tag of the question whose score is the campaign's; None to go by what messages share.
     """
 
     name: str
@@ -211,6 +230,8 @@ class Campaign:
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)
     lockfile: LockfileKind = "full"
+    export_columns: tuple[tuple[str, Position], ...] = ()
+    score: str | None = None
 
     @property
     def message_ids(self) -> dict[str, str]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.campaign.draft import Slot
 from runner.campaign.segment import count_segments
-from runner.campaign.substitute import write_plainly
+from runner.campaign.substitute import write_choices_plainly, write_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.draft import Definition
 
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
 _RANGE_FROM = 3
 _MEMO_SIZE = 4096
 
@@ -29,7 +27,7 @@ class Airtime(NamedTuple):
         costly: the first character of the whole conversation that is outside GSM-7, if any.
         segments_max: segments of all texts, if the whole conversation takes place.
         largest: segments of the largest single text.
-        segments_plain: segments of all texts, if each was written plainly (`write_plainly`).
+        segments_plain: segments of all texts, if each was written plainly where that is shorter.
     """
 
     segments: int = 0
@@ -39,19 +37,27 @@ class Airtime(NamedTuple):
     segments_plain: int = 0
 
 
-def question_as_asked(text: str, responses: list[str]) -> str:
+def question_as_asked(text: str, responses: Sequence[str]) -> str:
     """Return a question with its choices, as it appears on a phone.
 
     The reference doesn't show how choices are listed. This is how the sandbox lists them; segments
-    are counted by it, nothing else depends on it.
+    are counted by it, nothing else depends on it. Three or more consecutive ascending integers, written
+    plainly, are a range; other responses are a numbered list.
     """
     if not responses:
         return text
-    if len(responses) >= _RANGE_FROM and all(_INTEGER.fullmatch(response) for response in responses):
-        numbers = [int(response) for response in responses]
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return f"{text}\nReply {responses[0]}-{responses[-1]}"
+    if len(responses) >= _RANGE_FROM and _is_range(responses):
+        return f"{text}\nReply {responses[0]}-{responses[-1]}"
     return text + "".join(f"\n{number}. {response}" for number, response in enumerate(responses, start=1))
+
+
+def _is_range(responses: Sequence[str]) -> bool:
+    try:
+        first = int(responses[0])
+        # As texts: `01` is 1, and no plain way to write it.
+        return all(response == str(first + step) for step, response in enumerate(responses))
+    except ValueError:  # no number, or one of thousands of digits
+        return False
 
 
 class OutgoingTexts:
@@ -72,11 +78,11 @@ class OutgoingTexts:
     def count(self, texts: Sequence[str]) -> Airtime:
         """Return what a conversation takes, given the personal texts in the order of their slots."""
         if self._single is not None:
-            return _measure(self._single(texts))
+            return _measure(*self._single(texts))
         return self._fixed or self._add_up(texts)
 
     def _add_up(self, texts: Sequence[str]) -> Airtime:
-        each = [text if isinstance(text, Airtime) else _measure(text(texts)) for text in self._texts]
+        each = [text if isinstance(text, Airtime) else _measure(*text(texts)) for text in self._texts]
         return Airtime(
             sum(one.segments for one in each[: self._at_once]),
             next((one.costly for one in each if one.costly is not None), None),
@@ -86,12 +92,17 @@ class OutgoingTexts:
         )
 
 
-def _measure(text: str) -> Airtime:
+_Sent = tuple[str, str, tuple[str, ...]]
+"""A text as it arrives; and the question, and its choices, that it is made of."""
+
+
+def _measure(whole: str, text: str, choices: tuple[str, ...]) -> Airtime:
     """Return what a single text takes."""
-    count = count_segments(text)
+    count = count_segments(whole)
     if count.costly is None:
         return _take_plain(count.segments)
-    return Airtime(count.segments, count.costly, count.segments, count.segments, _count_plainly(text))
+    plain = min(count.segments, _count_plainly(text, choices))
+    return Airtime(count.segments, count.costly, count.segments, count.segments, plain)
 
 
 @cache
@@ -100,11 +111,13 @@ def _take_plain(segments: int) -> Airtime:
 
 
 @lru_cache(maxsize=_MEMO_SIZE)
-def _count_plainly(text: str) -> int:
-    return count_segments(write_plainly(text)).segments
+def _count_plainly(text: str, choices: tuple[str, ...]) -> int:
+    # Choices by themselves: what may be left out of a sentence may be all that tells two of them apart.
+    plain = question_as_asked(write_plainly(text), write_choices_plainly(choices))
+    return count_segments(plain).segments
 
 
-def _iterate_texts(shape: Definition) -> Iterator[Airtime | Callable[[Sequence[str]], str]]:
+def _iterate_texts(shape: Definition) -> Iterator[Airtime | Callable[[Sequence[str]], _Sent]]:
     """Yield what texts take that are the same for everyone and what writes the others, as they go out."""
     for name in ("text", "introduction"):
         if name in shape:
@@ -115,17 +128,21 @@ def _iterate_texts(shape: Definition) -> Iterator[Airtime | Callable[[Sequence[s
         yield _read_text(shape["conclusion"], [])
 
 
-def _read_text(text: str | Slot, responses: list[str | Slot]) -> Airtime | Callable[[Sequence[str]], str]:
-    same = [response for response in responses if isinstance(response, str)]
+def _read_text(text: str | Slot, responses: list[str | Slot]) -> Airtime | Callable[[Sequence[str]], _Sent]:
+    same = tuple(response for response in responses if isinstance(response, str))
     if len(same) < len(responses):
-        return lambda texts: question_as_asked(
-            _look_up(text, texts), [_look_up(response, texts) for response in responses]
-        )
-    choices = question_as_asked("", same)
+
+        def write(texts: Sequence[str]) -> _Sent:
+            asked = _look_up(text, texts)
+            choices = tuple(_look_up(response, texts) for response in responses)
+            return question_as_asked(asked, choices), asked, choices
+
+        return write
+    listed = question_as_asked("", same)
     if isinstance(text, str):
-        return _measure(text + choices)
+        return _measure(text + listed, text, same)
     read = itemgetter(text.index)
-    return (lambda texts: read(texts) + choices) if choices else read
+    return lambda texts: (read(texts) + listed, read(texts), same)
 
 
 def _look_up(text: str | Slot, texts: Sequence[str]) -> str:

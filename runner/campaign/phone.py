@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import phonenumbers
 from phonenumbers import NumberParseException, ValidationResult
@@ -29,6 +30,10 @@ _REASONS = {
 }
 
 
+Service = Literal["premium", "toll-free"]
+"""Kinds of numbers that no person has."""
+
+
 @dataclass(frozen=True, slots=True)
 class PhoneProblem:
     """Why a phone is refused.
@@ -50,6 +55,13 @@ _ROUNDED_PROBLEM = PhoneProblem(
 _VANITY_PROBLEM = PhoneProblem("letters stand for some of its digits", "write the digits that they stand for")
 _LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits alone")
 _SHORT_PROBLEM = PhoneProblem("a short number is a service, not a person's phone", "remove the row")
+PREMIUM_PROBLEM = PhoneProblem(
+    "a premium number is a service that costs its callers, not a person's phone", "remove the row"
+)
+_SERVICES: dict[int, Service] = {
+    phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
+    phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
+}
 _EXTENSION_PROBLEM = PhoneProblem(
     "an extension cannot be texted", "write the number without it, if it is a mobile's"
 )
@@ -84,6 +96,17 @@ def parse_mended(text: str, region: str | None) -> str | PhoneProblem:
     if isinstance(parsed, PhoneProblem) and _SHORT.fullmatch(text):
         return _SHORT_PROBLEM
     return parsed
+
+
+def find_service(phone: str) -> Service | None:
+    """Return the kind of service that a number is, None if it may be a person's.
+
+    Args:
+        phone: E.164, allocated.
+    """
+    if is_allocated(phone):
+        return None
+    return _SERVICES.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
 
 
 def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:

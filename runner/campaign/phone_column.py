@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.campaign.allocation import expand_national, is_allocated
-from runner.campaign.phone import PhoneProblem, mask_written, parse_mended
+from runner.campaign.phone import (
+    PREMIUM_PROBLEM,
+    PhoneProblem,
+    find_service,
+    mask_written,
+    parse_mended,
+)
 from runner.campaign.spreadsheet import DAMAGE_WORDS, Damage, mend
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
 
@@ -80,6 +86,8 @@ class PhoneColumn:
         problems: receives them.
         repairs: counts what was mended.
         unit: what the file's lines are called.
+        is_texted: whether its phones are to be texted: then premium numbers are refused, and toll-free ones
+            are warned of.
     """
 
     file: Path
@@ -89,6 +97,7 @@ class PhoneColumn:
     problems: Problems
     repairs: Repairs = field(default_factory=Repairs)
     unit: str = "line"
+    is_texted: bool = False
 
     def read(self, written: str, line: int) -> str | None:
         """Return a phone in E.164 form; None if it is refused, which is reported."""
@@ -101,6 +110,11 @@ class PhoneColumn:
         if isinstance(phone, PhoneProblem):
             self.problems.add(self._refuse(written, line, phone))
             return None
+        if self.is_texted and (service := find_service(phone)) is not None:
+            if service == "premium":
+                self.problems.add(self._refuse(written, line, PREMIUM_PROBLEM))
+                return None
+            self.problems.add(self._warn_toll_free(written, line))
         for damage in mended.damage:
             self.repairs.add(damage, line)
         return phone
@@ -111,6 +125,13 @@ class PhoneColumn:
         message = "the phone is blank" if is_blank else words
         reason, hint = problem.reason, problem.hint
         return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
+
+    def _warn_toll_free(self, written: str, line: int) -> Diagnostic:
+        words = (
+            f"the phone {mask_written(written.strip())!r} is toll-free: a business, which seldom gets texts"
+        )
+        hint = "write the number of a person, or remove the row"
+        return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
 
     def note_repairs(self) -> None:
         """Note what was repaired, each kind of damage once, at its first line; for the source's end."""

@@ -27,6 +27,7 @@ class Limits:
         recipients_per_send: the most phones in one launch.
         rate: the most sends a second.
         segments_per_message: the most SMS segments that a single text may take.
+        invalid_rows: the most rows that may be left out as unreadable: a number, or a share of all.
         settle_margin: how long before the end of their hours the last sends leave; None to go by how long the
             service takes to answer.
     """
@@ -36,6 +37,7 @@ class Limits:
     recipients_per_send: int | None = None
     rate: float | None = None
     segments_per_message: int | None = None
+    invalid_rows: int | Fraction | None = None
     settle_margin: timedelta | None = None
 
 

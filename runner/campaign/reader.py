@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from runner.campaign.model import (
     After,
+    Analysis,
     Arm,
     Campaign,
     Message,
@@ -32,6 +33,8 @@ from runner.source.storage import is_url
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.source.document import Key, YamlDocument
 
 _FILE_URL = "file://"
@@ -73,7 +76,13 @@ class _Reader:
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
+            export_columns=tuple(self._export_columns(data.get("export_columns", []))),
+            score=data["score"]["question"] if "score" in data else None,
         )
+
+    def _export_columns(self, names: list[str]) -> Iterator[tuple[str, Position]]:
+        for index, name in enumerate(names):
+            yield name, self._position(names, index)
 
     def _position(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         line, column = self._document.place_of_value(container, key) or (0, 0)
@@ -106,6 +115,8 @@ class _Reader:
             key,
             str(path.absolute()) if has_path else written,
             row.get("region_column"),
+            row.get("encoding"),
+            skips_invalid=row.get("invalid_rows") == "skip",
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -116,7 +127,11 @@ class _Reader:
             tuple(self._arm(arm) for arm in item.get("arms", [])),
             self._position(item, place),
             float(item.get("holdout", 0)),
+            self._analysis(item["analysis"]) if "analysis" in item else None,
         )
+
+    def _analysis(self, item: dict[str, Any]) -> Analysis:
+        return Analysis(self._position(item, next(iter(item))), item.get("at"), item.get("per_arm"))
 
     def _arm(self, item: dict[str, Any]) -> Arm:
         return Arm(
@@ -185,12 +200,18 @@ class _Reader:
 
 
 def _read_limits(limits: dict[str, Any]) -> Limits:
-    read = {**limits}
+    read = dict(limits)
     if "rate" in limits:
         read["rate"] = parse_rate(limits["rate"])
     if "settle_margin" in limits:
         read["settle_margin"] = parse_duration(limits["settle_margin"])
+    if isinstance(limits.get("invalid_rows"), str):
+        read["invalid_rows"] = _read_share(limits["invalid_rows"])
     return Limits(**read)
+
+
+def _read_share(written: str) -> Fraction:
+    return Fraction(written.removesuffix("%")) / 100
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:
@@ -207,5 +228,5 @@ def _read_policy(written: dict[str, Any]) -> Policy:
     if "read_replies_within" in written:
         read["read_replies_within"] = parse_duration(written["read_replies_within"])
     if "review_margin" in written:
-        read["review_margin"] = Fraction(written["review_margin"].removesuffix("%")) / 100
+        read["review_margin"] = _read_share(written["review_margin"])
     return Policy(**read)

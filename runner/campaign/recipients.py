@@ -76,6 +76,8 @@ class FileRecipients:
         format: what it is written in.
         location: where it is, for every process: an absolute path, or a URL.
         region_column: says where people are by law; None to go by the numbers.
+        encoding: what a CSV file is said to be written in; None to find it.
+        skips_invalid: whether rows that cannot be read are left out; else they are errors.
     """
 
     path: Path
@@ -87,6 +89,8 @@ class FileRecipients:
     format: FileFormat = "csv"
     location: str = ""
     region_column: str | None = None
+    encoding: str | None = None
+    skips_invalid: bool = False
 
     @property
     def unit(self) -> str:

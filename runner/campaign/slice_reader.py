@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.campaign.audience import EXCLUDED_PHONE, RECIPIENT_PHONE, open_phone_column
 from runner.campaign.audience_columns import find_columns
 from runner.campaign.audience_rows import iterate_rows, read_inline
+from runner.campaign.dialect import Dialect
+from runner.campaign.invalid_rows import RowProblems
 from runner.campaign.recipients import FileRecipients, InlineRecipient
 from runner.campaign.slices import list_sources
 from runner.campaign.source_table import open_source
@@ -78,7 +80,7 @@ def iterate_slice(
         part: one of its slices.
         names: the variables that texts refer to; ignored for `exclude`.
         problems: receives what is wrong with the slice's rows, and of a file's first slice with the file.
-        tally: counts `rows`.
+        tally: counts `rows` and `invalid`.
         repairs: counts what phones were mended of. `Repairs.merge` joins those of the slices of one source,
             in their order; `note_repairs` then says it. Recipients in the campaign file have it said at once.
 
@@ -91,18 +93,20 @@ def iterate_slice(
     wanted = names if part.role == "recipients" else frozenset[str]()
     for index in range(part.start, part.stop) if part.kind == "inline" else (part.source,):
         source = sources[index]
-        phones = open_phone_column(source, _CODES[part.role], problems)
+        rows = RowProblems(source, problems)
+        phones = open_phone_column(source, _CODES[part.role], rows)
         if isinstance(source, FileRecipients):
-            entries = _iterate_file(source, part, wanted, problems, reads_consent=reads_consent)
+            entries = _iterate_file(source, part, wanted, rows, problems, reads_consent=reads_consent)
             phones = replace(phones, repairs=repairs)
         else:
-            entries = iter([read_inline(source, problems, reads_consent=reads_consent)])
+            entries = iter([read_inline(source, rows, reads_consent=reads_consent)])
         read_phone = phones.read
-        for written, line, given, timezone, region, consent in entries:
-            tally.rows += 1
+        for written, line, given, timezone, region, consent in rows.iterate(entries):
             phone = read_phone(written, line)
-            if phone is not None:
+            if phone is not None and not rows.is_left_out(line):
                 yield AudienceRow._make((index, line, phone, given, timezone, region, consent))
+        tally.rows += rows.rows
+        tally.invalid += rows.invalid
         if isinstance(source, InlineRecipient):
             phones.note_repairs()
 
@@ -122,17 +126,23 @@ def note_repairs(campaign: Campaign, role: Role, source: int, repairs: Repairs, 
 
 
 def _iterate_file(
-    source: FileRecipients, part: Slice, names: frozenset[str], problems: Problems, *, reads_consent: bool
+    source: FileRecipients,
+    part: Slice,
+    names: frozenset[str],
+    rows: Problems,
+    problems: Problems,
+    *,
+    reads_consent: bool,
 ) -> Iterator[Entry]:
     try:
         with _open_slice(source, part, names) as table:
-            if table.guess is not None:
-                problems.add(table.guess)
+            if not part.start:
+                problems.extend(table.iterate_notes())
             # What the header lacks is said once, by who reads the first slice.
             columns = find_columns(source, table, Problems() if part.start else problems)
             if columns is not None:
                 yield from iterate_rows(
-                    table, columns, names, problems, country=source.region, reads_consent=reads_consent
+                    table, columns, names, rows, country=source.region, reads_consent=reads_consent
                 )
     except TableProblemError as error:
         # A table ends where it is wrong: the slices behind would go on, or say it once more.
@@ -155,9 +165,10 @@ def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> I
     span = io.BufferedReader(FileRange(raw, part.start, part.stop), _BUFFER_BYTES)
     with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig", newline="") as stream:
         if part.start:
-            yield continue_table(source.path, stream, list(part.header), part.delimiter, part.line)
+            yield continue_table(source.path, stream, list(part.header), part.dialect, part.line)
             return
         table = read_table(source.path, stream, str(source.path))
-        if (tuple(table.header), table.delimiter) != (part.header, part.delimiter):
+        found = Dialect(table.delimiter, skips_blanks=table.skips_blanks)
+        if (tuple(table.header), found) != (part.header, part.dialect):
             raise BrokenSliceError
         yield table

@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.block_survey import Block, BlockSurvey, Role
-from runner.campaign.encoding import is_utf8
+from runner.campaign.dialect import COMMA, Dialect
+from runner.campaign.encoding import is_utf8, is_utf8_name
 from runner.campaign.recipients import FileRecipients
 from runner.campaign.table import TableProblemError, read_table
 from runner.source.storage import measure_file, open_binary
@@ -43,7 +44,7 @@ class Slice:
         stop: the one after the last.
         line: the line, or row, that it begins with, from 1.
         header: the names of the columns of a CSV file that has several slices.
-        delimiter: of such a file.
+        dialect: of such a file.
     """
 
     role: Role
@@ -54,7 +55,7 @@ class Slice:
     stop: int = 0
     line: int = 1
     header: tuple[str, ...] = ()
-    delimiter: str = ","
+    dialect: Dialect = COMMA
 
 
 def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) -> list[Block]:
@@ -67,7 +68,7 @@ def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) 
     """
     blocks = []
     for index, source in enumerate(list_sources(campaign, role)):
-        if isinstance(source, FileRecipients) and source.format == "csv":
+        if isinstance(source, FileRecipients) and source.format == "csv" and is_utf8_name(source.encoding):
             location = source.location
             size = _measure(location)
             starts = range(0, size, block_bytes) if size > block_bytes else ()
@@ -143,9 +144,9 @@ def _cut_file(
     except (OSError, TableProblemError):
         return whole
     places = [(0, 1), *_list_cuts(surveyed), (surveyed[-1][0].stop, 0)]
-    header = tuple(table.header)
+    header, dialect = tuple(table.header), Dialect(table.delimiter, skips_blanks=table.skips_blanks)
     return [
-        Slice(role, index, "csv", source.location, start, stop, line, header, table.delimiter)
+        Slice(role, index, "csv", source.location, start, stop, line, header, dialect)
         for (start, line), (stop, _) in pairwise(places)
         if start < stop
     ]

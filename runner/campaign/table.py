@@ -1,4 +1,4 @@
-"""CSV files as people have them, read as a stream; the one place where CSV is read."""
+"""CSV files as people have them, read as a stream; the one place where audiences' CSV is read or written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from runner.campaign.dialect import Dialect, find_dialect
-from runner.campaign.encoding import GUESSED, FoundEncoding, find_encoding, first_undefined
+from runner.campaign.encoding import (
+    GUESSED,
+    FoundEncoding,
+    find_encoding,
+    first_undefined,
+    list_foreign_fields,
+)
 from runner.source.diagnostic import Diagnostic
 from runner.source.storage import open_binary
 
@@ -53,6 +59,7 @@ class Table:
             are left out. A record has as many cells as the header, unless it is wrong. Raises
             `TableProblemError` at a line that cannot be read.
         delimiter: one character.
+        skips_blanks: whether blanks behind it are not part of the cells.
     """
 
     file: Path
@@ -61,6 +68,21 @@ class Table:
     guess: Diagnostic | None
     rows: Iterator[tuple[int, list[str]]]
     delimiter: str = ","
+    skips_blanks: bool = False
+
+    def iterate_notes(self) -> Iterator[Diagnostic]:
+        """Yield what is to be said of how the file is read."""
+        if self.guess is not None:
+            yield self.guess
+        if self.skips_blanks:
+            message = "blanks stand behind the separators of this file: they are not part of the cells"
+            yield Diagnostic("note", "csv-blanks", message, self.file, self.line, 1)
+
+    def quote_problem(self, line: int) -> Diagnostic:
+        """Return the warning of a row in which a blank comes before a quote."""
+        message = "a blank stands before a quote in this row: the quotes are read as part of the text"
+        hint = "take the blank out"
+        return Diagnostic("warning", "csv-blank-before-quote", message, self.file, line, 1, hint)
 
     def find_column(self, name: str) -> int | None:
         """Return the index of the column `name`, without regard to case, blanks, `_` and `-`."""
@@ -80,13 +102,22 @@ class Table:
         return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
 
 
+def write_row(*cells: str | int) -> str:
+    """Return a row as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
 def fold_name(name: str) -> str:
     """Return a column's name as it is compared: `First Name` and `first_name` are one."""
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 @contextmanager
-def open_table(file: Path, location: str | None = None) -> Iterator[Table]:
+def open_table(
+    file: Path, location: str | None = None, encoding: str | None = None, *, is_rendered: bool = False
+) -> Iterator[Table]:
     """Open a CSV file and read its header.
 
     Args:
@@ -94,21 +125,25 @@ def open_table(file: Path, location: str | None = None) -> Iterator[Table]:
             separated by comma, semicolon, tab or pipe, whichever the header has most of, or by what
             a first line `sep=…` names; RFC 4180 quotes; lines end in CRLF, LF or CR.
         location: where it is read, a path or a URL, if messages name it otherwise.
+        encoding: what a person says it is written in; None to find it.
+        is_rendered: whether people will read what is in it: then it has to read as Western words, if it
+            is not UTF-8.
 
     Raises:
-        TableProblemError: it cannot be opened, is no text, mixes encodings, has no header, or names a column
-            twice.
+        TableProblemError: it cannot be opened, is no text, is in another encoding, mixes encodings, has no
+            header, or names a column twice.
     """
     try:
         where = location or str(file)
-        found = find_encoding(where)
+        found = find_encoding(where, encoding)
         _refuse_binary(file, found)
+        shown = _read_foreign(file, where, found) if is_rendered and found.not_utf8 is not None else None
         _refuse_mixed(file, found)
         stream = io.TextIOWrapper(open_binary(where), encoding=found.name, newline="")
     except OSError as error:
         raise _problem(file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}") from None
     with stream:
-        yield read_table(file, stream, where, _warn_of_guess(file, found))
+        yield read_table(file, stream, where, _warn_of_guess(file, found, shown))
 
 
 def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | None = None) -> Table:
@@ -124,25 +159,27 @@ def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | No
         TableProblemError: it has no header, or names a column twice.
     """
     dialect = _find_dialect(file, stream, location)
-    records = _read_records(file, stream, location, dialect.delimiter, dialect.skipped + 1)
+    records = _read_records(file, stream, location, dialect, dialect.skipped + 1)
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
-    return Table(file, header, line, guess, _fit_rows(records, header), dialect.delimiter)
+    rows = _fit_rows(records, header)
+    return Table(file, header, line, guess, rows, dialect.delimiter, dialect.skips_blanks)
 
 
-def continue_table(file: Path, stream: TextIO, header: list[str], delimiter: str, line: int) -> Table:
+def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Dialect, line: int) -> Table:
     """Return the table in a text that begins with a later row.
 
     Args:
         file: for messages.
         stream: at the start of the row.
         header: of the whole table.
-        delimiter: of the whole table.
+        dialect: of the whole table.
         line: in which the row stands, from 1.
     """
-    records = _read_records(file, stream, str(file), delimiter, line)
-    return Table(file, header, line, None, _fit_rows(records, header), delimiter)
+    records = _read_records(file, stream, str(file), dialect, line)
+    rows = _fit_rows(records, header)
+    return Table(file, header, line, None, rows, dialect.delimiter, dialect.skips_blanks)
 
 
 def _refuse_binary(file: Path, found: FoundEncoding) -> None:
@@ -162,6 +199,27 @@ def _refuse_mixed(file: Path, found: FoundEncoding) -> None:
         )
 
 
+def _read_foreign(file: Path, location: str, found: FoundEncoding) -> str:
+    """Return a field with bytes that are not UTF-8, as it is read; refuse what does not read as words."""
+    # Imported here: nearly all files are UTF-8.
+    from runner.campaign.legacy_encoding import WESTERN, find_likely, show_field  # noqa: PLC0415
+
+    fields = list_foreign_fields(location)
+    likely = find_likely(fields)
+    read = {name: show_field(fields[0], name) for name in dict.fromkeys((WESTERN, *likely))}
+    if likely != [WESTERN] and found.not_utf8 is not None:
+        both = ", ".join(f"{text!r} in {name}" for name, text in read.items())
+        message = f"this row is not UTF-8, and does not read as Western words: {both}"
+        hint = (
+            f"write `encoding: {likely[0]}` beside the file, if that reads right, or save it as “CSV UTF-8”"
+        )
+        place = found.not_utf8
+        raise TableProblemError(
+            Diagnostic("error", "csv-encoding-unknown", message, file, place.line, place.column, hint)
+        )
+    return read[WESTERN]
+
+
 def _find_dialect(file: Path, stream: TextIO, location: str) -> Dialect:
     try:
         dialect = find_dialect(stream)
@@ -174,12 +232,14 @@ def _find_dialect(file: Path, stream: TextIO, location: str) -> Dialect:
 
 
 def _read_records(
-    file: Path, stream: TextIO, location: str, delimiter: str, first: int
+    file: Path, stream: TextIO, location: str, dialect: Dialect, first: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text, the first line of which is the file's line `first`."""
     is_utf16 = stream.encoding.startswith("utf-16")
     lines = _refuse_nul(file, stream, first) if is_utf16 else stream
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        lines, delimiter=dialect.delimiter, skipinitialspace=dialect.skips_blanks, strict=True
+    )
     line = first
     try:
         for cells in reader:
@@ -262,21 +322,26 @@ def _nul_problem(file: Path, line: int, column: int) -> TableProblemError:
 
 
 def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
-    place = first_undefined(location) if encoding == GUESSED else None
+    place = None if encoding.startswith("utf-16") else first_undefined(location, encoding)
     if place is None:
         message = "this row is not UTF-16, which the file begins in"
         return _problem(file, line, "csv-encoding", message, _ENCODING_HINT)
-    message = f"byte 0x{place.value:02X} in this row is neither UTF-8 nor Windows-1252"
+    message = (
+        f"byte 0x{place.value:02X} in this row is neither UTF-8 nor Windows-1252"
+        if encoding == GUESSED
+        else f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
+    )
     return TableProblemError(
         Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _ENCODING_HINT)
     )
 
 
-def _warn_of_guess(file: Path, found: FoundEncoding) -> Diagnostic | None:
+def _warn_of_guess(file: Path, found: FoundEncoding, shown: str | None) -> Diagnostic | None:
     place = found.not_utf8
     if place is None:
         return None
     message = f"byte 0x{place.value:02X} in this row is not UTF-8: the file is read as Windows-1252"
+    message += f", as in {shown!r}" if shown is not None else ""
     return Diagnostic(
         "warning", "csv-encoding-guessed", message, file, place.line, place.column, _ENCODING_HINT
     )

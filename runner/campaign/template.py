@@ -7,7 +7,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jinja2
 from jinja2 import Template, meta, nodes
@@ -38,7 +38,21 @@ _FAILURES = (
 """What a text's own fault looks like while it renders; anything else is a bug of this program."""
 _TOO_DEEP = (RecursionError, SyntaxError, BoundError)
 _DEEP = "this template is nested too deep"
+_OPTIONAL = frozenset({"default", "d", "defined", "undefined"})
+"""Filters and tests of values that need not be there."""
 _UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
+
+
+class References(NamedTuple):
+    """Variables that a text refers to.
+
+    Attributes:
+        names: all of them.
+        optional: those that it says what to do without: `default(…)`, `is defined`.
+    """
+
+    names: frozenset[str]
+    optional: frozenset[str]
 
 
 class TemplateProblemError(Exception):
@@ -243,17 +257,31 @@ class TextCompiler:
                 "template-syntax", "this template is nested too deep", text, name, 1
             ) from None
 
+    def find_references(self, text: TemplateText) -> References:
+        """Return the variables that a text refers to; none if it is no template."""
+        names, optional = set[str](), set[str]()
+        for tree in self._iterate_trees(text.source):
+            names |= meta.find_undeclared_variables(tree) - {"range"}
+            for node in tree.find_all((nodes.Filter, nodes.Test)):
+                if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
+                    optional.add(node.node.name)
+        return References(frozenset(names), frozenset(optional & names))
+
     def _find_literals(self, source: str) -> frozenset[str]:
         """Return what a template and those that it includes hold; only looked for when one fails."""
-        waiting, visited, found = [source], set[str](), set[str]()
+        return frozenset(literal for tree in self._iterate_trees(source) for literal in find_literals(tree))
+
+    def _iterate_trees(self, source: str) -> Iterator[nodes.Template]:
+        """Yield a template, and those that it includes, parsed; what is none is left out."""
+        waiting, visited = [source], set[str]()
         while waiting:
-            with contextlib.suppress(jinja2.TemplateError):  # an included file may have changed meanwhile
+            # An included file may have changed meanwhile.
+            with contextlib.suppress(jinja2.TemplateError, *_TOO_DEEP):
                 tree = self._environment.parse(waiting.pop())
-                found.update(find_literals(tree))
                 included = {node.template.as_const() for node in tree.find_all(nodes.Include)} - visited
                 visited |= included
                 waiting += filter(None, map(self._load, included))
-        return frozenset(found)
+                yield tree
 
     def _load(self, name: str) -> str | None:
         if self._shipped is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
+from datetime import date
 from typing import TYPE_CHECKING
 
 from runner.source.diagnostic import Diagnostic
@@ -21,7 +22,7 @@ from runner.source.diagnostic import Diagnostic
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Arm, Message, Variants
+    from runner.campaign.model import Analysis, Arm, Message, Variants
     from runner.campaign.position import Position
 
 _WORD_BITS = 64
@@ -98,6 +99,13 @@ def find_problems(variants: Variants, messages: Sequence[Message]) -> Iterator[D
             f"`holdout` is a share: {variants.holdout:g} is not from 0 to below 1",
             "write 0.05 for one person in twenty",
         )
+    if variants.analysis is not None and not _has_day(variants.analysis):
+        yield _problem(
+            variants.analysis.position,
+            "variants-analysis-day",
+            f"`analysis.at` is a day that does not exist: {variants.analysis.at}",
+            "write a day of the calendar, as in 2026-12-15",
+        )
     yield from _find_arm_problems(variants.arms, message)
     if variants.arms and not any(arm.weight > 0 for arm in variants.arms):
         yield _problem(
@@ -140,6 +148,14 @@ def _mixes_kinds(arm: Arm, message: Message) -> bool:
         return bool(arm.questions or arm.introduction or arm.conclusion)
     made = arm.apply_to(message)
     return made.text is not None and bool(made.questions or made.introduction or made.conclusion)
+
+
+def _has_day(analysis: Analysis) -> bool:
+    """Tell whether the day of an analysis, if it names one, is one of the calendar."""
+    try:
+        return analysis.at is None or bool(date.fromisoformat(analysis.at))
+    except ValueError:
+        return False
 
 
 def _problem(place: Position, code: str, message: str, hint: str) -> Diagnostic:

@@ -73,7 +73,8 @@ class CampaignRun:
     def not_tried(self) -> int:
         """Deliveries of the plan that no launch of this run stands for: the run ended before their turn."""
         summary = self.summary
-        left_out = summary.deferred + summary.opted_out + summary.capped + summary.open_session
+        left_out = summary.deferred + summary.opted_out + summary.capped
+        left_out += summary.open_session + summary.waiting
         return self.to_send - summary.recipients_tried - left_out
 
     @property

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
     from runner.cluster.task import Workers
+    from runner.plan.model import CampaignPlan
     from runner.source.diagnostic import Problems
 
 
 def find_problems_on_cluster(
     cluster: Workers, folder: SharedFolder, campaigns: Sequence[Campaign], problems: Problems, *, quiet: bool
-) -> None:
+) -> list[CampaignPlan]:
     """Render every text for every recipient, as if nobody had been texted yet, and note what fails.
 
     Args:
@@ -30,15 +31,22 @@ def find_problems_on_cluster(
         problems: receives what one process would find.
         quiet: show no progress.
 
+    Returns:
+        The plans that these are, of campaigns without errors.
+
     Raises:
         RunnerError: the cluster or the folder cannot be used.
     """
     stages = Stages(quiet=quiet)
+    plans: list[CampaignPlan] = []
     try:
         planner = CampaignPlanner(cluster, folder, stages.observe)
         for campaign in campaigns:
             audience = cut_audience(cluster, campaign, stages.observe)
             partitions = choose_partitions([audience], cluster.slots)
-            planner.make_plan(PlanRequest(campaign, "", PlanOptions(), None, audience, partitions), problems)
+            request = PlanRequest(campaign, "", PlanOptions(), None, audience, partitions)
+            found = planner.make_plan(request, problems)
+            plans += [found.plan] if found is not None else []
     finally:
         stages.close()
+    return plans

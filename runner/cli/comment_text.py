@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.campaigns import show_path
+from runner.cli.coming_text import COLUMNS, comes_later, describe_people, list_coming, sum_up_later
 from runner.cli.console import Markdown, count_words
+from runner.cli.conversations import example_markdown
 from runner.cli.difference import difference_markdown
 from runner.cli.inert import hide_phones, inert, inert_html
 from runner.cli.plan_text import choose_columns, column_words, list_remarks, message_row
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from runner.cli.difference import Differences
     from runner.cli.planning import Planned
     from runner.errors import RunnerError
+    from runner.plan.model import CampaignPlan
     from runner.source.diagnostic import Diagnostic, Problems
 
 _MOST_ROWS = 50
@@ -132,6 +135,7 @@ def write_plan_text(
     columns = choose_columns(planned)
     for item in planned:
         pieces.append(_plan_piece(item, columns))
+        pieces.append(example_piece(item))
         pieces += _difference_pieces(item.plan.campaign.name, differences)
     return CommentText(head, (*pieces, *_problem_pieces(problems)))
 
@@ -142,6 +146,7 @@ def write_overview(
     about: str,
     table: tuple[Sequence[str], Sequence[Sequence[str | int]]],
     found: tuple[Problems, str],
+    details: Sequence[Piece] = (),
 ) -> CommentText:
     """Return a comment that is one table, and what was found beside it.
 
@@ -151,13 +156,14 @@ def write_overview(
         about: what is said first; Markdown that ends in an empty line.
         table: the names of its columns, and its rows.
         found: problems, and a table of campaigns that are left out in Markdown.
+        details: pieces that come before the problems.
     """
     header, rows = table
     problems, left_out = found
     more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more row')}\n" if len(rows) > _MOST_ROWS else ""
     head = f"### {title} → {inert(target)}\n\n{about}{write_table(header, rows[:_MOST_ROWS])}{more}"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
-    return CommentText(head, (*pieces, *_problem_pieces(problems)))
+    return CommentText(head, (*pieces, *details, *_problem_pieces(problems)))
 
 
 def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
@@ -209,11 +215,13 @@ def write_failure_text(
 
 def _counts_line(planned: Sequence[Planned], problems: Problems) -> str:
     messages = [message for item in planned for message in item.plan.messages]
+    later = sum_up_later(item.plan for item in planned)
     counts = [
         count_words(len(planned), "campaign"),
         f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'recipient')} to send",
         count_words(sum(message.launches for message in messages), "launch", "launches"),
         count_words(sum(message.segments for message in messages), "segment"),
+        *([later] if later else []),
         count_words(problems.error_count, "error"),
     ]
     if problems.warning_count:
@@ -222,17 +230,21 @@ def _counts_line(planned: Sequence[Planned], problems: Problems) -> str:
 
 
 def _overview(planned: Sequence[Planned]) -> str:
-    header = ("campaign", "recipients to send", "deliveries", "launches", "segments")
-    rows = [
-        (
+    header = ["campaign", "recipients to send", "deliveries", "launches", "segments"]
+    rows: list[list[str | int]] = [
+        [
             item.plan.campaign.name,
             item.plan.recipients_to_send,
             sum(message.to_send for message in item.plan.messages),
             sum(message.launches for message in item.plan.messages),
             sum(message.segments for message in item.plan.messages),
-        )
+        ]
         for item in planned
     ]
+    if any(comes_later(item.plan) for item in planned):
+        header += ["others later, at most", "texts later, at most"]
+        for row, item in zip(rows, planned, strict=True):
+            row += [item.plan.recipients_later.most, item.plan.texts_later.most]
     more = f"\n… and {count_words(len(rows) - _MOST_ROWS, 'more campaign')}\n"
     return write_table(header, rows[:_MOST_ROWS]) + (more if len(rows) > _MOST_ROWS else "")
 
@@ -249,7 +261,26 @@ def _plan_piece(item: Planned, columns: tuple[str, ...]) -> Piece:
     body = f"{inert(show_path(plan.campaign.file))}\n\n"
     body += write_table(("message", *map(column_words, columns)), rows)
     body += "".join(f"\n- {inert(click.unstyle(line))}" for line in list_remarks(plan))
-    return Piece(f"{plan.campaign.name}: {people} to send", body)
+    body += f"\n\n{write_coming(plan)}" if comes_later(plan) else ""
+    later = sum_up_later([plan])
+    return Piece(f"{plan.campaign.name}: {people} to send{f', {later}' if later else ''}", body)
+
+
+def write_coming(plan: CampaignPlan, *, at_most: bool = False) -> str:
+    """Return in Markdown what a plan brings, now and later.
+
+    Args:
+        plan: the plan.
+        at_most: as for `list_coming`.
+    """
+    text = write_table(COLUMNS, list_coming(plan, at_most=at_most))
+    return text if at_most else f"{text}\n{inert(describe_people(plan))}"
+
+
+def example_piece(item: Planned) -> Piece:
+    """Return a conversation of each message and arm of a campaign, which names nobody."""
+    body = hide_phones(example_markdown(item.plan.campaign))
+    return Piece(f"{item.plan.campaign.name}: what is sent, with variables by their names", body)
 
 
 def _difference_pieces(name: str, differences: Differences) -> Iterator[Piece]:

@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.campaign.conversation import Bubble, Turn, iterate_turns
+from runner.campaign.audience_rows import leave_out_blank
+from runner.campaign.conversation import Bubble, Turn, iterate_bubbles, iterate_turns
+from runner.campaign.include import include_folder
 from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import advise, find_substitute
+from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.cli.campaigns import show_path
 from runner.cli.console import count_words
-from runner.cli.inert import printable
+from runner.cli.inert import inert, printable
 from runner.cli.timing_words import describe_timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.audience import Recipient
     from runner.campaign.branch import Branch
     from runner.campaign.case import CaseFinder, Conversation, Reason
-    from runner.campaign.model import Campaign
+    from runner.campaign.model import Campaign, Message, TemplateText
 
 _WIDTH = 60
 _SHOWN_ANSWERS = 4
@@ -56,13 +59,13 @@ def write_preview(preview: Preview) -> None:
         if preview.why_not:
             click.secho(f"({preview.why_not})", fg="yellow")
         for conversation in preview.conversations:
-            click.echo(f"\n{_title(conversation)}")
+            click.echo(f"\n{_title(conversation.message, conversation.arm)}")
             _write_timing(preview, conversation)
             _write_conversation(conversation)
         return
     click.secho(f"{campaign.name}, worst cases first", bold=True)
     for finder, cases in preview.cases:
-        click.echo(f"\n{_title(cases[0])}: {count_words(finder.people, 'recipient')}")
+        click.echo(f"\n{_title(cases[0].message, cases[0].arm)}: {count_words(finder.people, 'recipient')}")
         _write_timing(preview, cases[0])
         for number, case in enumerate(cases, start=1):
             click.echo(f"\n  {click.style(f'case {number}', bold=True)}: {_who(case)}")
@@ -73,10 +76,9 @@ def write_preview(preview: Preview) -> None:
         click.echo(remarks, nl=bool(remarks))
 
 
-def _title(conversation: Conversation) -> str:
-    message = conversation.message
-    arm = f", arm {conversation.arm}" if conversation.arm is not None else ""
-    return f"{message.id} ({message.method}, tag {message.tag}{arm})"
+def _title(message: Message, arm: str | None) -> str:
+    words = f", arm {arm}" if arm is not None else ""
+    return f"{message.id} ({message.method}, tag {message.tag}{words})"
 
 
 def _who(case: Conversation) -> str:
@@ -162,26 +164,77 @@ def preview_markdown(preview: Preview) -> str:
     for finder, conversations in groups:
         for conversation in conversations:
             reasons = "; ".join(_reason_words(reason) for reason in conversation.reasons)
-            text += f"\n### {_title(conversation)}, {mask_phone(conversation.recipient.phone)}\n\n"
+            title = _title(conversation.message, conversation.arm)
+            text += f"\n### {title}, {mask_phone(conversation.recipient.phone)}\n\n"
             text += "".join(f"- {line}\n" for line in describe_timing(preview.campaign, conversation.message))
             text += f"- {reasons}\n" if reasons else ""
-            text += "".join(
-                _markdown_bubble(conversation, place) for place in range(len(conversation.bubbles))
-            )
+            is_text = conversation.message.method == "SMS"
+            for place, bubble in enumerate(conversation.bubbles):
+                badge = f" ({_badge(bubble)})" if is_text else ""
+                text += _markdown_bubble(conversation.bubbles, place, badge, is_text=is_text)
         text += "".join(f"\n- {line}\n" for line in (_remarks(finder) if finder else ()))
     return text
 
 
-def _markdown_bubble(conversation: Conversation, place: int) -> str:
-    bubble = conversation.bubbles[place]
-    is_text = conversation.message.method == "SMS"
-    badge = f" ({_badge(bubble)})" if is_text else ""
+def example_markdown(campaign: Campaign) -> str:
+    """Return a conversation of each message and arm in Markdown, for readers who must not see who gets it.
+
+    The campaign's own variables have their values. For those of recipients their names stand, as in
+    `‹first_name›`: who has which value is nobody's business in a comment. A text that chooses or computes
+    by such a variable stands as its template: what an invented value leads to would mislead.
+    """
+    compiler, own = TextCompiler(include_folder(campaign)), leave_out_blank(campaign.vars)
+
+    def show(text: TemplateText) -> str:
+        compiled = compiler.compile(text)
+        sample = {name: own.get(name, f"‹{name}›") for name in compiled.names}
+        try:
+            shown = compiled.render(sample)
+        except (MissingVariablesError, TemplateProblemError):
+            return text.source
+        return shown if all(f"‹{name}›" in shown for name in compiled.names - own.keys()) else text.source
+
+    text = ""
+    for message in campaign.messages:
+        for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
+            bubbles = tuple(iterate_bubbles(_define(varied, show)))
+            text += f"**{inert(_title(varied, arm))}**\n\n"
+            text += "".join(f"- {inert(line)}\n" for line in describe_timing(campaign, varied))
+            for place in range(len(bubbles)):
+                text += _markdown_bubble(bubbles, place, "", is_text=False, write=inert)
+            text += "\n"
+    return text.strip()
+
+
+def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, Any]:
+    """Return the definition of a message whose texts are shown in some way."""
+    names = ("text", "introduction", "conclusion")
+    found: dict[str, Any] = {name: show(text) for name in names if (text := getattr(message, name))}
+    found["questions"] = [
+        {
+            "text": show(one.text),
+            "tag": one.tag,
+            "responses": [show(each) for each in one.responses],
+            **({"conclude_on": show(one.conclude_on)} if one.conclude_on else {}),
+        }
+        for one in message.questions
+    ]
+    return found
+
+
+def _markdown_bubble(
+    bubbles: Sequence[Bubble],
+    place: int,
+    badge: str,
+    *,
+    is_text: bool = True,
+    write: Callable[[str], str] = str,
+) -> str:
+    bubble = bubbles[place]
     # Indented code: whatever a text says, it is shown and never read as Markdown.
     shown = "".join(f"    {printable(line)}\n" for line in bubble.text.split("\n"))
-    turns = "".join(
-        f"- {_turn_words(turn, is_text=is_text)}\n" for turn in iterate_turns(conversation.bubbles, place)
-    )
-    return f"\n**{_name(bubble)}**{badge}\n\n{shown}\n{turns}"
+    turns = (_turn_words(turn, is_text=is_text) for turn in iterate_turns(bubbles, place))
+    return f"\n**{write(_name(bubble))}**{badge}\n\n{shown}\n" + "".join(f"- {write(one)}\n" for one in turns)
 
 
 def preview_json(preview: Preview) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def iterate_phones(file: Path, column: str, region: str | None, problems: Proble
     """
     try:
         with open_table(file) as table:
-            if table.guess is not None:
-                problems.add(table.guess)
+            problems.extend(table.iterate_notes())
             index = table.find_column(column)
             if index is None:
                 problems.add(_no_column(table, column))

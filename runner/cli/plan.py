@@ -32,6 +32,7 @@ from runner.cli.planning import (
     leave_out_waiting,
     plan_campaigns,
 )
+from runner.cli.rejected import rejected_option, write_rejected
 from runner.cli.review import read_waiting_in_job
 from runner.cli.saved import save_plan
 from runner.cli.scope import Scope, clustered_target_scope, format_option
@@ -75,6 +76,7 @@ SOMETHING_TO_SEND = 2
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time, ISO 8601.")
+@rejected_option
 def command(
     scope: Scope,
     format_: str,
@@ -85,6 +87,7 @@ def command(
     out: str | None,
     detailed_exitcode: bool,
     now: str | None,
+    rejected: Path | None,
 ) -> int:
     """Show what apply would send, to whom, and why not to the others. Reads only.
 
@@ -96,6 +99,8 @@ def command(
     saves.
     """
     at = parse_moment(now) if now else None
+    if rejected is not None:
+        write_rejected(rejected, scope)
     workspace = Workspace.open(scope, needs_credentials=False)
     read_waiting_in_job(workspace, os.environ)
     settings = choose_cluster(scope, workspace)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.phone import mask_phone
 from runner.campaign.substitute import find_substitute
 from runner.cli.campaigns import show_path
+from runner.cli.coming_text import coming_json, message_coming_json
 from runner.cli.plan_digest import describe_campaigns, name_key
 from runner.cli.plan_notes import list_notes
 from runner.ledger.moment import format_moment
@@ -47,6 +48,7 @@ def _campaign_json(item: PlannedHead, described: Mapping[str, Any]) -> dict[str,
         "pause": None if item.plan.pause is None else asdict(item.plan.pause),
         "unread_replies": _unread_json(item),
         "refusals": list(item.plan.refusals),
+        "coming": coming_json(item.plan),
         "messages": [_message_json(message) for message in item.plan.messages],
     }
 
@@ -76,6 +78,7 @@ def _message_json(message: MessagePlan) -> dict[str, Any]:
         "tag": message.tag,
         **{name: getattr(message, name) for name in _COUNTS},
         "arms": message.arms,
+        "coming": message_coming_json(message),
         "next_due": format_moment(message.next_due) if message.next_due is not None else None,
         "due": [
             {"day": f"{hour.day}", "hour": hour.hour, "recipients": hour.recipients}

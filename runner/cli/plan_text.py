@@ -9,6 +9,7 @@ import click
 
 from runner.campaign.substitute import advise
 from runner.cli.campaigns import show_path
+from runner.cli.coming_text import COLUMNS, comes_later, describe_people, list_coming
 from runner.cli.console import count_words, markdown_table, print_table
 from runner.cli.inert import inert
 from runner.cli.job_summary import append_summary
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from runner.service.target import Target
 
 _ALWAYS = ("rows", "duplicates", "excluded", "already_sent", "unresolved", "over_limit", "to_send")
-_SOMETIMES = tuple(name for name in get_args(Disposition) if name not in _ALWAYS)
+_SOMETIMES = ("invalid", *(name for name in get_args(Disposition) if name not in _ALWAYS))
 """Columns that are shown where there is something in them."""
 _COST = ("launches", "segments")
 _SHOWN_CHARACTERS = 6
@@ -51,6 +52,8 @@ def plan_markdown(planned: Sequence[PlannedHead], digest: str) -> str:
             [message_row(message, columns) for message in plan.messages],
         )
         text += "".join(f"\n- {click.unstyle(line)}" for line in list_remarks(plan)) + "\n"
+        if comes_later(plan):
+            text += f"\n{markdown_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
     text += "".join(f"\n> {line}\n" for line in list_notes(planned))
     return f"{text}\nPlan digest: `{digest}`\n"
 
@@ -80,6 +83,10 @@ def _write_human(planned: Sequence[PlannedHead], _: str) -> None:
         for message in plan.messages:
             for line in _histogram(message):
                 click.echo(f"  {line}")
+        if comes_later(plan):
+            click.echo()
+            print_table(COLUMNS, list(list_coming(plan)))
+            click.echo(f"  {describe_people(plan)}")
         click.echo()
     for line in list_notes(planned):
         click.echo(f"{line}\n")

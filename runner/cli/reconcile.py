@@ -58,7 +58,13 @@ _PARTLY = 3
     help="Where the service counts more than it lists, take what is listed for all there is: follow-ups no "
     "longer wait.",
 )
-def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
+@click.option(
+    "--drop-unlisted",
+    "drops",
+    is_flag=True,
+    help="Read every result again, and remove those from the ledger that the service no longer lists.",
+)
+def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
     """Bring stats and results of every launch into the ledger.
 
     Only what is new is read. What was stored is checked against the service's own counts. The exit code is 3
@@ -69,6 +75,10 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
     Where the service counts more results than it lists, somebody may have answered who is not known to:
     follow-ups that go by answers wait. A difference that stays can be accepted as it is; another one that
     comes later holds again.
+
+    Results that the service no longer lists stay in the ledger and in reports, and are named; people who gave
+    them count as having answered. --drop-unlisted removes them. A result that the service lists under another
+    guid now is the same one, if participant, question, time and words are the same: it counts once.
 
     With --cluster, workers read several lists at a time, with no more requests in flight together than the
     target's `limits.concurrency`.
@@ -90,8 +100,9 @@ def command(scope: Scope, format_: str, full: bool, accept: bool) -> int:
             [*campaigns, *gone],
             failures,
             quiet=scope.quiet,
-            full=full,
+            full=full or drops,
             accept=accept,
+            drops=drops,
             settings=settings,
         )
     if format_ == "json":
@@ -125,6 +136,7 @@ def reconcile_campaigns(
     quiet: bool,
     full: bool = False,
     accept: bool = False,
+    drops: bool = False,
     settings: ClusterSettings | None = None,
 ) -> dict[str, ReconcileSummary]:
     """Reconcile campaigns one after the other, and warn of what does not add up.
@@ -137,6 +149,7 @@ def reconcile_campaigns(
         quiet: show no progress.
         full: read every result again.
         accept: take what the service lists for all there is, whatever it counts.
+        drops: remove the results that the service does not list any more.
         settings: the cluster that reads; None to read here.
 
     Returns:
@@ -154,7 +167,7 @@ def reconcile_campaigns(
             record = workspace.enter_head(ledger, campaign)
             with show_progress(f"Reconciling {campaign.name}", None, quiet=quiet) as progress:
                 order = _Reconciling(
-                    workspace, ledger, client, campaign, record, progress.advance, full, accept
+                    workspace, ledger, client, campaign, record, progress.advance, full, accept, drops
                 )
                 summary = order.reconcile() if cluster is None else order.reconcile_on(cluster, reached)
             _rewrite_lockfile(workspace, ledger, campaign, record, quiet=quiet)
@@ -182,6 +195,7 @@ class _Reconciling:
     observe_progress: Callable[[int], None]
     full: bool
     accept: bool
+    drops: bool
 
     @property
     def people(self) -> KeySource:
@@ -203,6 +217,7 @@ class _Reconciling:
             observe_progress=self.observe_progress,
             full=self.full,
             accept=self.accept,
+            drops=self.drops,
             opt_out_words=self.campaign.policy.opt_out_words,
         )
 
@@ -222,6 +237,7 @@ class _Reconciling:
             share_requests(cluster.slots, target.concurrency),
             self.workspace.now_text(),
             self.full,
+            self.drops,
             self.campaign.policy.opt_out_words,
         )
         return ClusterReconciliation(
@@ -292,16 +308,7 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
             f"{name}: {launches} of {summary.recorded_launches:,} could not be read as a whole, first: "
             f"{', '.join(summary.unread_launches[:3])}; what they would add to is shown as not known"
         )
-    read = summary.results + summary.forgotten_results
-    if summary.unlisted_results:
-        gone = count_words(summary.unlisted_results, "result")
-        warn(f"{name}: the service does not list {gone} any more that the ledger has; it keeps them")
-    elif summary.expected_results is not None and read != summary.expected_results:
-        warn(
-            f"{name}: the ledger holds {count_words(read, 'result')}, "
-            f"the service counts {summary.expected_results:,}; "
-            "run `runner reconcile` again, results may have come in meanwhile"
-        )
+    _warn_of_results(name, summary)
     waiting = [one for one in summary.differences if one.accepted_at is None]
     # That the others are not listed, or cannot be read, has been said.
     for difference in [one for one in waiting if one.listed is not None][:_SHOWN]:
@@ -312,6 +319,31 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
             f"{name}: somebody may have answered {launches} who is not known to, so follow-ups that go by "
             "answers wait; run `runner reconcile` again later, and if that stays, "
             "`runner reconcile --accept-differences`"
+        )
+
+
+def _warn_of_results(name: str, summary: ReconcileSummary) -> None:
+    """Warn of results that the ledger has and the service does not list, and the other way round."""
+    read = summary.results + summary.forgotten_results
+    if summary.renamed_results:
+        same = count_words(summary.renamed_results, "result")
+        note(f"{name}: the service lists {same} under other guids now; each counts once")
+    if summary.dropped_results:
+        note(
+            f"{name}: {count_words(summary.dropped_results, 'result')} removed that the service does not list"
+        )
+    if summary.unlisted_results:
+        gone = count_words(summary.unlisted_results, "result")
+        warn(
+            f"{name}: the service does not list {gone} any more that the ledger has, first of launch "
+            f"{summary.unlisted_launches[0]}; they go on counting until `runner reconcile --drop-unlisted` "
+            "removes them"
+        )
+    elif summary.expected_results is not None and read != summary.expected_results:
+        warn(
+            f"{name}: the ledger holds {count_words(read, 'result')}, "
+            f"the service counts {summary.expected_results:,}; "
+            "run `runner reconcile` again, results may have come in meanwhile"
         )
 
 

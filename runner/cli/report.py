@@ -15,7 +15,7 @@ import click
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.failures import Failures
-from runner.cli.reporting import AnswerFile, ReportOptions, make_report
+from runner.cli.reporting import AnswerFile, ReportOptions, check_columns, make_report
 from runner.cli.scope import Scope, clustered_target_scope
 from runner.cli.workspace import Workspace
 from runner.cluster.address import LEDGER
@@ -66,7 +66,7 @@ class _Document:
     "formats",
     multiple=True,
     type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS]),
-    help="May be repeated. answers.*: a row a participant, a column a question; results.*: a row a result. "
+    help="May be repeated. answers.*: a row a person asked, a column a question; results.*: a row a result. "
     "Default: md.",
 )
 @click.option(
@@ -131,6 +131,7 @@ def command(
         raise UsageError(
             "several documents don't go to one standard output", hint="name a folder with --out DIR"
         )
+    check_columns(campaigns, options)
     code = 0
     if reconcile_first:
         # Late: a third of the start, for what most reports do without.

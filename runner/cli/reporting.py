@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-import difflib
 import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from runner.campaign.audience import AudienceTally, iterate_audience, known_names
-from runner.campaign.recipients import FileRecipients
-from runner.campaign.table import fold_name
+from runner.campaign.audience import AudienceTally, iterate_audience
+from runner.campaign.named_columns import find_named_column
 from runner.cli.folders import make_state_folder
-from runner.cli.outlines import outline_messages
+from runner.cli.outlines import outline_messages, outline_score
 from runner.cli.result_copies import find_copy
 from runner.errors import CampaignError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import ENDED
 from runner.ledger.reconciled import read_totals
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.result_feed import find_mark, iterate_feed, read_version
 from runner.ledger.runs import count_by_run
+from runner.reconcile.refusals import count_refusing, iterate_refusals
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles
-from runner.report.columns.members import load_members, load_reached
-from runner.report.facts import CampaignFacts, OptOutFacts
+from runner.report.columns.members import load_asked, load_members, load_reached
+from runner.report.facts import CampaignFacts, OptOutFacts, SessionFacts
 from runner.report.metrics import summarise
 from runner.report.tally import CampaignTally
 from runner.report.turnout import SMALL_GROUP
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
+    from runner.campaign.named_columns import NamedColumn
     from runner.cli.workspace import Workspace
     from runner.cluster.report import CountingPlace
     from runner.ledger.database import Ledger
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.engine import Engine
     from runner.report.columns.export import FileFormat, Shape
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
     from runner.report.model import CampaignReport
 
 
@@ -80,7 +81,8 @@ class _Subject:
         campaign: the campaign.
         options: what is asked of the report.
         outlines: of the campaign's messages.
-        columns: of the audience, as its files call them.
+        columns: of the audience, to break the turnout down by.
+        export_columns: of the audience, for files of answers; none if there are none to write.
         state_key: the user's secret; None if there is none.
     """
 
@@ -88,13 +90,24 @@ class _Subject:
     campaign: Campaign
     options: ReportOptions
     outlines: tuple[MessageOutline, ...]
-    columns: tuple[str, ...]
+    columns: tuple[NamedColumn, ...]
+    export_columns: tuple[NamedColumn, ...]
     state_key: str | None = field(repr=False)
+
+    @property
+    def score(self) -> ScoreOutline | None:
+        """The question whose score is the campaign's."""
+        return outline_score(self.campaign, self.outlines)
 
     @property
     def needs_members(self) -> bool:
         """Whether the audience has to be read."""
-        return bool(self.columns) or self.options.include_pii
+        return bool(self.columns or self.export_columns) or self.options.include_pii
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns to break the turnout down by, as the audience's first source calls them."""
+        return tuple(column.name for column in self.columns)
 
     def find_copy(self) -> Path:
         """Return where the copy of the results is."""
@@ -127,13 +140,14 @@ def make_report(
         place: the cluster on which to count; None to count here.
 
     Raises:
-        RunnerError: ledger, copy of the results or audience cannot be read, or a file cannot be written.
-        UsageError: the audience has no column of a name that was asked for.
+        RunnerError: ledger, copy of the results or audience cannot be read, the audience lacks a column, or
+            a file cannot be written.
     """
-    columns = tuple(_find_column(campaign, name) for name in options.columns)
+    columns = tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns))
+    exported = tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files)
     outlines = tuple(outline_messages(campaign))
     target = workspace.target
-    subject = _Subject(target.name, campaign, options, outlines, columns, target.state_key)
+    subject = _Subject(target.name, campaign, options, outlines, columns, exported, target.state_key)
     record = workspace.read_head(ledger, campaign)
     if ledger is None or record.campaign_id is None:
         _write_nothing(subject, files)
@@ -147,7 +161,7 @@ def make_report(
 
 
 def _count_here(
-    subject: _Subject, ledger: Ledger, record: RecordHead, campaign_id: int, files: Iterable[AnswerFile]
+    subject: _Subject, ledger: Ledger, record: RecordHead, campaign_id: int, files: Sequence[AnswerFile]
 ) -> tuple[CampaignFacts, CampaignTally]:
     folder = subject.find_copy()
     copy = ResultColumns(folder)
@@ -159,13 +173,17 @@ def _count_here(
                 read_version(connection),
                 lambda since: iterate_feed(connection, campaign_id, since),
                 lambda revision: find_mark(connection, revision),
+                iterate_refusals(connection, campaign_id),
             )
+            ids = subject.campaign.message_ids
             if subject.needs_members:
-                ids = subject.campaign.message_ids
                 load_reached(engine, folder, sendings.iterate_reached(connection, campaign_id, ids))
+            if files:
+                opted_out = sendings.list_replied_opt_outs(connection, subject.target, campaign_id, ids)
+                load_asked(engine, folder, sendings.iterate_asked(connection, campaign_id, ids), opted_out)
         if subject.needs_members:
             rows = _list_members(subject, record, include_pii=subject.options.include_pii)
-            load_members(engine, folder, rows, len(subject.columns))
+            load_members(engine, folder, rows, len(subject.columns) + len(subject.export_columns))
         return facts, _count(engine, subject, files)
 
 
@@ -180,7 +198,7 @@ def _count_on_cluster(
         facts = _gather_facts(connection, subject, campaign_id)
         copy = copy_campaign(place, connection, campaign_id, ids if subject.columns else None)
     members = _list_members(subject, record, include_pii=False)
-    return facts, count_copy(place, copy, subject.outlines, ids, subject.columns, members)
+    return facts, count_copy(place, copy, subject.outlines, ids, subject.column_names, members, facts.score)
 
 
 def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
@@ -191,23 +209,26 @@ def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
-        load_members(engine, folder, (), 0)
+        load_members(engine, folder, (), len(subject.export_columns))
+        load_asked(engine, folder, (), ())
         _count(engine, replace(subject, columns=()), files)
 
 
-def _count(engine: Engine, subject: _Subject, files: Iterable[AnswerFile]) -> CampaignTally:
-    wanted = list(files)
+def _count(engine: Engine, subject: _Subject, files: Sequence[AnswerFile]) -> CampaignTally:
     answers = None
-    if wanted:
-        answers = AnswerFiles(engine, subject.options.include_pii, subject.make_export_key())
+    if files:
+        first = len(subject.columns)
+        columns = [(one.name, first + number) for number, one in enumerate(subject.export_columns)]
+        answers = AnswerFiles(engine, subject.options.include_pii, subject.make_export_key(), columns)
     tally = count_campaign(
         engine,
         subject.outlines,
         subject.campaign.message_ids,
-        subject.columns,
+        subject.column_names,
+        score=subject.score,
         keep_answers=None if answers is None else answers.keep,
     )
-    for one in wanted:
+    for one in files:
         if answers is not None:
             answers.write(one.shape, one.file_format, one.file)
     return tally
@@ -232,38 +253,69 @@ def _gather_facts(connection: LedgerConnection, subject: _Subject, campaign_id: 
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         opt_outs={one.id: OptOutFacts(replied[one.id], reported[one.id]) for one in subject.outlines},
+        sessions=_gather_sessions(connection, campaign_id, ids),
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),
+        score=subject.score,
     )
 
 
-def _find_column(campaign: Campaign, name: str) -> str:
-    """Return a column of the audience as its files call it."""
-    names = {one for source in range(len(campaign.recipients)) for one in known_names(campaign, source)}
-    phones = {fold_name(one.phone_column) for one in campaign.recipients if isinstance(one, FileRecipients)}
-    if fold_name(name) in phones:
-        raise UsageError(
-            f"--by {name}: that column has phone numbers, which no report shows",
-            hint="break down by what people have in common",
+def _gather_sessions(
+    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]
+) -> dict[str, SessionFacts]:
+    refused = count_refusing(connection, campaign_id, message_ids)
+    rows = sendings.count_sessions(connection, campaign_id, message_ids)
+    facts = {}
+    for message in {row.message for row in rows}:
+        own = [row for row in rows if row.message == message]
+        silent = [row for row in own if not row.replied]
+        ended = sum(row.count for row in silent if row.status == ENDED and not row.stopped)
+        stopped = sum(row.count for row in silent if row.stopped)
+        facts[message] = SessionFacts(
+            listed=sum(row.count for row in own),
+            ended=ended,
+            stopped=stopped,
+            open=sum(row.count for row in silent) - ended - stopped,
+            refused=refused[message],
         )
-    if name in names:
-        return name
-    names = {one for one in names if fold_name(one) not in phones}
-    close = difflib.get_close_matches(name, sorted(names), n=1)
-    raise UsageError(
-        f"--by {name}: the audience of {campaign.name} has no such column",
-        hint=f"did you mean {close[0]}?" if close else f"its columns: {', '.join(sorted(names)) or 'none'}",
-    )
+    return facts
+
+
+def check_columns(campaigns: Sequence[Campaign], options: ReportOptions) -> None:
+    """Refuse a column that some campaign's audience does not have.
+
+    Args:
+        campaigns: all that are to be reported on.
+        options: name the columns.
+
+    Raises:
+        UsageError: one lacks one.
+    """
+    for name in options.columns:
+        lacking: dict[str, CampaignError] = {}
+        for campaign in campaigns:
+            try:
+                find_named_column(campaign, name)
+            except CampaignError as error:
+                lacking[campaign.name] = error
+        if lacking:
+            first = next(iter(lacking.values()))
+            others = [campaign.name for campaign in campaigns if campaign.name not in lacking]
+            having = f"these campaigns have it: {', '.join(others)}" if others else ""
+            hints = (first.hint or "break down by what people have in common", having)
+            raise UsageError(f"--by {name}: {first.message}", hint="; ".join(filter(None, hints)))
 
 
 def _list_members(subject: _Subject, record: RecordHead, *, include_pii: bool) -> Iterator[tuple[str, ...]]:
     if record.key is None:
         return  # nothing was ever sent, so nobody has a pseudonym
-    campaign, columns, problems = subject.campaign, subject.columns, Problems()
-    for recipient in iterate_audience(campaign, frozenset(columns), problems, AudienceTally()):
-        values = (str(recipient.vars.get(column, "")) for column in columns)
+    campaign, problems = subject.campaign, Problems()
+    columns = [*subject.columns, *subject.export_columns]
+    names = frozenset(column.name for column in columns)
+    for recipient in iterate_audience(campaign, names, problems, AudienceTally()):
+        values = (column.read(recipient.vars) for column in columns)
         phone = recipient.phone if include_pii else ""
         yield record.key.fingerprint(campaign.name, recipient.phone), phone, *values
     if problems.error_count:

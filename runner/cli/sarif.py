@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from runner import __version__
+from runner import DOCUMENTATION_URL, __version__
 from runner.cli.annotations import WORKSPACE_VARIABLE
 from runner.cli.console import count_words
 from runner.source.confine import repository_root
@@ -68,6 +68,7 @@ def _document(shown: Sequence[Diagnostic], left_out: list[dict[str, Any]], root:
     driver = {
         "name": "sms-campaign-runner",
         "semanticVersion": __version__,
+        "informationUri": DOCUMENTATION_URL,
         "rules": [_rule(code, [one for one in shown if one.code == code]) for code in codes],
     }
     run = {

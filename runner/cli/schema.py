@@ -29,7 +29,7 @@ def command(name: str, form: str) -> int:
     """Print a JSON Schema that the program uses.
 
     NAME is campaign, targets, lockfile, suppressions or plan-set for files, and validate, plan, apply, pause,
-    status, reconcile or report for what commands write with --format json.
+    status, reconcile, report or sandbox for what commands write with --format json.
     """
     text = schema_text(name)
     if form == "json":

@@ -26,16 +26,17 @@ _WHOM = {"answered": ", to those who have answered", "unanswered": ", to those w
 
 def describe_timing(campaign: Campaign, message: Message) -> list[str]:
     """Return what says when a message goes out, each in words; nothing if it goes at once."""
-    return [*_describe_follow_up(message), *_describe_schedule(campaign)]
+    follow_up = describe_follow_up(message)
+    return [*([follow_up] if follow_up else []), *_describe_schedule(campaign)]
 
 
-def _describe_follow_up(message: Message) -> Iterator[str]:
-    if message.after is not None:
-        wait = write_duration(message.after.wait)
-        whom = _WHOM.get(message.to, "")
-        yield (
-            f"{wait} after {message.after.message}{whom}" if wait else f"after {message.after.message}{whom}"
-        )
+def describe_follow_up(message: Message) -> str:
+    """Return what a message comes after, how long after it, and to whom; nothing if it is no follow-up."""
+    if message.after is None:
+        return ""
+    wait = write_duration(message.after.wait)
+    words = f"after {message.after.message}{_WHOM.get(message.to, '')}"
+    return f"{wait} {words}" if wait else words
 
 
 def _describe_schedule(campaign: Campaign) -> Iterator[str]:

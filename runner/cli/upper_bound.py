@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.cli.circumstances import CircumstanceReader
-from runner.cli.comment_text import CommentText, write_overview
+from runner.cli.comment_text import CommentText, Piece, example_piece, write_coming, write_overview
 from runner.cli.planning import plan_campaigns
 from runner.ledger.lockfiles import all_launches, read_lockfiles
 from runner.ledger.model import Known
@@ -19,7 +19,7 @@ from runner.plan.model import PlanOptions
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cli.failures import Failures
@@ -84,7 +84,14 @@ def write_bound_text(
         "approved one says how many.\n\n",
         (("campaign", "message", "recipients", "on record as texted", "to reach at most"), rows),
         (problems, left_out),
+        [piece for item in planned for piece in _detail_pieces(item)],
     )
+
+
+def _detail_pieces(item: Planned) -> Iterator[Piece]:
+    if any(message.pending for message in item.plan.messages):
+        yield Piece(f"{item.campaign.name}: what comes, at most", write_coming(item.plan, at_most=True))
+    yield example_piece(item)
 
 
 def _count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:

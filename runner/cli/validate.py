@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.campaign.named_columns import find_export_problems
 from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
 from runner.cli.console import note
 from runner.cli.diagnostics import REPORTERS
+from runner.cli.rejected import rejected_option, write_rejected
 from runner.cli.scope import Scope, clustered_file_scope, format_option
+from runner.plan.limits import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from runner.plan.model import CampaignPlan
 
 
 @click.command(
@@ -27,7 +32,8 @@ if TYPE_CHECKING:
 )
 @clustered_file_scope
 @format_option("human", "json", "markdown", "github", "sarif")
-def command(scope: Scope, format_: str) -> int:
+@rejected_option
+def command(scope: Scope, format_: str, rejected: Path | None) -> int:
     """Find every problem of every campaign, each with file, line, column and how to mend it.
 
     `targets.yaml` beside them is checked as well. Texts are rendered for every recipient; nothing is
@@ -40,16 +46,23 @@ def command(scope: Scope, format_: str) -> int:
     problems = Problems()
     _check_targets(scope.paths, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    plans: list[CampaignPlan] = []
     if settings is not None and loaded.campaigns:
         # Imported here: only those who have a cluster pay for it, and have it installed.
         from runner.cli.cluster_checking import find_problems_on_cluster
 
         with open_chosen_cluster(settings, None) as (cluster, folder):
-            find_problems_on_cluster(cluster, folder, loaded.campaigns, problems, quiet=scope.quiet)
+            plans = find_problems_on_cluster(cluster, folder, loaded.campaigns, problems, quiet=scope.quiet)
+        problems.extend(problem for one in loaded.campaigns for problem in find_export_problems(one))
     for campaign in loaded.campaigns if settings is None else ():
         if scope.verbose and not scope.quiet:
             note(f"Checking {show_path(campaign.file)}")
-        find_audience_problems(campaign, problems)
+        plan = find_audience_problems(campaign, problems)
+        plans += [plan] if plan is not None else []
+    for plan in plans:
+        problems.extend(find_long_texts(plan))
+    if rejected is not None:
+        write_rejected(rejected, scope)
     REPORTERS[format_](problems, len(loaded.files))
     return 1 if problems.error_count else 0
 

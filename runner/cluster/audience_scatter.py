@@ -57,10 +57,12 @@ class ScatteredRows:
     Attributes:
         files: their names, in the order of the audience.
         rows: how many there were, also those that could not be read.
+        invalid: of them, those that are left out because they cannot be read.
     """
 
     files: tuple[str, ...]
     rows: int
+    invalid: int
 
 
 def cut_audience(
@@ -157,10 +159,11 @@ def scatter_audience(
                 slices = join_slices(slices, waiting[place])
             else:
                 found[waiting[place]] = scattered
-            observe("slices read", len(found), len(slices))
+            observe("slices read", sum(one in found for one in slices), len(slices))
     _merge_problems(campaign, role, slices, found, problems)
     files = tuple(names[each] for each in slices)
-    return ScatteredRows(files, sum(found[each].rows for each in slices))
+    rows, invalid = (sum(getattr(found[each], name) for each in slices) for name in ("rows", "invalid"))
+    return ScatteredRows(files, rows, invalid)
 
 
 def _merge_problems(

@@ -15,7 +15,7 @@ from runner.cluster.audience_scatter import scatter_audience
 from runner.cluster.partition_plan import PartitionTask, plan_partition, rank_partition
 from runner.cluster.plan_job import PlanJob, store_job
 from runner.plan.counting import PlanCounts, add_up_plan, describe_empty
-from runner.plan.passage import find_overdue
+from runner.plan.passage import find_overdue, find_per_send
 from runner.plan.shard import join_digests
 from runner.plan.track import compile_tracks
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import CutAudience, Observe
+    from runner.cluster.audience_scatter import CutAudience, Observe, ScatteredRows
     from runner.cluster.folder import SharedFolder
     from runner.cluster.partition_plan import PlannedPartition
     from runner.cluster.plan_job import RecordPlace
@@ -138,7 +138,7 @@ class CampaignPlanner:
         _merge_problems(found, problems)
         if problems.error_count > before:
             return None
-        return self._add_up(request, tracks, found, rows.rows, problems)
+        return self._add_up(request, tracks, found, rows, problems)
 
     def _job(self, campaign: Campaign) -> str:
         return f"{campaign.name}.job"
@@ -189,16 +189,24 @@ class CampaignPlanner:
         request: PlanRequest,
         tracks: Sequence[Track],
         found: Sequence[PlannedPartition],
-        rows: int,
+        rows: ScatteredRows,
         problems: Problems,
     ) -> PartitionedPlan:
         counts = PlanCounts.start(len(tracks))
         for one in found:
             counts.merge(one.counts)
-        audience = AudienceTally(rows, sum(one.duplicates for one in found))
-        if not rows:
+        audience = AudienceTally(rows.rows, sum(one.duplicates for one in found), rows.invalid)
+        if not rows.rows:
             problems.add(describe_empty(request.campaign))
-        plan = add_up_plan(request.campaign, request.target, tracks, counts, audience)
+        plan = add_up_plan(
+            request.campaign,
+            request.target,
+            tracks,
+            counts,
+            audience,
+            find_per_send(request.campaign, request.options),
+            request.now,
+        )
         if request.record is not None:
             unread = (
                 None

@@ -13,6 +13,7 @@ from runner.ledger.unsettled import OPEN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from runner.deliver.order import MessageOrder
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import LaunchState
@@ -34,6 +35,7 @@ class OnRecord:
         campaign: its name.
         key: the key of its fingerprints.
         run: the id of this run: what the service has refused it, it doesn't try again.
+        order: is told whose later messages have to wait.
         unclear: recipients that were left out because of launches of unknown outcome: once those are settled
             they may be free again.
     """
@@ -43,6 +45,7 @@ class OnRecord:
     campaign: str
     key: FingerprintKey
     run: str | None
+    order: MessageOrder
     unclear: int = field(default=0, init=False)
 
     def leave_out(self, launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
@@ -58,7 +61,9 @@ class OnRecord:
                 known = recorded[launch.message.id]
                 states = [known.get(self._name(phone)) for phone in launch.phones]
                 kept = tuple([p for p, state in zip(launch.phones, states, strict=True) if state is None])
-                self.unclear += sum(state in OPEN for state in states)
+                unclear = [p for p, state in zip(launch.phones, states, strict=True) if state in OPEN]
+                self.unclear += len(unclear)
+                self.order.hold(unclear)
                 if len(kept) == len(launch.phones):
                     yield launch
                 elif kept:

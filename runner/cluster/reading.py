@@ -24,9 +24,10 @@ from runner.cluster.worker_access import (
 from runner.ledger.screening import find_undefined
 from runner.ledger.target_key import KeySource
 from runner.reconcile.backlog import Backlog
-from runner.reconcile.held import SessionEnds, choose_sources, keep_starts, read_held
+from runner.reconcile.held import choose_sources, keep_starts, read_held, remove_unlisted_results
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.source import Source
 from runner.reconcile.summary import ReadLaunches
 from runner.reconcile.survey import Survey
@@ -137,11 +138,12 @@ def _survey_range(desk: _Desk, part: Range) -> Surveyed:
         # In an order that all tasks have: those that write the same rows wait for each other, and no more.
         by_number = sorted(ours, key=lambda guid: held.launches[guid].id)
         keep_starts(desk.ledger, held, {guid: ours[guid] for guid in by_number})
-        desk.take_in({}).store_stopped(ours.values(), desk.order.at)
-        ends = SessionEnds(desk.ledger, desk.order.campaign, desk.key, held.launches)
+        intake = desk.take_in({})
+        intake.store_stopped(ours.values(), desk.order.at)
+        log = SessionLog(intake, held.launches)
         for stat in ours.values():
-            ends.observe(stat)
-        ends.keep()
+            log.observe(stat)
+        log.keep()
         stats += (strip_stat(stat, part.tag) for stat in ours.values())
         unreadable += (one for one in page.unreadable if one.project_launch_guid in held.launches)
     return Surveyed(stats, unreadable)
@@ -184,7 +186,8 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
     held = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
     sources = _define(desk, choose_sources(held, group.stats, set(group.unscreened), full=order.full))
     intake, backlog = desk.take_in(sources), Backlog(sources, group.listed)
-    survey = Survey(desk.client, held.launches, lambda _steps: None)
+    log = SessionLog(intake, held.launches)
+    survey = Survey(desk.client, held.launches, lambda _steps: None, log.observe)
     newer = Reading(
         desk.client,
         backlog,
@@ -193,7 +196,10 @@ def _read_group(desk: _Desk, group: LaunchGroup) -> ReadGroup:
         now=lambda: order.at,
         observe_progress=counter.add,
     ).read()
-    read = ReadLaunches.of(backlog)
+    log.keep()
+    now = read_held(desk.ledger, order.campaign_id, order.target.target.name, set(group.stats))
+    removed = remove_unlisted_results(desk.ledger, now, backlog, drops=order.drops)
+    read = ReadLaunches.of(backlog, removed)
     counts = {**group.stats, **newer}
     short = _leave_out_even(desk, sources, read.short, counts)
     intake.close(held.forgotten, short, is_screened=False)

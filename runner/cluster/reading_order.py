@@ -25,6 +25,7 @@ class ReadingOrder:
         threads: requests that one task may have in flight.
         at: when the run began; UTC, ISO 8601.
         full: read every result again.
+        drops: remove the results that the service does not list any more.
         opt_out_words: those that opt out besides, as the campaign has it.
     """
 
@@ -34,6 +35,7 @@ class ReadingOrder:
     threads: int
     at: str
     full: bool = False
+    drops: bool = False
     opt_out_words: tuple[str, ...] = ()
 
 

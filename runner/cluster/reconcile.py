@@ -15,7 +15,6 @@ from runner.cluster.reading_order import LaunchGroup, Range, strip_stat
 from runner.ledger.screening import count_replied, mark_screened
 from runner.reconcile.backlog import Backlog
 from runner.reconcile.held import (
-    SessionEnds,
     choose_sources,
     count_listed,
     find_unscreened,
@@ -24,6 +23,7 @@ from runner.reconcile.held import (
     read_held,
 )
 from runner.reconcile.intake import Intake
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 from runner.service.model import StatRecord
@@ -150,14 +150,14 @@ class ClusterReconciliation:
             stats |= {stat.project_launch_guid: stat for stat in surveyed.stats}
             self._unreadable |= {one.project_launch_guid: one for one in surveyed.unreadable}
             self.observe_progress(len(surveyed.stats))
-        ends = SessionEnds(self.ledger, self.order.campaign, self.key, held.launches)
-        survey = Survey(self.client, held.launches, self.observe_progress, ends.observe)
+        intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
+        log = SessionLog(intake, held.launches)
+        survey = Survey(self.client, held.launches, self.observe_progress, log.observe)
         found = survey.read_stats(held.launches.keys() - stats.keys() - self._unreadable.keys())
         self._unreadable |= survey.unreadable
         keep_starts(self.ledger, held, found)
-        intake = Intake(self.ledger, {}, self.order.campaign_id, self.order.campaign, self.key, self.people)
         intake.store_stopped(found.values(), self.order.at)
-        ends.keep()
+        log.keep()
         # What goes to workers on their way has no phones in it.
         return stats | {guid: strip_stat(stat, held.launches[guid].tag) for guid, stat in found.items()}
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from runner.cluster.results import Copied
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.parts import MessagePart
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
     from runner.report.tally import CampaignTally
 
 _SMALL_SPAN, _LARGE_SPAN = 20_000, 1_000_000
@@ -107,6 +107,7 @@ def count_copy(
     message_ids: Mapping[str, str],
     columns: Sequence[str],
     members: Iterable[tuple[str, ...]],
+    score: ScoreOutline | None = None,
 ) -> CampaignTally:
     """Return what there is in copied results: the same that one process counts.
 
@@ -117,6 +118,7 @@ def count_copy(
         message_ids: the ids that messages have now, by those that they had before.
         columns: of the audience, to break the turnout down by.
         members: if there are columns, as for `load_members`.
+        score: the question whose answers are pooled over messages; None for none.
 
     Raises:
         RunnerError: the files cannot be read or written, or the cluster is lost.
@@ -134,7 +136,7 @@ def count_copy(
             readings = own / "readings"
             readings.mkdir(mode=0o700)
             counters = _Counters(place, desk, files, columns)
-            return count_parts(engine, outlines, message_ids, columns, found, readings, counters)
+            return count_parts(engine, outlines, message_ids, columns, found, readings, counters, score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from runner.cluster.desk import Desk, open_desk
 from runner.ledger.database import Ledger
 from runner.ledger.feed_copy import copy_feed, copy_reached
 from runner.ledger.report_model import FeedRow
-from runner.report.columns.derivation import derive_columns
+from runner.reconcile.refusals import iterate_refusals
+from runner.report.columns.derivation import derive_columns, flag_refusals
 from runner.report.columns.engine import Engine
 from runner.report.columns.members import number_reached
 from runner.report.columns.parts import (
@@ -107,11 +108,18 @@ def copy_results(order: CopyOrder, span: Span) -> Copied:
         with Ledger(os.environ[order.ledger]) as ledger, ledger.reading(order.snapshot) as connection:
             with staged.open("wb") as stream:
                 copy_feed(connection, order.campaign_id, span, LONGEST_TEXT, stream)
+            refusals = list(iterate_refusals(connection, order.campaign_id, span))
             if order.message_ids is not None:
                 with reached.open("wb") as stream:
                     copy_reached(connection, order.campaign_id, span, stream)
-        select = select_staged(staged, FeedRow._fields)
-        results = _split(desk, engine, derive_columns(select), own / "results", order.parts)
+        # Flagged by way of a file in the folder of its own: the results' file is still needed.
+        select = flag_refusals(
+            engine,
+            _make(own / "refusals"),
+            derive_columns(select_staged(staged, FeedRow._fields)),
+            refusals,
+        )
+        results = _split(desk, engine, select, own / "results", order.parts)
         staged.unlink()
         show_part(engine, desk.bring(name for names in results.values() for name in names))
         write_found(engine, _make(own / "found"))

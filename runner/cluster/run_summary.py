@@ -69,6 +69,7 @@ class RunSummary(DeliverySummary):
         self.opted_out = sum(report.opted_out for report in told)
         self.capped = sum(report.capped for report in told)
         self.open_session = sum(report.open_session for report in told)
+        self.waiting = sum(report.waiting for report in told)
         if state is not None and state.final is not None:
             final = state.final
             self.final_reply = SendReply(

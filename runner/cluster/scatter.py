@@ -34,11 +34,13 @@ class Scattered:
         problems: what is wrong with its rows.
         rows: how many there are, also those that cannot be read.
         repairs: what phones were mended of.
+        invalid: of the rows, those that are left out because they cannot be read.
     """
 
     problems: Problems
     rows: int
     repairs: Repairs
+    invalid: int
 
 
 @pause_collector()
@@ -70,7 +72,7 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
     if rows:
         _add(sheet, rows, names)
     folder.write(file, sheet.finish(job.job.partitions))
-    return Scattered(problems, tally.rows, repairs)
+    return Scattered(problems, tally.rows, repairs, tally.invalid)
 
 
 def _add(sheet: RowSheet, rows: list[AudienceRow], names: tuple[str, ...]) -> None:

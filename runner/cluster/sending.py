@@ -24,6 +24,7 @@ from runner.cluster.shared_pace import SharedPace
 from runner.cluster.worker_access import open_campaign_key, open_worker_ledger, open_worker_service
 from runner.deliver.gate import Gate
 from runner.deliver.guids import Claims
+from runner.deliver.order import MessageOrder
 from runner.deliver.run import Delivery
 from runner.errors import LedgerError, RunLockedError, RunnerError
 from runner.ledger.lock import read_clock
@@ -95,6 +96,7 @@ class PartitionReport:
         opted_out: recipients who had opted out, or may have, since the plan was made.
         capped: recipients who had reached the frequency cap since.
         open_session: recipients to whom another campaign had sent a survey since.
+        waiting: recipients whose message before was not sent, or nobody knows.
         failure: what ended it.
     """
 
@@ -105,6 +107,7 @@ class PartitionReport:
     opted_out: int = 0
     capped: int = 0
     open_session: int = 0
+    waiting: int = 0
     failure: RunnerError | None = None
 
     @property
@@ -176,11 +179,12 @@ class _Sending:
     def send(self, part: PartFile, report: PartitionReport) -> None:
         order = self._order
         run = order.run.id
-        on_record = OnRecord(self._ledger, order.campaign_id, order.campaign.name, self._key, run)
+        turns = MessageOrder()
+        on_record = OnRecord(self._ledger, order.campaign_id, order.campaign.name, self._key, run, turns)
         own = replace(order.plan_set, parts={order.campaign.name: (part,)})
         launches = read_launches(own, order.campaign, 0)
         with self._heartbeat:
-            delivery = self._make_delivery()
+            delivery = self._make_delivery(turns)
             self._heartbeat.watch_final(lambda: delivery.summary.final_reply)
             try:
                 delivery.run(on_record.leave_out(launches))
@@ -195,10 +199,11 @@ class _Sending:
                 report.unclear = len(delivery.unclear) + on_record.unclear
                 report.deferred, report.capped = summary.deferred, summary.capped
                 report.opted_out, report.open_session = summary.opted_out, summary.open_session
+                report.waiting = summary.waiting
             is_ended = self._stop.is_set() or summary.final_reply is not None
         report.is_complete = not is_ended and not self._heartbeat.is_lost
 
-    def _make_delivery(self) -> Delivery:
+    def _make_delivery(self, turns: MessageOrder) -> Delivery:
         order, target = self._order, self._order.target.target
         state_key = order.target.read_state_key(os.environ)
         return Delivery(
@@ -218,6 +223,7 @@ class _Sending:
             breaker=self._breaker,
             run=order.run,
             settle_margin=order.campaign.limits.settle_margin,
+            order=turns,
             find_claims=partial(_find_claims, self._ledger, target.name, order.run.id),
         )
 

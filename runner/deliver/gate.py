@@ -17,7 +17,7 @@ from runner.ledger.open_sessions import OpenSessions, read_open_sessions
 from runner.ledger.recheck import find_suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
@@ -80,7 +80,7 @@ class Gate:
                 if phone in barred:
                     continue
                 if _may_queue(launch) and sessions.find(phone) is not None:
-                    admission.open_session += 1
+                    admission.open_session.append(phone)
                     continue
                 if left is not None and left[phone] <= 0:
                     admission.capped += 1
@@ -137,13 +137,19 @@ class Admission:
         launches: those with somebody left in them.
         opted_out: recipients who have opted out, or may have, since the plan was made.
         capped: recipients who have reached the frequency cap since.
-        open_session: recipients to whom another campaign has sent a survey since.
+        open_session: phones of those to whom another campaign has sent a survey since.
     """
 
     launches: list[PlannedLaunch] = field(default_factory=list)
     opted_out: int = 0
     capped: int = 0
-    open_session: int = 0
+    open_session: list[str] = field(default_factory=list)
+
+    def find_left_out(self, launches: Sequence[PlannedLaunch]) -> Iterator[str]:
+        """Yield the phones of the launches that it was asked about, and of none that may be sent."""
+        if any((self.opted_out, self.capped, self.open_session)):
+            kept = {phone for launch in self.launches for phone in launch.phones}
+            yield from (phone for launch in launches for phone in launch.phones if phone not in kept)
 
 
 def _may_queue(launch: PlannedLaunch) -> bool:

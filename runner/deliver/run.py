@@ -23,6 +23,7 @@ from runner.deliver.breaker import Breaker
 from runner.deliver.crew import Crew, Flight
 from runner.deliver.guids import Guids, doubt_guid, read_claims
 from runner.deliver.journal import Journal
+from runner.deliver.order import MessageOrder
 from runner.deliver.pace import Margin
 from runner.deliver.retry import DEFAULT_POLICY, Retrier, RetryPolicy, Send, WithheldError
 from runner.deliver.summary import TOO_LATE, Delivered, DeliverySummary
@@ -75,6 +76,7 @@ class Delivery:
         find_claims: says which guids are on record; None to read all of the target's at the start.
         settle_margin: how long before the end of their hours the last launches leave; None to go by how long
             the service takes to answer.
+        order: has people already whose later messages wait; None if there are none.
 
     Attributes:
         unclear: the launches of unknown outcome, by their keys: those of them that turn out not to have
@@ -104,6 +106,7 @@ class Delivery:
         run: Run | None = None,
         find_claims: FindClaims | None = None,
         settle_margin: timedelta | None = None,
+        order: MessageOrder | None = None,
     ) -> None:
         self._ledger = ledger
         self._target = target
@@ -114,6 +117,7 @@ class Delivery:
         self._find_claims = find_claims
         self._guids = Guids()
         self._margin = Margin(settle_margin)
+        self._order = order or MessageOrder()
         self._send = send
         self._retrier = Retrier(
             self._send_timed,
@@ -132,6 +136,7 @@ class Delivery:
         self._unrecorded: list[tuple[Flight, SendReply]] = []
         self._unobserved: list[tuple[Flight, SendReply]] = []
         self._again: deque[PlannedLaunch] = deque()
+        self._next: deque[PlannedLaunch] = deque()
         self._failure: RunnerError | None = None
         self._halted = False
         self.summary = summary or DeliverySummary()
@@ -173,17 +178,22 @@ class Delivery:
     def _iterate_due(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
         """Yield launches, first those that come before the gate once more.
 
-        Those whose hours are over are left out: nothing is recorded, a later run sends them.
+        It ends where somebody has another message on its way. Those whose hours are over are left out, and
+        those who wait for an earlier message: nothing is recorded, a later run sends them.
         """
-        for launch in chain(self._take_again(), launches):
+        for launch in chain(_take(self._again), _take(self._next), launches):
+            if not self._order.is_free(launch):
+                self._next.append(launch)
+                return
             if self._is_late(launch):
                 self.summary.deferred += len(launch.phones)
-            else:
-                yield launch
-
-    def _take_again(self) -> Iterator[PlannedLaunch]:
-        while self._again:
-            yield self._again.popleft()
+                self._order.hold(launch.phones)
+                continue
+            left = self._order.leave_out_held(launch)
+            self.summary.waiting += len(launch.phones) - (len(left.phones) if left else 0)
+            if left is not None:
+                self._order.depart(left)
+                yield left
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
         """Return whether the service might accept a launch after its hours."""
@@ -208,7 +218,8 @@ class Delivery:
         self._unobserved += recorded
         self.summary.opted_out += admission.opted_out
         self.summary.capped += admission.capped
-        self.summary.open_session += admission.open_session
+        self.summary.open_session += len(admission.open_session)
+        self._order.turn_back(admission.find_left_out(due), admission.open_session)
         if self._watch is not None:
             self._watch.enter(flights, asked_at)
         return flights
@@ -287,8 +298,12 @@ class Delivery:
         taken = self._crew.take_back()
         if self._watch is not None:
             self._watch.leave(flight for flight, _ in taken)
-        self._again += [flight.launch for flight, reply in taken if reply.detail == OPTED_OUT]
-        self._unrecorded += zip((flight for flight, _ in taken), self._judge(taken), strict=True)
+        judged = self._judge(taken)
+        for (flight, _), reply in zip(taken, judged, strict=True):
+            comes_again = reply.detail == OPTED_OUT
+            self._order.arrive(flight.launch, reply, comes_again=comes_again)
+            self._again += [flight.launch] if comes_again else []
+            self._unrecorded.append((flight, reply))
 
     def _judge(self, taken: list[tuple[Flight, SendReply]]) -> list[SendReply]:
         try:
@@ -306,3 +321,8 @@ class Delivery:
         with contextlib.suppress(RunnerError):
             self._commit([])
             self._conclude_recorded()
+
+
+def _take(waiting: deque[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+    while waiting:
+        yield waiting.popleft()

@@ -40,6 +40,7 @@ class DeliverySummary:
         opted_out: recipients who had opted out, or may have, since the plan was made.
         capped: recipients who had reached the frequency cap since.
         open_session: recipients to whom another campaign had sent a survey since.
+        waiting: recipients whose message before was not sent, or nobody knows: a later run sends this one.
         final_reply: the answer that ended the run, if one did: every further send would get it too.
     """
 
@@ -48,6 +49,7 @@ class DeliverySummary:
     opted_out: int = 0
     capped: int = 0
     open_session: int = 0
+    waiting: int = 0
     final_reply: SendReply | None = None
 
     def settle(self, adopted: Mapping[str, str], released: Collection[str]) -> None:

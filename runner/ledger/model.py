@@ -156,6 +156,27 @@ class LaunchStats:
     project_launch_start: str
 
 
+ENDED = "COMPLETE"
+"""The status of a session that has ended (reference, section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session on its way into the ledger (reference, 2.3): whose it is, and how it stands.
+
+    Attributes:
+        launch_id: the ledger's number of the launch.
+        participant: the participant's pseudonym.
+        status: as the service says it, in capitals; empty if it does not.
+        stopped: whether an opt-out ended it, or kept it from beginning.
+    """
+
+    launch_id: int
+    participant: str
+    status: str
+    stopped: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StoredResult:
     """A result on its way into the ledger: the reference's fields less the phone number."""

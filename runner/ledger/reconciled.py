@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Insert, Table, and_, exists, func, or_, select
+from sqlalchemy import Connection, Insert, Table, and_, case, exists, func, or_, select
 
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import insert_into
 from runner.ledger.deliveries import count_states
-from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult
+from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult, StoredSession
+from runner.ledger.moment import format_moment
 from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.result_feed import begin_revision, renew_edition
-from runner.ledger.tables import launch_starts, launch_stats, launches, results
+from runner.ledger.sendings import BEGAN
+from runner.ledger.tables import launch_starts, launch_stats, launches, results, sessions
 from runner.ledger.unsettled import OPEN, UNEXPLAINED
 
 if TYPE_CHECKING:
@@ -86,14 +89,24 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     return total
 
 
+def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
+    """Keep how sessions stand; those that are as they were stay untouched.
+
+    Args:
+        connection: commits after this.
+        rows: each session once, one at least.
+    """
+    _STORE_SESSIONS.run(connection, [_make_storable(row) for row in rows])
+
+
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
-    """Keep when the service says that launches began; before their first results.
+    """Keep when the service says that launches began, in UTC; before their first results.
 
     Args:
         connection: commits after this.
         starts: `project_launch_start` by the ledger's number of the launch.
     """
-    waiting = ((number, _clean(start)) for number, start in starts.items())
+    waiting = ((number, _read_start(start)) for number, start in starts.items())
     while group := dict(islice(waiting, _GROUP)):
         query = select(launch_starts).where(launch_starts.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
@@ -120,9 +133,21 @@ def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[
     return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
 
 
-def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
+def _make_storable(row: StoredResult | LaunchStats | StoredSession) -> dict[str, object]:
     values = ((name, getattr(row, name)) for name in type(row).__slots__)
     return {name: _clean(value) if isinstance(value, str) else value for name, value in values}
+
+
+def _read_start(text: str) -> str:
+    """Return a time of the service's as text that sorts; empty for one that is none.
+
+    One without a zone is in UTC (reference, section 2).
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        return format_moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+    except (ValueError, OverflowError):
+        return ""
 
 
 def _clean(text: str) -> str:
@@ -139,6 +164,17 @@ def _compose_storing(connection: Connection) -> Insert:
     return statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs)
 
 
+def _compose_standing(connection: Connection) -> Insert:
+    """Enter sessions, or how they stand now."""
+    statement = insert_into(connection, sessions)
+    new = {name: statement.excluded[name] for name in ("status", "stopped")}
+    differs = or_(*(sessions.c[name] != value for name, value in new.items()))
+    return statement.on_conflict_do_update(
+        index_elements=["launch_id", "participant"], set_=new, where=differs
+    )
+
+
+_STORE_SESSIONS = BulkStatement(_compose_standing, [column.name for column in sessions.c], winner="last")
 _STORE_RESULTS = BulkStatement(_compose_storing, [column.name for column in results.c], winner="last")
 
 
@@ -176,17 +212,19 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
         select(
             launches.c.message,
             func.count(launches.c.id),
-            func.min(launches.c.outcome_at),
-            func.max(launches.c.outcome_at),
+            func.min(BEGAN),
+            func.max(BEGAN),
             func.count(launch_stats.c.launch_id),
             func.min(launch_stats.c.reconciled_at),
+            func.sum(case((launch_stats.c.launch_id.is_(None), 0), else_=launches.c.recipients)),
             *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message)
     )
-    for message, count, first, last, reconciled, reconciled_at, *sums in connection.execute(query):
+    for message, count, first, last, reconciled, reconciled_at, read, *sums in connection.execute(query):
         known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))
         whole: dict[str, Any] = {
             name: int(total) if of == count else None for name, (of, total) in known.items()
@@ -200,6 +238,7 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             last_sent_at=last,
             reconciled_at=reconciled_at,
             unread=count - reconciled,
+            sent_read=int(read),
             partly_known={
                 name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
             },

@@ -12,7 +12,7 @@ from runner.ledger.deliveries import iterate_held
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.marks import take_out
 from runner.ledger.result_feed import renew_edition
-from runner.ledger.tables import deliveries, forgotten_results, launches, message_names, results
+from runner.ledger.tables import deliveries, forgotten_results, launches, message_names, results, sessions
 from runner.ledger.unsettled import OPEN
 
 if TYPE_CHECKING:
@@ -103,6 +103,9 @@ def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) 
     theirs = and_(results.c.participant == fingerprint, results.c.launch_id.in_(own))
     counted = (
         select(results.c.launch_id, func.count().label("number")).where(theirs).group_by(results.c.launch_id)
+    )
+    connection.execute(
+        delete(sessions).where(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
     )
     counts: dict[int, int] = {row.launch_id: row.number for row in connection.execute(counted)}
     kept = select(forgotten_results).where(forgotten_results.c.launch_id.in_(counts))

@@ -151,6 +151,7 @@ class MessageTotals:
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
         reconciled_at: UTC, ISO 8601, of the reconciled launch that was read longest ago; None when none was.
         unread: launches that were never reconciled: nothing that the service says of them was read.
+        sent_read: recipients of the launches that were reconciled.
         partly_known: of the counts that are None, those that are known of some launches, by their names here.
     """
 
@@ -169,6 +170,7 @@ class MessageTotals:
     last_sent_at: str | None = None
     reconciled_at: str | None = None
     unread: int = 0
+    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
     @property
@@ -249,6 +251,46 @@ class SentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRow:
+    """Sessions of accepted launches that stand alike.
+
+    Attributes:
+        message: the message's id.
+        status: as the service says it, in capitals; empty if it does not.
+        stopped: whether an opt-out ended them, or kept them from beginning.
+        replied: whether their participants have any result, if only one that opts out.
+        count: how many.
+    """
+
+    message: str
+    status: str
+    stopped: bool
+    replied: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptOutReply:
+    """A result that some evidence of an opt-out names, or another one of the same person and launch.
+
+    Attributes:
+        launch_id: the ledger's number of the launch.
+        message: the id under which the launch is entered.
+        result_guid: the service's name of it.
+        participant: the participant's pseudonym.
+        state: of the evidence; None if this result is none.
+        response: what they wrote.
+    """
+
+    launch_id: int
+    message: str
+    result_guid: str
+    participant: str
+    state: str | None
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """What one run has sent of a campaign.
 
@@ -295,6 +337,24 @@ class ResultVersion:
 
 ORDER_UNKNOWN = -1
 """Stands for a `question_display_order` that nobody tells."""
+
+
+class AskedRow(NamedTuple):
+    """Somebody who was sent a message.
+
+    Attributes:
+        message: its id.
+        participant: the recipient's pseudonym.
+        arm: the experiment's arm; empty for a message without arms.
+        asked_at: when the service began the launch; if that is not known, when it had accepted it.
+        is_read: whether the answers to the launch were ever read: `1` or `0`.
+    """
+
+    message: str
+    participant: str
+    arm: str
+    asked_at: str
+    is_read: str
 
 
 class FeedRow(NamedTuple):

@@ -19,6 +19,7 @@ from runner.ledger.tables import (
     lockfile_marks,
     opt_outs,
     results,
+    sessions,
     target_keys,
 )
 from runner.ledger.translation import Maker
@@ -127,6 +128,7 @@ def _list_places(campaign_id: int) -> list[tuple[Table, str, ColumnElement[bool]
         (deliveries, "fingerprint", deliveries.c.campaign_id == campaign_id),
         (forgotten_people, "fingerprint", forgotten_people.c.campaign_id == campaign_id),
         (results, "participant", results.c.launch_id.in_(own)),
+        (sessions, "participant", sessions.c.launch_id.in_(own)),
     ]
 
 

@@ -141,7 +141,7 @@ def find_forgotten(connection: Connection, target: str, fingerprints: Collection
     Args:
         connection: reads the ledger.
         target: the target's name.
-        fingerprints: of its people; a few hundred at most.
+        fingerprints: of its people; some thousands at most.
     """
     query = select(opt_outs.c.fingerprint).where(
         opt_outs.c.target == target,

@@ -7,29 +7,36 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_into
-from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
+from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
 from runner.ledger.tables import (
     audiences,
+    campaigns,
     deliveries,
     forgotten_people,
     forgotten_results,
     launch_arms,
+    launch_starts,
+    launch_stats,
     launches,
     opt_outs,
     results,
     service_plans,
+    sessions,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sqlalchemy import Select
+    from sqlalchemy import ColumnElement, Select
 
 _DATE_LENGTH = len("2026-11-20")
 _PORTION = 5000
+BEGAN = func.coalesce(func.nullif(launch_starts.c.project_launch_start, ""), launches.c.outcome_at)
+"""When a launch was sent: as the service says, which every ledger can learn; until it was asked, as the run
+that sent it noted its answer."""
 
 
 @dataclass(slots=True)
@@ -158,12 +165,13 @@ def count_sent_by_day(
         campaign_id: the ledger's number of the campaign.
         message_ids: the ids that messages have now, by those that they had before.
     """
-    date = func.substr(launches.c.outcome_at, 1, _DATE_LENGTH)
+    date = func.substr(BEGAN, 1, _DATE_LENGTH)
     query = (
         select(
             launches.c.message, func.coalesce(launch_arms.c.arm, ""), date, func.sum(launches.c.recipients)
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message, launch_arms.c.arm, date)
     )
@@ -199,6 +207,46 @@ def select_reached(campaign_id: int) -> Select[Any]:
     )
 
 
+def iterate_asked(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Iterator[AskedRow]:
+    """Yield every recipient of an accepted launch, in no order.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    query = (
+        select_reached(campaign_id)
+        .add_columns(
+            func.coalesce(launch_arms.c.arm, ""),
+            func.coalesce(launch_starts.c.project_launch_start, launches.c.outcome_at, ""),
+            case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+    )
+    for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
+        yield AskedRow(message_ids.get(message, message), *rest)
+
+
+def list_replied_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return the message id and the pseudonym of everybody whose reply to it opts out."""
+    query = (
+        select(launches.c.message, results.c.participant)
+        .join(results, results.c.launch_id == launches.c.id)
+        .join(opt_outs, opt_outs.c.evidence == results.c.result_guid)
+        .where(launches.c.campaign_id == campaign_id, *_list_confirmed(target))
+        .distinct()
+    )
+    found = connection.execute(query)
+    return sorted((message_ids.get(message, message), participant) for message, participant in found)
+
+
 def count_replied_opt_outs(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
@@ -210,6 +258,93 @@ def count_replied_opt_outs(
         .where(launches.c.campaign_id == campaign_id)
     )
     return _count_confirmed(connection, query, target, message_ids)
+
+
+def iterate_opt_out_replies(
+    connection: Connection, campaign_id: int, span: tuple[int, int] | None = None
+) -> Iterator[OptOutReply]:
+    """Yield the results of a campaign that evidence of opt-outs names, and all others of the same sessions.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        span: first and last of the ledger's numbers of the launches; None for all.
+    """
+    is_ours = launches.c.campaign_id == campaign_id
+    if span is not None:
+        is_ours = and_(is_ours, launches.c.id.between(*span))
+    of_target = and_(
+        opt_outs.c.evidence == results.c.result_guid,
+        opt_outs.c.target == campaigns.c.target,
+        opt_outs.c.source == "reply",
+    )
+    evident = (
+        select(results.c.launch_id, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .join(opt_outs, of_target)
+        .where(is_ours)
+        .distinct()
+        .subquery()
+    )
+    is_theirs = and_(
+        results.c.launch_id == evident.c.launch_id, results.c.participant == evident.c.participant
+    )
+    query = (
+        select(
+            results.c.launch_id,
+            launches.c.message,
+            results.c.result_guid,
+            results.c.participant,
+            opt_outs.c.state,
+            results.c.result_response,
+        )
+        .select_from(evident)
+        .join(results, is_theirs)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .outerjoin(opt_outs, of_target)
+        .execution_options(yield_per=_PORTION)
+    )
+    for row in connection.execute(query):
+        yield OptOutReply(*row)
+
+
+def count_sessions(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[SessionRow]:
+    """Return how the sessions of accepted launches stand, by message, in no order.
+
+    Args:
+        connection: reads the ledger.
+        campaign_id: the ledger's number of the campaign.
+        message_ids: the ids that messages have now, by those that they had before.
+    """
+    is_ours = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    replied = (
+        select(results.c.launch_id, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(is_ours)
+        .distinct()
+        .subquery()
+    )
+    has_replied = replied.c.participant.is_not(None)
+    query = (
+        select(launches.c.message, sessions.c.status, sessions.c.stopped, has_replied, func.count())
+        .join(sessions, sessions.c.launch_id == launches.c.id)
+        .outerjoin(
+            replied,
+            and_(
+                replied.c.launch_id == sessions.c.launch_id, replied.c.participant == sessions.c.participant
+            ),
+        )
+        .where(is_ours)
+        .group_by(launches.c.message, sessions.c.status, sessions.c.stopped, has_replied)
+    )
+    return [
+        SessionRow(message_ids.get(message, message), status, stopped, bool(replied_), count)
+        for message, status, stopped, replied_, count in connection.execute(query)
+    ]
 
 
 def count_reported_opt_outs(
@@ -248,11 +383,16 @@ def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
 def _count_confirmed(
     connection: Connection, query: Select[Any], target: str, message_ids: Mapping[str, str]
 ) -> Counter[str]:
-    is_ours = (opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed")
     found: Counter[str] = Counter()
-    for message, count in connection.execute(query.where(*is_ours).group_by(launches.c.message)):
+    confirmed = query.where(*_list_confirmed(target)).group_by(launches.c.message)
+    for message, count in connection.execute(confirmed):
         found[message_ids.get(message, message)] += count
     return found
+
+
+def _list_confirmed(target: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for opt-outs of a target by reply that count."""
+    return opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
 
 
 def store_service_plan(connection: Connection, target: str, plan: ServicePlan, at: str) -> None:

@@ -231,6 +231,16 @@ launch_starts = Table(
     Column("project_launch_start", _String, nullable=False),
 )
 
+# The sessions of launches as the service listed them when it was last read, each with its participant.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    Column("participant", _String, primary_key=True),
+    Column("status", _String, nullable=False),  # as the service says it, in capitals
+    Column("stopped", Boolean, nullable=False),  # whether an opt-out ended it, or kept it from beginning
+)
+
 # How the last `apply` that planned a message found its audience.
 audiences = Table(
     "audiences",

@@ -28,6 +28,7 @@ from runner.ledger.tables import (
     results,
     runs,
     service_plans,
+    sessions,
     target_keys,
     told_holds,
 )
@@ -42,7 +43,7 @@ TABLES_SINCE = {
     6: (lockfile_marks, cluster_runs, cluster_terms, partition_leases),
     7: (dismissed_launches, launch_differences),
     8: (campaign_pauses, told_holds, opt_ins),
-    9: (),
+    9: (sessions,),
 }
 """The tables that a version of the schema has added."""
 

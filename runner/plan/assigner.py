@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.template import MissingVariablesError, TemplateProblemError
 from runner.campaign.variants import Draw
 from runner.plan.assignment import Assignment, Follow
+from runner.plan.outlook import Outlook
 from runner.plan.queueing import QueueRule, may_meet
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
@@ -35,6 +36,8 @@ DIFFERS = "whether they have answered is not certain, the service contradicts it
 _WAY_PAST = (
     "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
 )
+_UNDECIDED = ("unresolved", "opt_out_doubtful")
+"""Why those don't get a message who may get it when a person has decided."""
 _UTC = "UTC"
 _REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule"}
 
@@ -53,6 +56,7 @@ class Assigner:
 
     Attributes:
         follows: by its place among the tracks, what each follow-up goes by.
+        outlook: marks what comes later for sure; None if nothing is deferred.
     """
 
     def __init__(
@@ -80,6 +84,8 @@ class Assigner:
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
         self._queue = self._make_queue_rule()
         self.follows = _find_follows([track.message for track in tracks])
+        sessions = None if circumstances is None else circumstances.sessions
+        self.outlook = Outlook(campaign, tracks, sessions) if self._timekeepers else None
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
     def _sends_to_all(self) -> bool:
@@ -137,17 +143,34 @@ class Assigner:
         fingerprint = self._key.fingerprint(self._campaign.name, phone) if self._key is not None else None
         barred = self._find_bar(recipient)
         found = [
-            self._find_record(index, track, fingerprint)
-            or (
-                Assignment(index, barred)
-                if barred is not None
-                else self._assign(index, track, recipient, fingerprint, reporter)
-            )
+            self._bar(index, track, recipient, fingerprint, barred)
+            or self._assign(index, track, recipient, fingerprint, reporter)
             for index, track in enumerate(self._tracks)
         ]
         if self._queue is not None:
             found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one, phone))
         return found if self._cap is None else self._keep_cap(found, phone, self._cap)
+
+    def _bar(
+        self,
+        index: int,
+        track: Track,
+        recipient: Recipient,
+        fingerprint: str | None,
+        barred: Disposition | None,
+    ) -> Assignment | None:
+        """Return why a recipient does not get a message, whatever the time; None if they may."""
+        found = self._find_record(index, track, fingerprint)
+        if found is None and barred is not None:
+            found = Assignment(index, barred)
+        if found is None or found.disposition not in _UNDECIDED:
+            return found
+        arm, renderer = self._choose_renderer(track, recipient.phone)
+        try:
+            return found._replace(arm=arm, coming=renderer.render(recipient.vars))
+        except (MissingVariablesError, TemplateProblemError):
+            # A person decides whether they get it at all: until then no row is wrong.
+            return found
 
     def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
         """Yield what a recipient would get of every message that they are not known to have, with its arm.
@@ -201,10 +224,17 @@ class Assigner:
         rendered = self._render(index, arm, renderer, recipient, reporter)
         largest = rendered.payload.largest if rendered.payload is not None else 0
         if isinstance(ready, Assignment):
-            return ready._replace(largest=largest if ready.disposition == "awaiting" else 0)
+            is_coming = ready.disposition == "awaiting" or track.message.to == "answered"
+            return ready._replace(
+                largest=largest if ready.disposition == "awaiting" else 0,
+                arm=arm,
+                coming=rendered.payload if is_coming else None,
+            )
         timed = self._find_time(index, renderer.message, recipient, ready)
         if isinstance(timed, Assignment):
-            return timed._replace(largest=largest if timed.disposition == "deferred" else 0)
+            if timed.disposition != "deferred":
+                return timed
+            return timed._replace(largest=largest, arm=arm, coming=rendered.payload)
         return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
 
     def _render(
@@ -217,7 +247,9 @@ class Assigner:
     ) -> Assignment:
         try:
             payload = renderer.render(recipient.vars)
-            return Assignment._make((index, "to_send", payload, arm, None, None, (), 0, False, False))
+            return Assignment._make(
+                (index, "to_send", payload, arm, None, None, (), 0, False, False, None, False, False)
+            )
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:
@@ -313,7 +345,8 @@ class Assigner:
             if not assignment.counts:
                 kept.append(assignment)
             elif count >= cap.messages:
-                kept.append(Assignment(assignment.message, "capped"))
+                arm, payload = assignment.arm, assignment.payload
+                kept.append(Assignment(assignment.message, "capped", arm=arm, coming=payload))
             else:
                 kept.append(assignment)
                 count += 1

@@ -45,6 +45,9 @@ class Assignment(NamedTuple):
         was_due: of a saved plan, whether it was to be sent when that was made, and is not now: it keeps its
             place, so that nobody whom the plan left out moves up.
         is_hopeless: of who waits for an earlier message, whether they will never get that one.
+        coming: what they may get later; None if they won't, or it is not known.
+        is_sure: of who may get it later, whether they do if nothing else happens (`runner.plan.outlook`).
+        may_queue: whether what is sent now may wait at the service behind an open survey.
     """
 
     message: int
@@ -57,6 +60,17 @@ class Assignment(NamedTuple):
     largest: int = 0
     was_due: bool = False
     is_hopeless: bool = False
+    coming: Payload | None = None
+    is_sure: bool = False
+    may_queue: bool = False
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether they may get it later, by what is known now."""
+        if self.disposition == "awaiting":
+            return not self.is_hopeless
+        # Who has not answered yet may still; who has answered stays out of a reminder.
+        return self.disposition in LATER or (self.disposition == "not_qualified" and self.coming is not None)
 
     @property
     def counts(self) -> bool:

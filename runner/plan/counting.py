@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from runner.plan.assignment import count_planned
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.limits import find_refusals
-from runner.plan.model import CampaignPlan
+from runner.plan.model import CampaignPlan, Span
+from runner.plan.outlook import find_waits
 from runner.plan.shard import DeliveryDigest, digest_terms, join_digests
 from runner.plan.tally import MessageTally
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from runner.campaign.audience import AudienceTally
     from runner.campaign.model import Campaign
@@ -30,6 +32,8 @@ class PlanCounts:
         messages: of each message, in the order of the tracks.
         launches: sends that each message takes.
         people: who get at least one message now.
+        later: who get nothing now, and may get something later.
+        sure: of these, who get something for sure.
         digests: of who gets what, by shard.
         terms: of who gets it in which arm and until when, by shard; where that was counted.
     """
@@ -37,6 +41,8 @@ class PlanCounts:
     messages: list[MessageTally]
     launches: list[int]
     people: int = 0
+    later: int = 0
+    sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
     terms: dict[int, bytes] = field(default_factory=dict)
 
@@ -51,6 +57,8 @@ class PlanCounts:
             own.merge(one)
         self.launches = [own + one for own, one in zip(self.launches, other.launches, strict=True)]
         self.people += other.people
+        self.later += other.later
+        self.sure += other.sure
         self.digests |= other.digests
         self.terms |= other.terms
 
@@ -93,6 +101,9 @@ def count_assignments(
             people += 1
             if planned is not None:
                 count_planned(planned, recipient, assignments)
+        elif any(assignment.comes_later for assignment in assignments):
+            counts.later += 1
+            counts.sure += any(assignment.is_sure for assignment in assignments)
     counts.people = people
     counts.digests = digest.finish()
     counts.terms = {} if terms is None else terms.finish()
@@ -101,7 +112,13 @@ def count_assignments(
 
 
 def add_up_plan(
-    campaign: Campaign, target: str, tracks: Sequence[Track], counts: PlanCounts, audience: AudienceTally
+    campaign: Campaign,
+    target: str,
+    tracks: Sequence[Track],
+    counts: PlanCounts,
+    audience: AudienceTally,
+    per_send: int,
+    now: datetime | None,
 ) -> CampaignPlan:
     """Return the plan that counts of everybody make.
 
@@ -111,13 +128,23 @@ def add_up_plan(
         tracks: its messages.
         counts: of everybody.
         audience: the rows.
+        per_send: the most recipients of a launch.
+        now: the moment of the plan; None if it goes by the files alone.
     """
-    plans = tuple(
+    plans = [
         tally.add_up(track, audience, launches)
         for track, tally, launches in zip(tracks, counts.messages, counts.launches, strict=True)
-    )
+    ]
+    waits = find_waits([track.message for track in tracks], now, plans)
+    lets_queue = campaign.policy.open_session == "queue"
+    for plan, tally, track in zip(plans, counts.messages, tracks, strict=True):
+        plan.coming = tally.add_up_coming(track, per_send, waits[plan.id], lets_queue=lets_queue)
     refusals = tuple(find_refusals(campaign.limits, plans, counts.people))
-    return CampaignPlan(campaign, target, plans, counts.people, join_digests([counts.digests]), refusals)
+    digest = join_digests([counts.digests])
+    later = Span(counts.sure, counts.later)
+    return CampaignPlan(
+        campaign, target, tuple(plans), counts.people, digest, refusals, recipients_later=later
+    )
 
 
 def describe_empty(campaign: Campaign) -> Diagnostic:

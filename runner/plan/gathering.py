@@ -47,8 +47,9 @@ class LaunchGroups:
             yield pair
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
-        """Yield the launches, in the order of their first recipients."""
-        for (index, arm, until, _), (payload, phones) in self._groups.items():
+        """Yield the launches, message by message, in the order of their first recipients."""
+        groups = sorted(self._groups.items(), key=lambda group: group[0][0])
+        for (index, arm, until, _), (payload, phones) in groups:
             message = self._tracks[index].renderers[arm].message
             for start in range(0, len(phones), self._per_send):
                 people = tuple(phones[start : start + self._per_send])

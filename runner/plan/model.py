@@ -71,12 +71,52 @@ class CostlyCharacter(NamedTuple):
     segments_without: int
 
 
+class Span(NamedTuple):
+    """The least and the most of something.
+
+    Least is what comes if nobody opts out, nobody edits or pauses anything, no other campaign texts these
+    people, and runs go on in time. Most is what comes if everybody answers in the way that brings the most.
+    """
+
+    least: int
+    most: int
+
+
+NOBODY = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """People who may get a message later, for one reason.
+
+    Attributes:
+        why: their disposition now.
+        first: not before this moment; None if that is not known.
+        last: when the last of them is due; None if that is not known.
+        recipients: how many get it.
+        launches: sends that these take, in however many runs.
+        segments: SMS segments; None if a text is not known. The most is all questions asked once.
+        renders: the most is all questions answered validly at once.
+        arms: of an experiment's message, the most recipients by arm.
+    """
+
+    why: str
+    first: datetime | None
+    last: datetime | None
+    recipients: Span
+    launches: Span
+    segments: Span | None
+    renders: Span
+    arms: dict[str, int]
+
+
 @dataclass(slots=True)
 class MessagePlan:
     """One message's counts (contract, "JSON output"); every row of the audience is counted once.
 
     Attributes:
-        rows: rows of the audience: `duplicates` + `recipients`.
+        rows: rows of the audience: `duplicates` + `invalid` + `recipients`.
+        invalid: rows that are left out because they cannot be read.
         recipients: the sum of the dispositions.
         opt_out_doubtful: recipients of whom a person must say whether they opted out.
         held_out: the experiment's holdout.
@@ -95,8 +135,12 @@ class MessagePlan:
             follow-up those who wait for it or may still qualify.
         launches: sends that the recipients `to_send` take.
         segments: SMS segments to send now.
-        renders_min: renders if nobody answers.
+        segments_min: of these, less what may wait at the service.
+        segments_max: SMS segments of what is sent now, if every question is asked once.
+        queueing: recipients of what is sent now to whom it may wait at the service.
+        renders_min: renders if nobody answers, and nothing that queues ever leaves.
         renders_max: renders if everybody answers every question validly at once.
+        coming: what comes later, by the reasons for which it does not come now.
         costly_characters: of the recipients `to_send`, what each character outside GSM-7 costs; where there
             are several in one conversation, the first.
         largest: recipients to send to, now or later, by the segments of the largest of their texts: a limit
@@ -110,6 +154,7 @@ class MessagePlan:
     tag: str
     rows: int = 0
     duplicates: int = 0
+    invalid: int = 0
     recipients: int = 0
     excluded: int = 0
     opted_out: int = 0
@@ -132,6 +177,9 @@ class MessagePlan:
     forecast: int = 0
     launches: int = 0
     segments: int = 0
+    segments_min: int = 0
+    segments_max: int = 0
+    queueing: int = 0
     renders_min: int = 0
     renders_max: int = 0
     costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
@@ -139,6 +187,7 @@ class MessagePlan:
     arms: dict[str, int] = field(default_factory=dict)
     due: dict[Due, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    coming: tuple[Coming, ...] = ()
 
     @property
     def next_due(self) -> datetime | None:
@@ -197,6 +246,7 @@ class CampaignPlan:
         target: the target's name.
         messages: the counts.
         recipients_to_send: people who get at least one message now.
+        recipients_later: people who get nothing now, and may get something later: surely, and at most.
         digest: of who gets what: 128 bits in hexadecimal. Two plans with one digest send the same.
         refusals: the safety limits that the plan breaks, in words.
         pause: a person's word that the campaign is to wait; None if there is none.
@@ -210,7 +260,14 @@ class CampaignPlan:
     digest: str
     refusals: tuple[str, ...]
     pause: Pause | None = None
+    recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
+
+    @property
+    def texts_later(self) -> Span:
+        """Deliveries that may come later, of all messages."""
+        spans = [one.recipients for message in self.messages for one in message.coming]
+        return Span(sum(one.least for one in spans), sum(one.most for one in spans))
 
     @property
     def waiting_for_replies(self) -> int:

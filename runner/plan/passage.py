@@ -66,6 +66,8 @@ def iterate_assignments(
                 served += 1
         if assigner.follows:
             assignments = find_hopeless(assignments, assigner.follows)
+        if assigner.outlook is not None and not is_paused:
+            assignments = assigner.outlook.mark(assignments, recipient.phone)
         yield recipient, assignments
 
 
@@ -116,8 +118,17 @@ def _wait_for(assignment: Assignment, reason: str) -> Assignment:
         return assignment
     # A limit stops what would be sent later, too.
     largest = assignment.payload.largest if assignment.payload is not None else 0
-    return Assignment(assignment.message, "deferred", reasons=(reason,), largest=largest)
+    return Assignment(
+        assignment.message,
+        "deferred",
+        arm=assignment.arm,
+        reasons=(reason,),
+        largest=largest,
+        coming=assignment.payload,
+    )
 
 
 def _hold_back(assignment: Assignment, disposition: Disposition) -> Assignment:
-    return Assignment(assignment.message, disposition) if assignment.counts else assignment
+    if not assignment.counts:
+        return assignment
+    return Assignment(assignment.message, disposition, arm=assignment.arm, coming=assignment.payload)

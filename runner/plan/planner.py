@@ -27,7 +27,7 @@ from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from runner.campaign.consent_record import ConsentChange
     from runner.campaign.draft import Draft
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runner.ledger.model import Known
     from runner.plan.assignment import Assignment
     from runner.plan.circumstances import Circumstances
+    from runner.plan.grouping import Remaining
     from runner.plan.passage import Assigned
 
 
@@ -83,6 +84,7 @@ class Planner:
         self._per_send = find_per_send(campaign, options)
         self._last_day = find_last_day(campaign, circumstances)
         self._consent_changes: Mapping[int, ConsentChange] = {}
+        self._sends_several = False
         self.planned: dict[int, int] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
@@ -108,11 +110,15 @@ class Planner:
             return None
         if not audience.rows:
             problems.add(describe_empty(self._campaign))
-        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience)
+        now = None if self._circumstances is None else self._circumstances.now
+        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience, self._per_send, now)
+        self._sends_several = sum(message.to_send for message in plan.messages) > plan.recipients_to_send
         return replace(plan, pause=self._pause, unread=self._unread)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan that `make_plan` made.
+
+        Where somebody gets several messages they come message by message, with a pass for each.
 
         The second pass trusts nothing that the first has not counted: a file that is edited while it
         is being sent adds nobody to the plan, and nobody's text is one that was not checked.
@@ -120,19 +126,28 @@ class Planner:
         Raises:
             PlanChangedError: a file of the campaign has changed since; also half-way.
         """
+        remaining = [sizes.start_taking() for sizes in self._sizes]
+        if not self._sends_several:
+            yield from self._pass_again(range(len(self._tracks)), remaining)
+            return
+        for index in range(len(self._tracks)):
+            if not remaining[index].is_empty():
+                yield from self._pass_again((index,), remaining)
+
+    def _pass_again(self, wanted: Container[int], remaining: Sequence[Remaining]) -> Iterator[PlannedLaunch]:
+        """Yield the launches of some messages, by their places."""
         if _stamp_files(self._campaign) != self._stamps:
             raise PlanChangedError(
                 f"the files of {self._campaign.name} have changed while it was planned",
                 hint="run the same command again",
             )
         waiting: dict[tuple[int, int, str], tuple[Assignment, Payload, list[str]]] = {}
-        remaining = [sizes.start_taking() for sizes in self._sizes]
         problems = Problems()
         assigner = self._make_assigner(Problems())
         for recipient, assignments in self._pass_over(assigner, problems, AudienceTally()):
             for assignment in assignments:
                 payload = assignment.payload
-                if payload is None:
+                if payload is None or assignment.message not in wanted:
                     continue
                 index, group = assignment.message, group_of(payload, assignment.arm, assignment.until)
                 left = remaining[index].take(group)
@@ -144,7 +159,7 @@ class Planner:
                 if len(phones) == self._per_send or not left:
                     del waiting[alike]
                     yield self._launch(assignment, payload, phones)
-        if problems.error_count or not all(tally.is_empty() for tally in remaining):
+        if problems.error_count or not all(one.is_empty() for i, one in enumerate(remaining) if i in wanted):
             raise self._changed_under_way()
 
     def list_drafts(self) -> dict[tuple[str, str | None], Draft]:

@@ -47,8 +47,8 @@ class QueueRule:
     ) -> list[Assignment]:
         """Return what a recipient gets, less what would queue.
 
-        Of several messages to one person in a run the first goes alone if one of them asks something: which
-        comes first at the service is not certain, and behind a survey even a plain text would queue.
+        Of several messages to one person in a run the first goes alone if one of them asks something: behind
+        a survey even a plain text would queue.
 
         Args:
             found: what they get of every message.
@@ -80,10 +80,17 @@ class QueueRule:
             is_meant = message.after is not None and (session is None or session.campaign in self._names)
             return assignment if is_meant else _remark(assignment, ENDS)
         if self._lets_queue:
-            return _remark(assignment, QUEUES)
+            return _remark(assignment, QUEUES)._replace(may_queue=True)
         reason = SAME_RUN if session is None else _explain(session)
         largest = assignment.payload.largest if assignment.payload is not None else 0
-        return Assignment(assignment.message, "open_session", reasons=(reason,), largest=largest)
+        return Assignment(
+            assignment.message,
+            "open_session",
+            arm=assignment.arm,
+            reasons=(reason,),
+            largest=largest,
+            coming=assignment.payload,
+        )
 
 
 def may_meet(tracks: Sequence[Track]) -> bool:

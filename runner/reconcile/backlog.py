@@ -63,6 +63,22 @@ class Backlog:
         """Return the launches that are not full."""
         return set().union(*self._short.values())
 
+    def list_overfull(self) -> set[str]:
+        """Return the launches, not read whole, of which more was met than the service counts.
+
+        Either more has come since it was asked, or results that the ledger has are listed under other guids.
+        """
+        return {
+            guid
+            for guid in self.sources
+            if not self._is_whole(guid) and self._met[guid] > (self._expected[guid] or self._met[guid])
+        }
+
+    def restart_overfull(self) -> None:
+        """Have those read whole that are overfull by the newest counts, too."""
+        for guid in self.list_overfull():
+            self._start_over(guid)
+
     def lacks(self, filters: Mapping[str, str]) -> bool:
         """Return whether a list has something that is missing, as far as is known; one of `choose_lists`."""
         if "project_tag" in filters:
@@ -174,6 +190,10 @@ class Backlog:
         """
         return {guid: count for guid, count in self.count_shown().items() if not self._is_short(guid)}
 
+    def has_met(self, launch_guid: str, guid: str) -> bool:
+        """Return whether a result was met, of a launch that was read whole."""
+        return self._seen.has(launch_guid, self._name(launch_guid, guid))
+
     def count_shown(self) -> dict[str, int]:
         """Return how many results were shown that can be read, of launches that were read whole."""
         return {
@@ -213,7 +233,10 @@ class Backlog:
         return self.sources[guid].is_whole or self._starts[guid] > 0
 
     def _see(self, launch_guid: str, guid: str) -> bool:
-        return self._seen.add(launch_guid, f"{self._starts[launch_guid]} {guid}")
+        return self._seen.add(launch_guid, self._name(launch_guid, guid))
+
+    def _name(self, launch_guid: str, guid: str) -> str:
+        return f"{self._starts[launch_guid]} {guid}"
 
     def _is_short(self, guid: str) -> bool:
         wanted = [n for n in (self._expected[guid], self._claimed.get(guid)) if n is not None]

@@ -11,20 +11,22 @@ the rules found them, are read once more.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.reconcile.backlog import Backlog
 from runner.reconcile.held import (
-    SessionEnds,
     choose_sources,
     count_listed,
     find_unscreened,
     keep_readings,
     keep_starts,
     read_held,
+    remove_unlisted_results,
 )
 from runner.reconcile.intake import Intake
 from runner.reconcile.reading import Reading
+from runner.reconcile.sessions import SessionLog
 from runner.reconcile.summary import ReadLaunches, find_differences, summarise
 from runner.reconcile.survey import Survey
 
@@ -50,6 +52,7 @@ def reconcile_campaign(
     observe_progress: Callable[[int], None],
     full: bool = False,
     accept: bool = False,
+    drops: bool = False,
     opt_out_words: tuple[str, ...] = (),
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
@@ -65,6 +68,7 @@ def reconcile_campaign(
         observe_progress: is called with the number of launches or results read since the last call.
         full: read every result again: finds those that were edited, and those that the counts hide.
         accept: take what the service lists for all there is, whatever it counts.
+        drops: remove the results that the service does not list any more.
         opt_out_words: those that opt out besides, as the campaign has it.
 
     Raises:
@@ -72,12 +76,13 @@ def reconcile_campaign(
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     held = read_held(ledger, campaign_id, people.target)
-    ends = SessionEnds(ledger, campaign, key, held.launches)
-    survey = Survey(client, held.launches, observe_progress, ends.observe)
+    taking = partial(Intake, ledger, campaign_id=campaign_id, campaign=campaign, key=key, people=people)
+    log = SessionLog(taking(sources={}), held.launches)
+    survey = Survey(client, held.launches, observe_progress, log.observe)
     read_at, stats = now(), survey.read_stats(set(held.launches))
     unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
     sources = choose_sources(held, stats, unscreened, full=full)
-    intake = Intake(ledger, sources, campaign_id, campaign, key, people, opt_out_words)
+    intake = taking(sources=sources, words=opt_out_words)
     keep_starts(ledger, held, stats)
     intake.store_stopped(stats.values(), now())
     backlog = Backlog(sources, count_listed(held, stats))
@@ -91,9 +96,13 @@ def reconcile_campaign(
     ).read()
     short = backlog.list_short()
     intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    after, read = read_held(ledger, campaign_id, people.target), ReadLaunches.of(backlog)
+    removed = remove_unlisted_results(
+        ledger, read_held(ledger, campaign_id, people.target), backlog, drops=drops
+    )
+    after = read_held(ledger, campaign_id, people.target)
+    read = ReadLaunches.of(backlog, removed)
     findings = find_differences(after, stats, survey.unreadable.keys(), read)
-    ends.keep()
+    log.keep()
     # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
     differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
     return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)

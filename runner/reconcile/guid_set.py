@@ -22,7 +22,7 @@ class GuidSet:
 
     def add(self, launch_guid: str, guid: str) -> bool:
         """Add a result, and return whether it is new."""
-        number = hash((launch_guid, guid)) % _WORD
+        number = _number(launch_guid, guid)
         bucket = self._buckets.get(number % _BUCKETS)
         if bucket is None:
             bucket = self._buckets[number % _BUCKETS] = array("Q")
@@ -30,3 +30,12 @@ class GuidSet:
             return False
         bucket.append(number)
         return True
+
+    def has(self, launch_guid: str, guid: str) -> bool:
+        """Return whether a result is among them."""
+        number = _number(launch_guid, guid)
+        return number in self._buckets.get(number % _BUCKETS, ())
+
+
+def _number(launch_guid: str, guid: str) -> int:
+    return hash((launch_guid, guid)) % _WORD

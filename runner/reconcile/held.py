@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.ledger.database import exclude_others
 from runner.ledger.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.model import LaunchStats, OpenLaunch
 from runner.ledger.open_launches import close_launches, end_sessions, open_launches
 from runner.ledger.reconciled import iterate_accepted_launches, store_starts, store_stats
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.screening import count_forgotten_results, is_screened, iterate_answers, list_waiting
+from runner.ledger.unlisted import Removed, remove_unlisted
 from runner.optout.reply import classify
 from runner.reconcile.source import Source
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.report_model import Problem
+    from runner.reconcile.backlog import Backlog
     from runner.service.model import StatRecord
 
 
@@ -221,6 +225,30 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if before is not None and (before.accepted_at is None or is_known):
         found = replace(found, since=before.since)
     return replace(found, accepted_at=accepted_at)
+
+
+def remove_unlisted_results(ledger: Ledger, held: Held, backlog: Backlog, *, drops: bool) -> Removed:
+    """Remove results that the service lists under another guid now, of launches that were read in full.
+
+    Args:
+        ledger: open for writing.
+        held: what it holds after reading.
+        backlog: that was read.
+        drops: remove those, too, that are not listed at all any more.
+
+    Raises:
+        LedgerError: it cannot be written.
+    """
+    renamed = dropped = 0
+    for guid, count in backlog.count_listed().items():
+        if held.account_for(guid) > count:
+            with ledger.writing() as connection:
+                exclude_others(connection)
+                removed = remove_unlisted(
+                    connection, held.launches[guid].id, partial(backlog.has_met, guid), drops=drops
+                )
+            renamed, dropped = renamed + removed.renamed, dropped + removed.dropped
+    return Removed(renamed, dropped)
 
 
 def find_unscreened(ledger: Ledger, campaign_id: int, held: Held, words: tuple[str, ...] = ()) -> set[str]:

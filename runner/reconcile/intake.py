@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
 from runner.ledger.forgotten import read_forgotten
-from runner.ledger.model import StoredResult
+from runner.ledger.model import ENDED, StoredResult, StoredSession
 from runner.ledger.opt_ins import OptIn, add_opt_ins
 from runner.ledger.opt_outs import OptOut, add_replies
-from runner.ledger.reconciled import find_held, store_results
+from runner.ledger.reconciled import find_held, store_results, store_sessions
 from runner.ledger.removal import note_forgotten_results
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.screening import find_forgotten, mark_screened, read_definition
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import OpenLaunch
     from runner.ledger.opt_outs import State
     from runner.ledger.target_key import KeySource, LedgerConnection
     from runner.optout.reply import Kind
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord, StatRecord
 
 _GROUP = 500
+_SESSIONS = 10_000
 _STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
 
 
@@ -126,6 +128,37 @@ class Intake:
                     if person not in forgotten
                 ]
                 self.opted_out += add_replies(connection, key.target, replies)
+
+    def store_sessions(self, launches: Mapping[str, OpenLaunch], stats: Iterable[StatRecord]) -> None:
+        """Keep how the sessions of launches stand, but for those of forgotten people.
+
+        Of several sessions of one person in one launch the one that is still open counts.
+
+        Args:
+            launches: the campaign's, by `project_launch_guid`.
+            stats: with their sessions.
+
+        Raises:
+            LedgerError: it cannot be written.
+        """
+        waiting = (
+            (launches[stat.project_launch_guid].id, phone, status, phone in stopped)
+            for stat in stats
+            for stopped in [frozenset(stat.stopped)]
+            for phone, status in zip(stat.recipients, stat.statuses, strict=True)
+        )
+        while group := list(islice(waiting, _SESSIONS)):
+            with self.ledger.writing() as connection:
+                exclude_others(connection)
+                forgotten = self._find_forgotten(connection, {phone for _, phone, _, _ in group})
+                rows: dict[tuple[int, str], StoredSession] = {}
+                for number, phone, status, is_stopped in group:
+                    known = rows.get((number, phone))
+                    if phone not in forgotten and (known is None or known.status == ENDED):
+                        participant = self.key.fingerprint(self.campaign, phone)
+                        rows[number, phone] = StoredSession(number, participant, status, is_stopped)
+                if rows:
+                    store_sessions(connection, list(rows.values()))
 
     def close(self, forgotten: Mapping[int, int], short: Collection[str], *, is_screened: bool) -> None:
         """Take note of what was left out, after the results of the launches were stored.

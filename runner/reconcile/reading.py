@@ -74,9 +74,10 @@ class Reading:
                 break
             found = sum(self._read_list(filters) for filters in lists)
             fruitless = 0 if found else fruitless + 1
-            if short := self.backlog.list_short():
-                newer |= {stat.project_launch_guid: stat for stat in self.read_stats(short)}
-                self.backlog.expect(newer[guid] for guid in short & newer.keys())
+            if uneven := self.backlog.list_short() | self.backlog.list_overfull():
+                newer |= {stat.project_launch_guid: stat for stat in self.read_stats(uneven)}
+                self.backlog.expect(newer[guid] for guid in uneven & newer.keys())
+                self.backlog.restart_overfull()
         return newer
 
     def _read_list(self, filters: dict[str, str]) -> int:

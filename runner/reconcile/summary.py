@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.ledger.report_model import PartialCount
+from runner.ledger.unlisted import Removed
 from runner.reconcile.held import Finding
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class ReconcileSummary:
         short_launches: `project_launch_guid`s of which fewer results are listed than the service counts.
         differences: every launch whose answers the service contradicts itself about, or does not tell.
         unlisted_results: results in the ledger that the service doesn't list any more, as far as was looked:
-            the ledger keeps them.
+            the ledger keeps them until it is told to drop them.
+        unlisted_launches: `project_launch_guid`s of the launches that they belong to.
+        renamed_results: results that the service lists under another guid now: the ledger has them once.
+        dropped_results: results that the ledger was told to drop, because they are not listed any more.
         unreadable_results: results that are listed and cannot be read.
         unreadable: the first of these, and every launch that cannot be read.
     """
@@ -71,6 +75,9 @@ class ReconcileSummary:
     short_launches: list[str]
     differences: list[LaunchDifference]
     unlisted_results: int
+    unlisted_launches: list[str]
+    renamed_results: int
+    dropped_results: int
     unreadable_results: int
     unreadable: list[Unreadable]
 
@@ -93,6 +100,7 @@ class ReadLaunches:
         unreadable: the first records that cannot be read.
         unreadable_count: how many there are.
         unreadable_of: how many of them belong to which launch, as far as they say it.
+        removed: results that are not listed under the guids that the ledger had.
     """
 
     short: frozenset[str] = frozenset()
@@ -102,9 +110,10 @@ class ReadLaunches:
     unreadable: tuple[Unreadable, ...] = ()
     unreadable_count: int = 0
     unreadable_of: Mapping[str, int] = field(default_factory=dict)
+    removed: Removed = field(default_factory=Removed)
 
     @classmethod
-    def of(cls, backlog: Backlog) -> ReadLaunches:
+    def of(cls, backlog: Backlog, removed: Removed) -> ReadLaunches:
         """Return what a backlog that was read has come to."""
         return cls(
             frozenset(backlog.list_short()),
@@ -114,6 +123,7 @@ class ReadLaunches:
             tuple(backlog.unreadable),
             backlog.unreadable_count,
             backlog.count_unreadable_of(),
+            removed,
         )
 
     def add(self, other: ReadLaunches) -> ReadLaunches:
@@ -126,6 +136,7 @@ class ReadLaunches:
             (*self.unreadable, *other.unreadable)[:_SHOWN],
             self.unreadable_count + other.unreadable_count,
             {**self.unreadable_of, **other.unreadable_of},
+            Removed(*map(sum, zip(self.removed, other.removed, strict=True))),
         )
 
 
@@ -186,6 +197,8 @@ def summarise(
     partly = {one.project_launch_guid for one in differences if one.hides_answers}
     whole, partly_known = _sum_up(stats.values(), len(before.launches))
     expected = whole.pop("expected_results")
+    surplus = {guid: after.account_for(guid) - listed for guid, listed in read.listed.items()}
+    unlisted = {guid: count for guid, count in surplus.items() if count > 0}
     return ReconcileSummary(
         recorded_launches=len(before.launches),
         launches=len(stats),
@@ -202,9 +215,10 @@ def summarise(
         doubtful=after.doubtful,
         short_launches=sorted(read.short),
         differences=list(differences),
-        unlisted_results=sum(
-            max(0, after.account_for(guid) - listed) for guid, listed in read.listed.items()
-        ),
+        unlisted_results=sum(unlisted.values()),
+        unlisted_launches=sorted(unlisted),
+        renamed_results=read.removed.renamed,
+        dropped_results=read.removed.dropped,
         unreadable_results=read.unreadable_count,
         unreadable=[*unread.values(), *read.unreadable],
     )

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from runner.report.facts import QuestionOutline
 
 # Fifteen digits keep every value exact as a float, and a hostile answer from costing time.
-_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:[.,][0-9]{1,15})?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 # An index, as opposed to a phone number or other digits that somebody typed into a freeform question.
 _INDEX = re.compile(r"[1-9][0-9]{0,2}")
 _LABELLED_SCALES = frozenset({"nps", "csat", "ces"})
@@ -54,9 +55,15 @@ def normalise(text: str) -> str:
 
 
 def read_number(text: str) -> Fraction | None:
-    """Return the number that a whole text is, or None: `7`, `7.5`, `-1`, but not `7,5`, `1e3` or `seven`."""
+    """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, but not `1e3` or `seven`.
+
+    A comma is a decimal one, as in most of Europe, unless it may as well part thousands: `1,500` is no
+    number, since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0.
+    """
     found = _NUMBER.fullmatch(text.strip())
-    return Fraction(found[0]) if found else None
+    if found is None or _THOUSANDS.fullmatch(found[0]):
+        return None
+    return Fraction(found[0].replace(",", "."))
 
 
 def read_scale_point(label: str) -> Fraction | None:
@@ -64,7 +71,7 @@ def read_scale_point(label: str) -> Fraction | None:
     found = _NUMBER.match(label.strip())
     if found is None or label.strip()[found.end() :][:1] not in ("", " ", ":", "(", ")", "="):
         return None
-    return Fraction(found[0])
+    return read_number(found[0])
 
 
 def read_scale(question: QuestionOutline) -> tuple[Fraction | None, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import isfinite
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from runner.report.proportions import difference_interval, fisher_p_value
+from runner.report.sequential import always_valid_p_value, always_valid_reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Verdict = Literal["too_few", "no_difference_shown", "differs"]
+Verdict = Literal["too_early", "too_few", "no_difference_shown", "differs"]
 SIGNIFICANCE = 0.05
 """A p-value below this shows a difference."""
 
@@ -23,24 +26,6 @@ LEAST_EXPECTED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two arms compared, a less b.
-
-    Attributes:
-        difference: a's proportion less b's, from -1 to 1; None when an arm is empty.
-        interval: low and high end of its 95 % interval (Newcombe); None when an arm is empty.
-        p_value: of Fisher's exact test, two-sided; None when an arm is empty.
-        verdict: what may be said. The test decides it; the interval, which is another method, may just miss
-            or just hold 0 where the test says otherwise.
-    """
-
-    difference: Fraction | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
 class ArmDifference:
     """One of several arms compared with the first.
 
@@ -48,9 +33,11 @@ class ArmDifference:
         arm: its id.
         against: the first arm's id.
         difference: the arm's proportion less the first one's; None when one of them is not defined.
-        interval: low and high end of its 95 % interval; None likewise.
-        p_value: adjusted for the number of comparisons; None likewise.
-        verdict: what may be said of it.
+        interval: low and high end of its interval, which together with those of all other arms holds in 95 of
+            100 experiments; None likewise, and before the analysis is due.
+        p_value: adjusted for the number of comparisons, as the interval is; None likewise.
+        verdict: what may be said of it. The test decides it; the interval, which is another method, may just
+            miss or just hold 0 where the test says otherwise.
     """
 
     arm: str
@@ -61,8 +48,17 @@ class ArmDifference:
     verdict: Verdict
 
 
-def compare(successes_a: int, trials_a: int, successes_b: int, trials_b: int) -> Comparison:
-    """Compare two arms on a proportion.
+def compare_arms(
+    counts: Sequence[tuple[str, int, int]], *, at_every_look: bool = False
+) -> tuple[ArmDifference, ...]:
+    """Compare each arm on a proportion with the first: the arm's proportion less the first one's.
+
+    The p-value is that of Fisher's exact test, and the interval Newcombe's; at every look they are the
+    always-valid p-value, and Newcombe's interval with its reach (`runner.report.sequential`). With m
+    comparisons p-values are multiplied by m, and each interval misses in 5/m of 100 experiments at most:
+    O. J. Dunn, "Multiple comparisons among means", Journal of the American Statistical Association 56 (1961),
+    52-64, after Bonferroni. Holm's method would find somewhat more, but has no intervals that say the same.
+    Arms of too few people count as comparisons, empty ones do not.
 
     The verdict is "too_few" when an arm has fewer than 30 people, or when some cell of the table, successes
     and failures by arm, is expected to hold fewer than 5, were the arms alike: W. G. Cochran, "Some methods
@@ -73,35 +69,8 @@ def compare(successes_a: int, trials_a: int, successes_b: int, trials_b: int) ->
     Otherwise it is "differs" for a p-value below 0.05, and "no_difference_shown" for any other.
 
     Args:
-        successes_a: from 0 to `trials_a`.
-        trials_a: 0 or more.
-        successes_b: from 0 to `trials_b`.
-        trials_b: 0 or more.
-
-    Raises:
-        ValueError: when the counts are not those of proportions.
-    """
-    p_value = fisher_p_value(successes_a, trials_a, successes_b, trials_b)
-    if not trials_a or not trials_b:
-        return Comparison(difference=None, interval=None, p_value=None, verdict="too_few")
-    enough = _are_enough(trials_a, trials_b, successes_a + successes_b)
-    return Comparison(
-        difference=Fraction(successes_a, trials_a) - Fraction(successes_b, trials_b),
-        interval=difference_interval(successes_a, trials_a, successes_b, trials_b),
-        p_value=p_value,
-        verdict=_judge(p_value) if enough else "too_few",
-    )
-
-
-def compare_arms(counts: Sequence[tuple[str, int, int]]) -> tuple[ArmDifference, ...]:
-    """Compare each arm on a proportion with the first: the arm's proportion less the first one's.
-
-    The p-values are adjusted for the number of comparisons (`adjust_p_values`), and the verdicts follow from
-    the adjusted ones. Arms of too few people count as comparisons, empty ones do not. Each interval is 95 %
-    for itself, not adjusted.
-
-    Args:
         counts: the name, successes and trials of each arm.
+        at_every_look: whether the counts are looked at again and again while they grow.
 
     Returns:
         One comparison for every arm but the first, in their order; empty for fewer than two arms.
@@ -111,34 +80,46 @@ def compare_arms(counts: Sequence[tuple[str, int, int]]) -> tuple[ArmDifference,
     """
     if not counts:
         return ()
-    (baseline, successes_b, trials_b), *others = counts
-    plain = [compare(successes, trials, successes_b, trials_b) for _, successes, trials in others]
-    defined = [comparison.p_value for comparison in plain if comparison.p_value is not None]
-    adjusted = iter(adjust_p_values(defined))
+    baseline, *others = counts
+    comparisons = sum(bool(trials and baseline[2]) for _, _, trials in others)
+    return tuple(_compare(arm, baseline, comparisons, at_every_look=at_every_look) for arm in others)
+
+
+def postpone_comparison(counts: Sequence[tuple[str, int, int]]) -> tuple[ArmDifference, ...]:
+    """Return how far each arm is from the first before anything may be said of it.
+
+    Args:
+        counts: as for `compare_arms`.
+    """
     return tuple(
-        _describe_arm(arm, baseline, comparison, None if comparison.p_value is None else next(adjusted))
-        for (arm, _, _), comparison in zip(others, plain, strict=True)
+        replace(one, interval=None, p_value=None, verdict="too_early") for one in compare_arms(counts)
     )
 
 
-def adjust_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values adjusted so that all of them together mislead no more often than one would.
-
-    Of m p-values in ascending order, the i-th becomes the highest of (m - j + 1) × p_j for j up to i, and 1
-    at most.
-
-    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-    Statistics 6 (1979), 65-70. It supposes nothing of how the tests depend on each other: ours share an arm.
-
-    Returns:
-        In the order of `p_values`; empty for none.
-    """
-    adjusted = [1.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, (len(p_values) - rank) * p_values[index])
-        adjusted[index] = min(1.0, highest)
-    return tuple(adjusted)
+def _compare(
+    arm: tuple[str, int, int], baseline: tuple[str, int, int], comparisons: int, *, at_every_look: bool
+) -> ArmDifference:
+    (name_a, successes_a, trials_a), (name_b, successes_b, trials_b) = arm, baseline
+    table = successes_a, trials_a, successes_b, trials_b
+    if not trials_a or not trials_b:
+        return ArmDifference(name_a, name_b, None, None, None, "too_few")
+    successes, error = successes_a + successes_b, SIGNIFICANCE / comparisons
+    if at_every_look:
+        plain = always_valid_p_value(*table)
+        reach = always_valid_reach(trials_a, trials_b, successes, error)
+    else:
+        plain = fisher_p_value(*table)
+        reach = NormalDist().inv_cdf(1 - error / 2)
+    p_value = min(1.0, comparisons * plain)
+    verdict: Verdict = "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
+    return ArmDifference(
+        arm=name_a,
+        against=name_b,
+        difference=Fraction(successes_a, trials_a) - Fraction(successes_b, trials_b),
+        interval=difference_interval(*table, reach) if isfinite(reach) else (-1.0, 1.0),
+        p_value=p_value,
+        verdict=verdict if _are_enough(trials_a, trials_b, successes) else "too_few",
+    )
 
 
 def _are_enough(trials_a: int, trials_b: int, successes: int) -> bool:
@@ -148,19 +129,3 @@ def _are_enough(trials_a: int, trials_b: int, successes: int) -> bool:
     # The rarer outcome in the smaller arm is the smallest of the four expected counts.
     rarer = min(successes, people - successes)
     return fewest >= LEAST_PEOPLE and Fraction(fewest * rarer, people) >= LEAST_EXPECTED
-
-
-def _judge(p_value: float) -> Verdict:
-    return "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
-
-
-def _describe_arm(arm: str, against: str, comparison: Comparison, p_value: float | None) -> ArmDifference:
-    """Return a comparison as that of an arm, with its adjusted p-value and the verdict that follows."""
-    return ArmDifference(
-        arm=arm,
-        against=against,
-        difference=comparison.difference,
-        interval=comparison.interval,
-        p_value=p_value,
-        verdict="too_few" if comparison.verdict == "too_few" or p_value is None else _judge(p_value),
-    )

@@ -3,7 +3,7 @@
 One row is one measure of one thing, so that a filter on `measure` gives a table of its own. The columns:
 
 - `campaign`, `target`, `message`, `question_tag`, `question_text`: what the row is about. The question's
-  columns are empty in rows about a whole message.
+  columns are empty in rows about a whole message. Rows without a message are of the campaign's one score.
 - `measure`: what is counted; the module `measures` lists them all.
 - `answer`, `label`: in rows of the measure `response`, the response's 1-based index and its text; in rows
   about an arm, a group, a day, a reason or a word, `label` names it, and of a group `answer` is the
@@ -18,7 +18,6 @@ One row is one measure of one thing, so that a filter on `measure` gives a table
 from __future__ import annotations
 
 import csv
-import io
 from typing import TYPE_CHECKING
 
 from runner.report.measures import list_message_measures, list_question_measures
@@ -45,13 +44,20 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 def write_csv(report: CampaignReport) -> str:
-    """Return the report as a CSV table, its columns described above: CRLF line ends, a header row.
+    """Return the report as a CSV table, its columns described above: a header row, then one line a row.
 
-    Text cells that a spreadsheet would run as a formula start with an apostrophe (OWASP, "CSV injection").
+    Lines end in LF, as in files of answers. Text cells that a spreadsheet would run as a formula start with
+    an apostrophe (OWASP, "CSV injection").
     """
-    table = io.StringIO(newline="")
-    writer = csv.writer(table, lineterminator="\r\n")
+    lines = _Lines()
+    # Only what could end a line is quoted: with LF alone at the ends, a CR in a text would not be.
+    writer = csv.writer(lines, lineterminator="\r\n")
     writer.writerow(COLUMNS)
+    if report.score is not None:
+        pooled = report.score.question
+        for measure in list_question_measures(pooled):
+            row = _build_row((report.campaign, report.target, "", pooled.tag, pooled.text), measure)
+            writer.writerow(row)
     for message in report.messages:
         about = (report.campaign, report.target, message.id)
         for measure in list_message_measures(message):
@@ -60,7 +66,14 @@ def write_csv(report: CampaignReport) -> str:
         for question in message.questions:
             for measure in list_question_measures(question):
                 writer.writerow(_build_row((*about, question.tag, question.text), measure))
-    return table.getvalue()
+    return "".join(lines)
+
+
+class _Lines(list[str]):
+    """Takes the writer's lines, and ends each in LF."""
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix("\r\n") + "\n")
 
 
 def defuse_formula(text: str) -> str:

@@ -87,7 +87,15 @@ def _name_missing_counts(totals: MessageTotals) -> Iterator[str]:
 
 def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
     if totals.results is not None and tally.results != totals.results:
-        yield f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}."
+        # What the ledger has too many of the service no longer lists, or lists under other guids.
+        remedy = (
+            " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
+            if tally.results > totals.results
+            else ""
+        )
+        yield (
+            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
+        )
     if totals.queued is None or totals.active is None or totals.complete is None:
         return
     sessions = totals.queued + totals.active + totals.complete

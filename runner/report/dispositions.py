@@ -7,14 +7,18 @@ standard knows interviews; a survey by text message maps to it like this:
 - complete (I): reached the end of the survey;
 - partial (P): answered at least one question, and did not, or did not yet, reach the end. The standard asks
   every survey to say from where on it counts a partial interview: here it is the first answer;
-- refusal (R): opted out without an answer;
+- refusal (R): opted out without an answer: by a reply that opts out, which is no answer, or because the
+  service says that an opt-out ended the session or kept it from beginning;
 - non-contact (NC): the session ended, because it expired or another one took its place, without an answer;
 - other (O): none of this; a text message has no such outcome, so it is 0 unless a caller knows better;
-- unknown eligibility (UH + UO): the session is still queued or active, without an answer, or the outcome of
-  the send is not known;
-- ineligible, which no rate counts: in a launch that the service refused.
+- unknown eligibility (UH + UO): the session is still queued or active, without an answer, no session is
+  listed of who was sent to, or the outcome of the send is not known.
 
-Everyone is counted once, by the first of these that holds: who answered and then opted out is a partial.
+Everyone is counted once, by the first of these that holds: who answered and then opted out is a partial, or a
+complete. Each person's own session is looked at (reference, 2.3: `sessions[].status`), never totals. People
+whose launch the service refused are no case at all: nobody tried to reach them, and the refusal is about the
+request, not about them. So nobody is known to be ineligible, and e is 1 as soon as anybody is known to be
+eligible.
 """
 
 from __future__ import annotations

@@ -49,10 +49,17 @@ _CSAT = Explanation(
 _ARMS = Explanation(
     "Arms compared",
     "The difference of two response rates with its 95 % interval. “No difference shown” does not mean that "
-    "there is none: there may be too few people to show it. P-values are adjusted for the number of "
-    "comparisons.",
-    "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; S. Holm (1979), Scandinavian "
-    "Journal of Statistics 6, 65–70",
+    "there is none: there may be too few people to show it. P-values and intervals are adjusted alike for "
+    "the number of comparisons. Where the campaign fixes no day and no size, they are those of a test that "
+    "may be looked at any number of times.",
+    "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), Journal of the "
+    "American Statistical Association 56, 52–64; R. Johari et al. (2022), Operations Research 70, 1806–1821",
+)
+_MEAN = Explanation(
+    "Mean and its 95 % interval",
+    "Student’s interval, with the skewness taken off: where most answers are near one end of the scale, it "
+    "reaches further to where the few are.",
+    "P. Hall (1992), Journal of the Royal Statistical Society B 54, 221–228",
 )
 _TIMES = Explanation(
     "Times",
@@ -91,6 +98,8 @@ def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
         yield _NPS
     if any(question.csat is not None for question in questions):
         yield _CSAT
+    if any(question.numbers is not None for question in questions):
+        yield _MEAN
     if any(message.experiment is not None for message in messages):
         yield _ARMS
     if any(message.response_rates is not None for message in messages):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from runner.ledger.report_model import (
         AudienceRow,
@@ -68,6 +69,19 @@ class WayOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysisPlan:
+    """When the verdict on an experiment is taken; with neither, at every look, by a test that allows that.
+
+    Attributes:
+        at: the day, UTC: people asked, and answers, before it count.
+        per_arm: people asked in each arm, from which the day follows.
+    """
+
+    at: date | None = None
+    per_arm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MessageOutline:
     """One message as the campaign sends it; a plain text has no questions.
 
@@ -76,17 +90,32 @@ class MessageOutline:
         tag: its project tag.
         questions: of all ways in which it goes out, each tag once.
         ways: none given stands for one without introduction and conclusion.
+        analysis: of the experiment, if there is one.
     """
 
     id: str
     tag: str
     questions: tuple[QuestionOutline, ...] = ()
     ways: tuple[WayOutline, ...] = ()
+    analysis: AnalysisPlan = AnalysisPlan()
 
     @property
     def all_ways(self) -> tuple[WayOutline, ...]:
         """The ways in which it goes out, one at least."""
         return self.ways or (WayOutline("", self.questions),)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOutline:
+    """The question whose score is the campaign's.
+
+    Attributes:
+        question: as the first of the messages asks it.
+        messages: the ids of those that ask it.
+    """
+
+    question: QuestionOutline
+    messages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +132,25 @@ class OptOutFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """How the sessions of a message stand, as the service lists them one by one.
+
+    Attributes:
+        listed: sessions.
+        ended: of people without any result, whose session has ended, and not by an opt-out.
+        stopped: of people without any result, whose session an opt-out ended, or kept from beginning.
+        open: of people without any result, sessions that are queued or active, or of no known status.
+        refused: people whose only results opt out.
+    """
+
+    listed: int = 0
+    ended: int = 0
+    stopped: int = 0
+    open: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignFacts:
     """A campaign, where it was sent, and what became of each of its messages.
 
@@ -113,10 +161,12 @@ class CampaignFacts:
         sent: recipients by day and way.
         audiences: by message id; none for messages that no `apply` has planned.
         opt_outs: by message id.
+        sessions: by message id; none for messages whose sessions the service never listed.
         forgotten: people whom the service may still count, and the ledger does not.
         price: None when the service was never asked.
         runs: those that sent it, as far as that is known, the earliest first.
         differences: by message id, launches about whose answers the service contradicts itself.
+        score: the question whose score is the campaign's; None for none.
     """
 
     name: str
@@ -125,7 +175,9 @@ class CampaignFacts:
     sent: tuple[SentRow, ...] = ()
     audiences: Mapping[str, AudienceRow] = field(default_factory=dict)
     opt_outs: Mapping[str, OptOutFacts] = field(default_factory=dict)
+    sessions: Mapping[str, SessionFacts] = field(default_factory=dict)
     forgotten: int = 0
     price: ServicePlan | None = None
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
+    score: ScoreOutline | None = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from runner.report.analysis import DAYS_TO_ANSWER
 from runner.report.scores import divide
 from runner.report.timing import format_duration
 from runner.report.wording import (
+    NOT_KNOWN,
     count_nouns,
     write_count,
     write_known,
@@ -22,32 +25,79 @@ from runner.report.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runner.report.answered import NetPromoterScore, NumberSummary, QuestionReport, SatisfactionScore
     from runner.report.comparison import ArmDifference
     from runner.report.dispositions import ResponseRates
-    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.model import CampaignReport, MessageReport, PooledScore
     from runner.report.timing import TimeSummary
-    from runner.report.turnout import Audience, Breakdown, Volume
+    from runner.report.turnout import Analysis, Audience, Breakdown, Volume
 
 FREEFORM_NOTE = "Answered in the participants’ own words, which a report does not show."
 """Stands in for the answers to a freeform question."""
 
 _SURE_P = 0.001
+FEW_ANSWERS = 10
+"""A score of fewer answers has a caution and is not shown large: our choice, that of the interval of a Net
+Promoter Score."""
 
 
 def list_findings(report: CampaignReport) -> Iterator[str]:
     """Yield what came out: who answered, the scores, how sure they are, and how the arms compare."""
+    if report.score is not None:
+        yield from _write_pooled(report.score)
+    tags = Counter(question.tag for message in report.messages for question in message.questions)
     for message in report.messages:
         if message.questions and len(report.messages) > 1:
             yield f"{message.id}: {write_message_headline(message, is_simulated=report.is_simulated)}"
         for question in message.questions:
             score = next(list_scores(question), None)
             if score is not None and question.scale != "number":
-                yield f"{question.tag}: {score}" if question.tag else score
+                # A tag that several messages have says nothing of which score it is.
+                of = f"{question.tag} in {message.id}" if tags[question.tag] > 1 else question.tag
+                yield f"{of}: {score}" if question.tag else score
         if message.experiment is not None:
             yield from map(write_verdict, message.experiment.differences)
+            if message.experiment.analysis is not None:
+                yield write_analysis(message.experiment.analysis)
+
+
+def has_few_answers(question: QuestionReport) -> bool:
+    """Tell whether a score rests on so few answers that no document shows it large."""
+    counted = _count_scored(question)
+    return counted is not None and counted < FEW_ANSWERS
+
+
+def caution(counted: int) -> str:
+    """Return what is to be said beside a score of few answers, without a full stop; empty for enough."""
+    if not counted:
+        return "no answers yet"
+    return f"{count_nouns(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
+
+
+def _count_scored(question: QuestionReport) -> int | None:
+    for score in (question.nps, question.csat, question.numbers):
+        if score is not None:
+            return score.counted
+    return None
+
+
+def _hedge(sentence: str, counted: int) -> str:
+    """Return the sentence of a score, with a caution when it rests on few answers."""
+    return f"{sentence.removesuffix('.')}: too few to go by." if counted < FEW_ANSWERS else sentence
+
+
+def _write_pooled(score: PooledScore) -> Iterator[str]:
+    """Yield the campaign's one score, with the messages that it is pooled over."""
+    for sentence in list_scores(score.question):
+        yield f"{score.question.tag}, each person’s latest answer to {_join_names(score.parts)}: {sentence}"
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """Return names as a list in words: `ask`, `ask and nudge`, `ask, nudge and last`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def list_scores(question: QuestionReport) -> Iterator[str]:
@@ -163,15 +213,20 @@ def write_opt_outs(message: MessageReport) -> str:
     return f"{count_nouns(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)."
 
 
-def write_audience(audience: Audience) -> str:
+def write_audience(audience: Audience | None) -> str:
     """Return how many people the campaign meant, as a sentence."""
+    if audience is None:
+        return (
+            "How large the audience was, who of it was not texted, and what the service refused is "
+            f"{NOT_KNOWN}: nothing was planned with this ledger."
+        )
     people = count_nouns(audience.recipients, "person", "people")
     return f"The audience had {people} when it was last applied, {write_time(audience.planned_at)}."
 
 
-def write_holdout(audience: Audience) -> str:
+def write_holdout(audience: Audience | None) -> str:
     """Return how many were held out, as a sentence; empty when nobody was."""
-    if not audience.held_out:
+    if audience is None or not audience.held_out:
         return ""
     share = write_percent(divide(audience.held_out, audience.recipients))
     were = "was" if audience.held_out == 1 else "were"
@@ -185,6 +240,8 @@ def write_holdout(audience: Audience) -> str:
 def write_verdict(difference: ArmDifference) -> str:
     """Return what may be said of two arms' response rates, as a sentence."""
     arm, against = difference.arm, difference.against
+    if difference.verdict == "too_early":
+        return f"Too early to tell whether {arm} or {against} answers more."
     if difference.verdict == "too_few" or difference.difference is None or difference.interval is None:
         return f"Too few people to tell whether {arm} or {against} answers more."
     low, high = difference.interval
@@ -193,6 +250,20 @@ def write_verdict(difference: ArmDifference) -> str:
     if difference.verdict == "no_difference_shown":
         return f"No difference shown between {arm} and {against}: {figures}."
     return f"{arm} answers {'more' if difference.difference > 0 else 'less'} than {against}: {figures}."
+
+
+def write_analysis(analysis: Analysis) -> str:
+    """Return when verdicts on arms are taken, and of whom, as a sentence."""
+    if analysis.method == "sequential":
+        return "A test for every look: of 100 experiments without a difference, at most 5 ever show one."
+    if analysis.due is None:
+        people = count_nouns(analysis.per_arm or 0, "person has", "people have")
+        return f"The verdict is taken {DAYS_TO_ANSWER} days after {people} been asked in each arm."
+    day = analysis.due.isoformat()
+    if not analysis.is_due:
+        return f"The verdict is taken by the first report that is reconciled on {day} (UTC) or later."
+    people = count_nouns(sum(arm.sent for arm in analysis.arms), "person", "people")
+    return f"The verdict is of the {people} asked, and of the answers that came, before {day} (UTC)."
 
 
 def write_rates(rates: ResponseRates) -> str:
@@ -237,6 +308,8 @@ def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str
 
 
 def _write_nps(nps: NetPromoterScore) -> str:
+    if not nps.counted:
+        return "NPS: no answers yet."
     groups = (
         ("promoters", nps.promoters),
         ("passives", nps.passives),
@@ -244,18 +317,25 @@ def _write_nps(nps: NetPromoterScore) -> str:
     )
     parts = ", ".join(f"{name} {write_percent(divide(count, nps.counted))}" for name, count in groups)
     interval = "" if nps.interval is None else f" (95 % interval {write_score_range(nps.interval)})"
-    return f"NPS {write_score(nps.score)}{interval}: {parts}, of {count_nouns(nps.counted, 'answer')}."
+    said = f"NPS {write_score(nps.score)}{interval}: {parts}, of {count_nouns(nps.counted, 'answer')}."
+    return _hedge(said, nps.counted)
 
 
 def _write_csat(csat: SatisfactionScore) -> str:
+    if not csat.counted:
+        return "CSAT: no answers yet."
     interval = "" if csat.interval is None else f" (95 % interval {write_percent_range(csat.interval)})"
-    return (
+    said = (
         f"CSAT {write_percent(csat.score)}{interval}: {csat.satisfied:,} of {csat.counted:,} chose one of "
         "the top two responses."
     )
+    return _hedge(said, csat.counted)
 
 
 def _write_numbers(numbers: NumberSummary) -> str:
+    if not numbers.counted:
+        return "Mean: no answers yet."
     interval = "" if numbers.interval is None else f" (95 % interval {write_number_range(numbers.interval)})"
     mean, median = write_number(numbers.mean), write_number(numbers.median)
-    return f"Mean {mean}{interval}, median {median}, of {count_nouns(numbers.counted, 'answer')}."
+    said = f"Mean {mean}{interval}, median {median}, of {count_nouns(numbers.counted, 'answer')}."
+    return _hedge(said, numbers.counted)

@@ -6,39 +6,50 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runner.report.comparison import compare_arms
+from runner.report.analysis import analyse
 from runner.report.funnel import count_completed
 from runner.report.questions import score_question
 from runner.report.scores import divide, wilson_interval
 from runner.report.turnout import Breakdown, Experiment, GroupScore, Turnout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from runner.ledger.report_model import SentRow
     from runner.report.answers import Reading
     from runner.report.facts import MessageOutline
     from runner.report.tally import GroupTally, MessageTally, Paths
 
 
 def describe_experiment(
-    outline: MessageOutline, tally: MessageTally, sent: Mapping[str, int], *, is_read: bool = True
+    outline: MessageOutline,
+    tally: MessageTally,
+    sent: Sequence[SentRow],
+    as_of: datetime | None,
+    *,
+    is_read: bool = True,
 ) -> Experiment | None:
     """Return how the arms of a message did; None for a message that goes out in one way.
 
     Args:
         outline: the message.
         tally: what was counted.
-        sent: recipients by arm.
+        sent: recipients of the message, by arm and day.
+        as_of: when its launches were reconciled, that of the oldest reading; None when none was.
         is_read: whether the answers to every launch were read: else nothing is said of who answered.
     """
     arms = [way.arm for way in outline.ways if way.arm]
     if not arms:
         return None
+    recipients: Counter[str] = Counter()
+    for row in sent:
+        recipients[row.arm] += row.recipients
     turnouts = tuple(
         _describe_group(
             outline,
             arm,
-            sent.get(arm, 0),
+            recipients[arm],
             {key: count for key, count in tally.paths.items() if key[0] == arm},
             {tag: question.count_readings(arm) for tag, question in tally.questions.items()},
         )
@@ -46,9 +57,10 @@ def describe_experiment(
     )
     if not is_read:
         return Experiment(tuple(map(_hide_answers, turnouts)), ())
-    # More answers than sends are a discrepancy, of which no test can make sense.
-    counts = [(arm.name, min(arm.answered or 0, arm.sent), arm.sent) for arm in turnouts]
-    return Experiment(turnouts, compare_arms(counts) if outline.questions else ())
+    if not outline.questions:
+        return Experiment(turnouts, ())
+    analysis, differences = analyse(outline.analysis, arms, sent, tally.arm_days, as_of)
+    return Experiment(turnouts, differences, analysis)
 
 
 def break_down(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         SatisfactionScore,
         TextSummary,
     )
-    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.model import CampaignReport, MessageReport, PooledScore
 
 FORMAT_VERSION = "1.0"
 """Of the document; the first number rises when a reader of the format before it would go wrong."""
@@ -46,6 +46,7 @@ def write_json(report: CampaignReport) -> str:
         "runs": [describe_run(run) for run in report.runs],
         "launches": report.launches,
         "reconciled_launches": report.launches - report.unread_launches,
+        "score": report.score and _describe_score(report.score),
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -60,6 +61,7 @@ def _describe_message(message: MessageReport) -> dict[str, Any]:
         "reconciled_at": store_time(message.reconciled_at),
         "launches": message.launches,
         "reconciled_launches": message.launches - message.unread_launches,
+        "reconciled_sent": message.sent_read,
         "recipients": message.recipients,
         "sent": message.sent,
         "rejected": message.rejected,
@@ -116,6 +118,11 @@ def _describe_question(question: QuestionReport) -> dict[str, Any]:
         "time_to_answer": question.time_to_answer and describe_times(question.time_to_answer),
         "in_part": question.in_part and _describe_part(question.in_part),
     }
+
+
+def _describe_score(score: PooledScore) -> dict[str, Any]:
+    parts = [{"message": message, "answers": count} for message, count in score.parts.items()]
+    return {"question": _describe_question(score.question), "parts": parts}
 
 
 def _describe_part(part: PartialAnswers) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from runner.report.rounding import store_interval, store_number, store_time
 if TYPE_CHECKING:
     from runner.report.dispositions import Dispositions, ResponseRates
     from runner.report.timing import TimeSummary
-    from runner.report.turnout import Audience, Breakdown, Day, Experiment, Turnout, Volume
+    from runner.report.turnout import Analysis, Audience, Breakdown, Day, Experiment, Turnout, Volume
 
 
 def describe_audience(audience: Audience) -> dict[str, Any]:
@@ -86,6 +86,17 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
             }
             for one in experiment.differences
         ],
+        "analysis": experiment.analysis and _describe_analysis(experiment.analysis),
+    }
+
+
+def _describe_analysis(analysis: Analysis) -> dict[str, Any]:
+    return {
+        "method": analysis.method,
+        "due": analysis.due and analysis.due.isoformat(),
+        "per_arm": analysis.per_arm,
+        "is_due": analysis.is_due,
+        "arms": [{"name": arm.name, "sent": arm.sent, "answered": arm.answered} for arm in analysis.arms],
     }
 
 

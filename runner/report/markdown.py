@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from runner.report.explanations import list_explanations
 from runner.report.findings import (
     FREEFORM_NOTE,
+    has_few_answers,
     is_freeform,
     list_findings,
     list_scores,
     list_volume,
+    write_analysis,
     write_audience,
     write_holdout,
     write_opt_outs,
@@ -104,7 +106,7 @@ def _list_parts(report: CampaignReport) -> Iterator[Part]:
         yield from _list_message_parts(report, message)
     if report.runs:
         yield ["## How it was sent", "", *draw_table(tabulate_runs(report.runs))]
-        yield from _say(write_untraced(report))
+    yield from _say(write_untraced(report))
     yield from _list_sources(report)
 
 
@@ -121,10 +123,10 @@ def _list_message_parts(report: CampaignReport, message: MessageReport) -> Itera
         yield [write_message_headline(message, is_simulated=report.is_simulated)]
     yield draw_table(tabulate_funnel(message))
     yield from _say(write_sending_time(message), write_volume(message))
-    if message.audience is not None:
+    if message.sent:
         yield from _say(write_audience(message.audience), write_holdout(message.audience))
-        if message.audience.reserved:
-            yield draw_table(tabulate_reserved(message.audience))
+    if message.audience is not None and message.audience.reserved:
+        yield draw_table(tabulate_reserved(message.audience))
     for question in message.questions:
         yield list(_join(_list_question_parts(question)))
     yield from _list_timing_parts(message)
@@ -140,7 +142,7 @@ def _list_question_parts(question: QuestionReport) -> Iterator[Part]:
     tag = f"{escape_markdown(question.tag)}: " if question.tag else ""
     yield [f"{tag}{write_turnout(question)}"]
     shown = question.shown
-    yield from ([f"**{line}**"] for line in list_scores(shown))
+    yield from ([line if has_few_answers(shown) else f"**{line}**"] for line in list_scores(shown))
     if is_freeform(shown):
         yield [FREEFORM_NOTE]
     yield from _say(write_texts(shown))
@@ -165,6 +167,8 @@ def _list_group_parts(message: MessageReport) -> Iterator[Part]:
         yield ["### Arms compared"]
         for difference in message.experiment.differences:
             yield [f"**{escape_markdown(write_verdict(difference))}**"]
+        if message.experiment.analysis is not None:
+            yield [escape_markdown(write_analysis(message.experiment.analysis))]
         yield draw_table(tabulate_groups("Arm", message.experiment.arms, "How each arm responded"))
         if message.experiment.differences:
             yield draw_table(tabulate_differences(message.experiment))

@@ -2,9 +2,9 @@
 
 Of a message:
 
-- recipients, sent, rejected, unresolved, launches, launches_reconciled, queued, active, complete, renders,
-  results, opt_outs; a count that is empty is not known of every launch, …_in_part is of as many launches as
-  `label` says;
+- recipients, sent, rejected, unresolved, launches, launches_reconciled, sent_reconciled, queued, active,
+  complete, renders, results, opt_outs; a count that is empty is not known of every launch, …_in_part is of as
+  many launches as `label` says;
 - participants_answered (a share of `sent`), participants_completed (of participants_answered);
 - response_rate_low, response_rate_high: the ends of its 95 % interval;
 - audience, reserved (by reason, in `label`), held_out: shares of the audience;
@@ -131,6 +131,7 @@ def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     yield Measure("unresolved", message.unresolved)
     yield Measure("launches", message.launches)
     yield Measure("launches_reconciled", message.launches - message.unread_launches)
+    yield Measure("sent_reconciled", message.sent_read)
     yield Measure("queued", message.sessions.queued)
     yield Measure("active", message.sessions.active)
     yield Measure("complete", message.sessions.complete)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from runner.report.discrepancies import describe_strays, find_discrepancies
 from runner.report.dispositions import Dispositions, estimate_eligibility, response_rates
-from runner.report.facts import OptOutFacts
+from runner.report.facts import OptOutFacts, SessionFacts
 from runner.report.funnel import count_completed, follow_questions
 from runner.report.groups import break_down, describe_experiment
-from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.model import CampaignReport, MessageReport, PooledScore, Sessions
 from runner.report.provenance import report_runs
-from runner.report.questions import list_partly_read, list_unread, summarise_questions
+from runner.report.questions import list_partly_read, list_unread, summarise_pool, summarise_questions
 from runner.report.scores import divide, wilson_interval
 from runner.report.tally import DayTally, MessageTally, QuestionTally
 from runner.report.timing import UNKNOWN_TIMES, summarise_times
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.report_model import AudienceRow, MessageTotals, PartialCount
     from runner.report.answered import QuestionReport
+    from runner.report.answers import Reading
     from runner.report.dispositions import ResponseRates
     from runner.report.facts import CampaignFacts, MessageOutline
     from runner.report.funnel import FunnelStep
@@ -59,7 +60,23 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         else None,
         discrepancies=describe_strays(tally.strays),
         runs=report_runs(facts.runs),
+        score=_pool_score(facts, tally),
     )
+
+
+def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | None:
+    score = facts.score
+    if score is None:
+        return None
+    asking = [totals for outline, totals in facts.messages if outline.id in score.messages]
+    if not all(_is_read(facts, totals) for totals in asking):
+        return None
+    parts = dict.fromkeys(score.messages, 0)
+    readings: Counter[tuple[str, Reading]] = Counter()
+    for (message, reading), count in tally.pooled.items():
+        parts[message] += count
+        readings["", reading] += count
+    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), parts)
 
 
 def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
@@ -86,7 +103,13 @@ def _summarise_message(
         "opt_outs": opt_outs.replied + opt_outs.reported,
     }
     known = held if is_read else dict.fromkeys(held)
-    dispositions = _count_dispositions(totals, answered, held["participants_completed"], opt_outs)
+    dispositions = _count_dispositions(
+        totals,
+        answered,
+        held["participants_completed"],
+        facts.sessions.get(outline.id, SessionFacts()),
+        facts.forgotten,
+    )
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
@@ -96,7 +119,7 @@ def _summarise_message(
         launches=totals.launches,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
-        rejected=totals.rejected,
+        rejected=_know_rejected(facts, totals),
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
         participants_answered=known["participants_answered"],
@@ -116,17 +139,34 @@ def _summarise_message(
         volume=measure_volume(outline, totals, sent, completed, steps if is_read else None, facts.price),
         opt_outs=known["opt_outs"],
         dispositions=dispositions if has_rate else None,
-        response_rates=_rate(dispositions, totals.rejected) if has_rate and dispositions else None,
+        response_rates=_rate(dispositions) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
-        experiment=describe_experiment(outline, tally, sent, is_read=is_read),
+        experiment=describe_experiment(
+            outline,
+            tally,
+            [row for row in facts.sent if row.message == outline.id],
+            _read_time(totals.reconciled_at),
+            is_read=is_read,
+        ),
         breakdowns=tuple(
             break_down(outline, column, groups, least, is_read=is_read)
             for column, groups in tally.groups.items()
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
         unread_launches=totals.unread,
+        sent_read=totals.sent_read,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
+
+
+def _know_rejected(facts: CampaignFacts, totals: MessageTotals) -> int | None:
+    """Return the recipients of refused launches; None in a ledger that cannot know of any.
+
+    The service and the lockfile, from which a ledger is filled that no `apply` has planned the message with,
+    tell of accepted launches alone.
+    """
+    is_told = totals.message in facts.audiences or not totals.launches
+    return totals.rejected if totals.rejected or is_told else None
 
 
 def _is_read(facts: CampaignFacts, totals: MessageTotals) -> bool:
@@ -186,29 +226,33 @@ def _count_reached(outline: MessageOutline, totals: MessageTotals, sent: Counter
 
 
 def _count_dispositions(
-    totals: MessageTotals, answered: int, completed: int, opt_outs: OptOutFacts
+    totals: MessageTotals, answered: int, completed: int, sessions: SessionFacts, forgotten: int
 ) -> Dispositions | None:
-    """Return the recipients as `runner.report.dispositions` has text messages counted; None if not known."""
-    if totals.complete is None or totals.active is None:
+    """Return the recipients as `runner.report.dispositions` has text messages counted.
+
+    None where it is not known how each session stands: where the service lists fewer than it counts, but for
+    those of people who were forgotten. People who were sent to and of whom no session is listed are of
+    unknown eligibility.
+    """
+    if totals.queued is None or totals.active is None or totals.complete is None:
         return None
-    partial, silent = answered - completed, max(totals.sent - answered, 0)
-    # Sessions have no names here: those that are open are taken to be partial interviews first.
-    ended = totals.complete - completed - max(partial - totals.active, 0)
-    ended = min(max(ended, 0), silent)
-    # An opt-out that is a reply is an answer already.
-    refusal = min(opt_outs.reported, ended)
+    if sessions.listed + forgotten < totals.queued + totals.active + totals.complete:
+        return None
+    refusal = sessions.refused + sessions.stopped
+    accounted = answered + refusal + sessions.ended
     return Dispositions(
         complete=completed,
-        partial=partial,
+        partial=answered - completed,
         refusal=refusal,
-        non_contact=ended - refusal,
+        non_contact=sessions.ended,
         other=0,
-        unknown_eligibility=silent - ended + totals.unresolved,
+        unknown_eligibility=max(totals.sent - accounted, sessions.open) + totals.unresolved,
     )
 
 
-def _rate(dispositions: Dispositions, rejected: int) -> ResponseRates:
-    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, rejected))
+def _rate(dispositions: Dispositions) -> ResponseRates:
+    # Nobody is known to be ineligible: a send that was refused says nothing of the people it was for.
+    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:
@@ -246,8 +290,12 @@ def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
 
 
 def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time in UTC; one without a zone is in UTC (reference, section 2)."""
-    if text is None:
+    """Return an ISO 8601 time in UTC; one without a zone is in UTC (reference, section 2).
+
+    None for a text that is no time: ledgers of older versions keep what the service said.
+    """
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
         return None
-    time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -39,14 +39,14 @@ class MessageReport:
     Attributes:
         id: the message's id.
         tag: the message's project tag.
-        first_sent_at: start of its first launch, UTC.
+        first_sent_at: start of its first launch, UTC: as the service says, once it was reconciled.
         last_sent_at: start of its last launch, UTC.
         reconciled_at: when that one of its reconciled launches was read that was read longest ago, UTC; None
             when none was.
         launches: launches that the service accepted.
         recipients: sent and unresolved together.
         sent: recipients of accepted launches.
-        rejected: recipients of launches that the service refused.
+        rejected: recipients of launches that the service refused; None where the ledger cannot know of any.
         unresolved: recipients of launches whose outcome is not known.
         sessions: the conversations of `sent`, by state.
         participants_answered: distinct participants with at least one result.
@@ -69,6 +69,7 @@ class MessageReport:
         breakdowns: one for each column that was asked for.
         days: from the first on which anything happened to the last; days without anything are left out.
         unread_launches: launches of which nothing was ever read.
+        sent_read: recipients of the other launches.
         partly_known: of the counts that are None, those that are known of some launches, by name.
     """
 
@@ -80,7 +81,7 @@ class MessageReport:
     launches: int
     recipients: int
     sent: int
-    rejected: int
+    rejected: int | None
     unresolved: int
     sessions: Sessions
     participants_answered: int | None
@@ -102,6 +103,7 @@ class MessageReport:
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
     unread_launches: int = 0
+    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
 
 
@@ -133,6 +135,21 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PooledScore:
+    """The campaign's one score: of a question that several messages ask.
+
+    Attributes:
+        question: what came back over all of these messages: of each participant the latest answer alone, by
+            the time of the answer; of two at one moment that to the later message. How many were asked is
+            not counted here.
+        parts: participants whose latest answer is to which message, by its id, in the campaign's order.
+    """
+
+    question: QuestionReport
+    parts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignReport:
     """A whole report: the input of every document.
 
@@ -145,6 +162,7 @@ class CampaignReport:
             some launch's answers were not read.
         discrepancies: what does not add up and belongs to no message, as sentences.
         runs: those that sent it, as far as that is known, the earliest first.
+        score: the campaign's one score; None for none, and where some launch's answers were not read.
     """
 
     campaign: str
@@ -154,6 +172,7 @@ class CampaignReport:
     participants_answered: int | None
     discrepancies: tuple[str, ...]
     runs: tuple[RunReport, ...] = ()
+    score: PooledScore | None = None
 
     @property
     def is_simulated(self) -> bool:

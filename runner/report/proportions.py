@@ -6,10 +6,12 @@ from itertools import chain
 from math import fsum, hypot
 from typing import TYPE_CHECKING
 
-from runner.report.scores import wilson_interval
+from runner.report.scores import Z_95, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from runner.report.rounding import Interval
 
 # R's fisher.test has the same: rounding must not tell apart tables that are equally likely.
 _TIE = 1 + 1e-7
@@ -17,22 +19,21 @@ _NEGLIGIBLE = 1e-300
 
 
 def difference_interval(
-    successes_a: int, trials_a: int, successes_b: int, trials_b: int
+    successes_a: int, trials_a: int, successes_b: int, trials_b: int, z: float = Z_95
 ) -> tuple[float, float]:
-    """Return the 95 % interval of a difference of two independent proportions, a less b.
+    """Return the interval of a difference of two independent proportions, a less b; of 95 % unless `z` says.
 
-    With the proportions p, q and their Wilson intervals (l, u) and (m, v), the ends are
-    p - q - √((p - l)² + (v - q)²) and p - q + √((u - p)² + (q - m)²).
-
-    Source: R. G. Newcombe, "Interval estimation for the difference between independent proportions:
-    comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890, method 10. Unlike the textbook's
-    interval it stays within -1 and 1, and keeps its promise for small samples and rates near the ends.
+    It is `subtract_interval` of the two Wilson intervals: R. G. Newcombe, "Interval estimation for the
+    difference between independent proportions: comparison of eleven methods", Statistics in Medicine 17
+    (1998), 873-890, method 10. Unlike the textbook's interval it stays within -1 and 1, and keeps its promise
+    for small samples and rates near the ends.
 
     Args:
         successes_a: from 0 to `trials_a`.
         trials_a: at least 1.
         successes_b: from 0 to `trials_b`.
         trials_b: at least 1.
+        z: how many standard errors the interval reaches.
 
     Returns:
         The low and the high end, from -1 to 1.
@@ -40,13 +41,30 @@ def difference_interval(
     Raises:
         ValueError: when the counts are not those of proportions.
     """
-    low_a, high_a = wilson_interval(successes_a, trials_a)
-    low_b, high_b = wilson_interval(successes_b, trials_b)
-    rate_a, rate_b = successes_a / trials_a, successes_b / trials_b
-    difference = rate_a - rate_b
-    low = difference - hypot(rate_a - low_a, high_b - rate_b)
-    high = difference + hypot(high_a - rate_a, rate_b - low_b)
+    interval_a = wilson_interval(successes_a, trials_a, z)
+    interval_b = wilson_interval(successes_b, trials_b, z)
+    rates = successes_a / trials_a, successes_b / trials_b
+    low, high = subtract_interval(rates[0], interval_a, rates[1], interval_b)
     return max(-1.0, low), min(1.0, high)
+
+
+def subtract_interval(
+    value_a: float, interval_a: Interval, value_b: float, interval_b: Interval
+) -> tuple[float, float]:
+    """Return the interval of a difference of two independent estimates, a less b, from the interval of each.
+
+    With the estimates p, q and their intervals (l, u) and (m, v), the ends are
+    p - q - √((p - l)² + (v - q)²) and p - q + √((u - p)² + (q - m)²). Both intervals must be of one level,
+    which is that of the result.
+
+    Source: G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures: a general
+    approach", Statistics in Medicine 27 (2008), 1693-1702 (MOVER), which generalises Newcombe's method 10.
+    """
+    (low_a, high_a), (low_b, high_b) = interval_a, interval_b
+    difference = value_a - value_b
+    low = difference - hypot(value_a - low_a, high_b - value_b)
+    high = difference + hypot(high_a - value_a, value_b - low_b)
+    return low, high
 
 
 def fisher_p_value(successes_a: int, trials_a: int, successes_b: int, trials_b: int) -> float:

@@ -77,7 +77,8 @@ def write_untraced(report: CampaignReport) -> str:
     untraced = launches - sum(run.launches for run in report.runs)
     if untraced <= 0:
         return ""
-    return f"Which run sent {count_nouns(untraced, 'more launch', 'more launches')} is not on record."
+    more = "more " if report.runs else ""
+    return f"Which run sent {count_nouns(untraced, f'{more}launch', f'{more}launches')} is not on record."
 
 
 def describe_run(run: RunReport) -> dict[str, Any]:

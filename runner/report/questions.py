@@ -80,6 +80,11 @@ def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int
         )
 
 
+def summarise_pool(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
+    """Return what came back to a question over several messages, each participant's latest answer."""
+    return _summarise_question(question, tally, None)
+
+
 def score_question(
     question: QuestionOutline, readings: Mapping[Reading, int]
 ) -> tuple[str, Fraction | None, Interval | None, int] | None:

@@ -104,11 +104,26 @@ def tabulate_funnel(message: MessageReport) -> Table:
         (
             row.label,
             write_known(message, row.name, row.count),
-            f"{write_percent(row.share)} of {row.whole}" if row.whole and row.count is not None else "",
+            f"{write_percent(row.share)} of {row.whole}"
+            if row.whole and row.count is not None
+            else _write_part_share(message, row),
         )
         for row in list_funnel(message)
     )
     return Table("What became of the recipients", columns, rows)
+
+
+def _write_part_share(message: MessageReport, row: FunnelRow) -> str:
+    """Return the share among the launches that were reconciled; empty where that is not known either."""
+    part, answered = (message.partly_known.get(name) for name in (row.name, "participants_answered"))
+    read = message.launches - message.unread_launches
+    if row.count is not None or part is None or part.launches != read:
+        return ""
+    whole = message.sent_read if row.whole == "sent" else 0 if answered is None else answered.count
+    share = divide(part.count, whole)
+    if share is None or share > 1:
+        return ""
+    return f"{write_percent(share)} of {whole:,} {row.whole} in {read:,} of {message.launches:,} launches"
 
 
 def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:

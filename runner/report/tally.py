@@ -88,6 +88,8 @@ class MessageTally:
         first_s: participants by the whole seconds from the start of the launch to their first answer.
         days: by date, UTC.
         groups: by the value of the column that was asked for, and by column.
+        arm_days: participants by arm and the day of their first answer, UTC; of a message with arms. Whose
+            answers have no time that can be read is on the first day of 1970.
     """
 
     results: int = 0
@@ -97,6 +99,7 @@ class MessageTally:
     first_s: Mapping[int, int] = field(default_factory=dict)
     days: Mapping[date, DayTally] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
+    arm_days: Mapping[tuple[str, date], int] = field(default_factory=dict)
 
     @property
     def participants(self) -> int:
@@ -112,8 +115,11 @@ class CampaignTally:
         messages: by id.
         participants: with at least one result, over all messages.
         strays: results of messages that the campaign does not have.
+        pooled: participants by the message that has their latest answer to the question of the campaign's
+            score, and by what was kept of that answer.
     """
 
     messages: Mapping[str, MessageTally] = field(default_factory=dict)
     participants: int = 0
     strays: int = 0
+    pooled: Mapping[tuple[str, Reading], int] = field(default_factory=dict)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.report.findings import caution
 from runner.report.scores import divide
 from runner.report.tables import name_score
 from runner.report.timing import format_duration
 from runner.report.wording import (
+    NOT_DEFINED,
     NOT_KNOWN,
     write_count,
     write_number,
@@ -38,7 +40,8 @@ class Tile:
 
 def list_tiles(message: MessageReport) -> Iterator[Tile]:
     """Yield the tiles of a message."""
-    yield Tile("Sent", write_count(message.sent), f"of {write_count(message.recipients)} recipients")
+    queued = f", {write_count(message.sessions.queued)} still queued" if message.sessions.queued else ""
+    yield Tile("Sent", write_count(message.sent), f"of {write_count(message.recipients)} recipients{queued}")
     if message.questions:
         yield from _list_turnout_tiles(message)
     for question in message.questions:
@@ -74,23 +77,22 @@ def _list_turnout_tiles(message: MessageReport) -> Iterator[Tile]:
 def _list_score_tiles(question: QuestionReport) -> Iterator[Tile]:
     if question.nps is not None:
         nps = question.nps
-        yield _score(
-            "NPS",
-            write_score(nps.score),
-            nps.interval and write_score_range(nps.interval),
-            question,
-        )
+        ends = nps.interval and write_score_range(nps.interval)
+        yield _score("NPS", write_score(nps.score), ends, question, nps.counted)
     elif question.csat is not None:
         csat = question.csat
         ends = csat.interval and write_percent_range(csat.interval)
-        yield _score("CSAT", write_percent(csat.score), ends, question)
+        yield _score("CSAT", write_percent(csat.score), ends, question, csat.counted)
     elif question.numbers is not None:
         numbers = question.numbers
         name = "CES, mean" if question.scale == "ces" else "Mean"
         ends = numbers.interval and write_number_range(numbers.interval)
-        yield _score(name, write_number(numbers.mean), ends, question)
+        yield _score(name, write_number(numbers.mean), ends, question, numbers.counted)
 
 
-def _score(name: str, figure: str, ends: str | None, question: QuestionReport) -> Tile:
-    interval = f"95 % interval {ends}" if ends else ""
-    return Tile(name_score(name, question.tag), figure, interval)
+def _score(name: str, figure: str, ends: str | None, question: QuestionReport, counted: int) -> Tile:
+    named = name_score(name, question.tag)
+    # A tile is large: a figure that few answers make has no place in it.
+    if few := caution(counted):
+        return Tile(named, NOT_DEFINED, few)
+    return Tile(named, figure, f"95 % interval {ends}" if ends else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -111,16 +111,52 @@ class Turnout:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedArm:
+    """An arm as far as the verdict counts it.
+
+    Attributes:
+        name: its id.
+        sent: people asked.
+        answered: of these, those who answered.
+    """
+
+    name: str
+    sent: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """When and of whom an experiment's verdict is taken (`runner.report.analysis`).
+
+    Attributes:
+        method: `sequential`: at every look; `fixed`: on a day that was fixed before.
+        due: the day, UTC; None for `sequential`, and as long as too few people have been asked.
+        per_arm: the people to ask in each arm; None if their number is not what fixes the day.
+        is_due: whether the verdict may be taken.
+        arms: what it counts; before it is due, all there is.
+    """
+
+    method: Literal["sequential", "fixed"]
+    due: date | None
+    per_arm: int | None
+    is_due: bool
+    arms: tuple[CountedArm, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """The arms of a message that has several.
 
     Attributes:
         arms: in the campaign's order.
         differences: each further arm against the first.
+        analysis: of these; None for a message without questions, and where not all answers were read.
     """
 
     arms: tuple[Turnout, ...]
     differences: tuple[ArmDifference, ...]
+    analysis: Analysis | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from runner.report.proportions import subtract_interval
 from runner.report.wording import (
     write_number,
     write_number_range,
@@ -110,7 +111,7 @@ def find_waves(reports: Sequence[CampaignReport]) -> tuple[Trend, ...]:
     """Return the trends of scored questions that two campaigns or more share, by tag and scale.
 
     Campaigns in which nobody gave a counted answer are no waves. Where several messages of a campaign ask the
-    question, the one with the most counted answers counts.
+    question, the campaign's own score counts; without one, that of the message with the most counted answers.
 
     Args:
         reports: of campaigns, in any order.
@@ -135,17 +136,25 @@ def find_waves(reports: Sequence[CampaignReport]) -> tuple[Trend, ...]:
 
 
 def write_change(trend: Trend) -> str:
-    """Return how the score changed between the last two waves, and how sure that is, as a sentence."""
+    """Return how the score changed between the last two waves, and how sure that is, as a sentence.
+
+    A change is more than chance when the 95 % interval of the difference (`subtract_interval`, from the
+    interval of each score) does not hold 0. That two intervals overlap tells nothing: they often do where the
+    difference is sure.
+    """
     before, after = trend.waves[-2:]
     since = f"{after.campaign} against {before.campaign}"
-    if before.score.value is None or after.score.value is None or before.score.measure != after.score.measure:
+    one, other = after.score, before.score
+    if one.value is None or other.value is None or one.measure != other.measure:
         return f"{since}: not to be compared."
-    change = _write_difference(after.score.value - before.score.value, after.score.measure)
-    if before.score.interval is None or after.score.interval is None:
+    change = _write_difference(one.value - other.value, one.measure)
+    if one.interval is None or other.interval is None:
         return f"{since}: {change}; too few answers to tell whether that is more than chance."
-    if _overlap(before.score.interval, after.score.interval):
-        return f"{since}: {change}; the 95 % intervals overlap, so this may be chance."
-    return f"{since}: {change}; the 95 % intervals do not overlap: more than chance would explain."
+    low, high = subtract_interval(float(one.value), one.interval, float(other.value), other.interval)
+    interval = f"95 % interval of the change {_write_difference_range((low, high), one.measure)}"
+    if low <= 0 <= high:
+        return f"{since}: {change}, {interval}: this may be chance."
+    return f"{since}: {change}, {interval}: more than chance would explain."
 
 
 def _list_scored(report: CampaignReport) -> Iterator[tuple[QuestionReport, Score]]:
@@ -159,6 +168,11 @@ def _list_scored(report: CampaignReport) -> Iterator[tuple[QuestionReport, Score
             known = best.get((question.tag, question.scale))
             if known is None or score.counted > known[1].counted:
                 best[question.tag, question.scale] = (question, score)
+    if report.score is not None:
+        question = report.score.question
+        score = read_score(question)
+        if score is not None and score.value is not None and question.tag:
+            best[question.tag, question.scale] = (question, score)
     yield from best.values()
 
 
@@ -172,5 +186,9 @@ def _write_difference(difference: Fraction, measure: str) -> str:
     return f"{'+' if difference > 0 else ''}{write_number(difference)}"
 
 
-def _overlap(one: Interval, other: Interval) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def _write_difference_range(interval: Interval, measure: str) -> str:
+    if measure == "mean":
+        low, high = (round(end, 2) + 0.0 for end in interval)
+        return f"{low:+,.2f} to {high:+,.2f}"
+    scale = 100 if measure == "csat" else 1
+    return write_score_range((scale * interval[0], scale * interval[1]))

@@ -111,12 +111,20 @@ def write_headline(report: CampaignReport) -> str:
         return write_message_headline(report.messages[0], is_simulated=report.is_simulated)
     if not report.sent:
         return "Nothing was sent yet."
-    texts = count_nouns(report.sent, "simulated text" if report.is_simulated else "text")
+    queued = sum(message.sessions.queued or 0 for message in report.messages)
+    noun = "simulated text" if report.is_simulated else "text"
     messages = count_nouns(sum(message.sent > 0 for message in report.messages), "message")
+    texts = f"{count_nouns(report.sent - queued, noun)} went out in {messages}{_write_queued(queued)}"
     if report.participants_answered is None:
-        return f"{texts} went out in {messages}; how many people answered is not known."
-    answered = count_nouns(report.participants_answered, "person", "people")
-    return f"{texts} went out in {messages}; {answered} answered."
+        return f"{texts}; how many people answered is not known."
+    return f"{texts}; {count_nouns(report.participants_answered, 'person', 'people')} answered."
+
+
+def _write_queued(queued: int) -> str:
+    """Return how many texts wait at the service for a person's earlier session; empty for none."""
+    if not queued:
+        return ""
+    return f", {queued:,} {'is' if queued == 1 else 'are'} still queued at the service"
 
 
 def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str:
@@ -124,8 +132,10 @@ def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str
     if not message.sent:
         return "Nobody was texted yet."
     kind = "simulated " if is_simulated else ""
-    were = "was" if message.sent == 1 else "were"
-    texted = f"{count_nouns(message.sent, kind + 'person', kind + 'people')} {were} texted"
+    queued = message.sessions.queued or 0
+    out = message.sent - queued
+    were = "was" if out == 1 else "were"
+    texted = f"{count_nouns(out, kind + 'person', kind + 'people')} {were} texted{_write_queued(queued)}"
     if not message.questions:
         return f"{texted}."
     if message.participants_answered is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.errors import ServiceError
@@ -114,7 +115,8 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
 
 
 def _read_statuses(sessions: Any) -> tuple[str, ...]:
-    return tuple(_read_text(session.get("status")).upper() for session in sessions or ())
+    # A few words for very many sessions: each is kept once.
+    return tuple(intern(_read_text(session.get("status")).strip().upper()) for session in sessions or ())
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -1,7 +1,7 @@
 """What a schema doesn't allow, in words for people, with the place in the file.
 
 The schemas stay plain JSON Schema 2020-12 that any editor understands; where a rule needs words of
-its own they stand beside it in an `x-` keyword.
+its own they stand beside it in `$comment`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.document import Key, YamlDocument
-from runner.source.violation import Violation, list_unknown_keys
+from runner.source.violation import Violation, list_unknown_keys, read_words
 from runner.source.yaml_flow import write_flow
 
 _SHOWN = 60
@@ -86,7 +86,9 @@ def _explain_type(violation: Violation, document: YamlDocument, path: list[Key])
     wanted = violation.value if isinstance(violation.value, list) else [violation.value]
     names = " or ".join(_TYPE_NAMES[name] for name in wanted)
     message = f"{_named(path)} must be {names}, not {_kind_of(violation.instance)}"
-    hint = _hint_for_type(wanted, violation.instance, violation.schema) or violation.schema.get("x-hint")
+    hint = _hint_for_type(wanted, violation.instance, violation.schema) or read_words(violation.schema).get(
+        "hint"
+    )
     if violation.repeats:
         more = "1 more entry" if violation.repeats == 1 else f"{violation.repeats:,} more entries"
         hint = "; ".join(filter(None, (hint, f"the same goes for {more} of this list")))
@@ -97,7 +99,7 @@ def _hint_for_type(wanted: list[str], instance: Any, schema: dict[str, Any]) -> 
     if "string" in wanted and isinstance(instance, (int, float)):
         written = json.dumps(instance)
         would_fit = re.search(schema.get("pattern", ""), written)
-        return f'put it in quotes: "{written}"' if would_fit else schema.get("x-pattern-words")
+        return f'put it in quotes: "{written}"' if would_fit else read_words(schema).get("pattern-words")
     if "boolean" in wanted:
         return "write true or false, without quotes"
     # Only a number that reads back as it was written is one: 012 may be a postcode.
@@ -120,21 +122,20 @@ def _explain_enum(violation: Violation, document: YamlDocument, path: list[Key])
 
 
 def _explain_const(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {violation.value} alone"
-    yield _diagnostic(
-        "value-not-allowed", message, document, path, hint=f"write `{path[-1]}: {violation.value}`"
-    )
+    wanted = write_flow(violation.value)
+    message = f"{_named(path)} is {_shown(violation.instance)}; this program reads {wanted} alone"
+    yield _diagnostic("value-not-allowed", message, document, path, hint=f"write `{path[-1]}: {wanted}`")
 
 
 def _explain_pattern(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    rule = violation.schema.get("x-pattern-words", f"does not match {violation.value}")
+    rule = read_words(violation.schema).get("pattern-words", f"does not match {violation.value}")
     if violation.is_about_a_key:
         message = f"the key {_shown(violation.instance)} in {_named(path)}: {rule}"
         yield _diagnostic(
             "key-pattern", message, document, [*path, violation.instance], hint=None, at_key=True
         )
         return
-    hidden = violation.schema.get("x-hide-value", False)
+    hidden = "hide-value" in read_words(violation.schema)
     message = (
         f"{_named(path)}: {rule}" if hidden else f"{_named(path)} is {_shown(violation.instance)}: {rule}"
     )
@@ -154,7 +155,7 @@ def _explain_size(violation: Violation, document: YamlDocument, path: list[Key])
         "maximum": f"is {violation.instance}: the most is {bound}",
         "exclusiveMaximum": f"is {violation.instance}: it must be less than {bound}",
     }[violation.keyword]
-    hint = violation.schema.get("x-hint")
+    hint = read_words(violation.schema).get("hint")
     yield _diagnostic("value-size", f"{_named(path)} {words}", document, path, hint=hint)
 
 
@@ -170,7 +171,7 @@ def _explain_unique(violation: Violation, document: YamlDocument, path: list[Key
 def _explain_choice(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     forms: list[dict[str, Any]] = violation.value
     found = violation.instance
-    hint = violation.schema.get("x-choice-hint")
+    hint = read_words(violation.schema).get("choice-hint")
     form = next((form for form in forms if all(key in found for key in form["required"])), None)
     if form is None:
         yield from _explain_nothing(violation, document, path)
@@ -182,19 +183,19 @@ def _explain_choice(violation: Violation, document: YamlDocument, path: list[Key
 
 def _explain_nothing(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     names = " nor ".join(f"`{key}`" for form in violation.value for key in form["required"])
-    hint = violation.schema.get("x-choice-hint")
+    hint = read_words(violation.schema).get("choice-hint")
     yield _diagnostic("value-form", f"{_named(path)} has neither {names}", document, path, hint=hint)
 
 
 def _explain_refusal(violation: Violation, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     schema: dict[str, Any] = violation.value if isinstance(violation.value, dict) else {}
-    words = schema.get("x-refusal-words", "is not allowed")
+    words = read_words(schema)
     yield _diagnostic(
-        schema.get("x-refusal-code", "value-refused"),
-        f"{_named(path)} {words}",
+        words.get("refusal-code", "value-refused"),
+        f"{_named(path)} {words.get('refusal-words', 'is not allowed')}",
         document,
         path,
-        hint=schema.get("x-refusal-hint"),
+        hint=words.get("refusal-hint"),
     )
 
 

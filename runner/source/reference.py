@@ -1,7 +1,7 @@
 """The reference page of a file format, in Markdown, from its JSON Schema.
 
 What the page says stands in the schema, where editors find it too. A sentence `Default: …` of a description
-becomes the cell of that name; `x-pattern-words` and `x-choice-hint` are the words that the errors use.
+becomes the cell of that name; the words that the errors use stand in `$comment`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from runner.source.violation import read_words
 from runner.source.yaml_flow import write_flow
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class _Page:
         if key in parent.get("required", []):
             default = "*required*"
         # A kind of value explains its own pattern.
-        if words := (raw if "description" in raw else value).get("x-pattern-words"):
+        if words := read_words(raw if "description" in raw else value).get("pattern-words"):
             description += f" {_sentence(words)}"
         forms = list(_forms_of(key, raw, parent))
         kinds = " or ".join(self._name_kind(form) for form in forms)
@@ -148,13 +149,15 @@ class _Page:
 
 
 def _name_type(value: Schema) -> str:
-    words = {
+    names = {
         "string": "text",
         "integer": "whole number",
         "number": "number",
         "boolean": "`true`, `false`",
         "object": "mapping",
-    }[value["type"]]
+    }
+    kinds = value["type"] if isinstance(value["type"], list) else [value["type"]]
+    words = " or ".join(names[kind] for kind in kinds)
     bounds = {"minimum": "at least", "maximum": "at most", "exclusiveMaximum": "below"}
     return ", ".join([words, *(f"{text} {value[name]}" for name, text in bounds.items() if name in value)])
 
@@ -186,8 +189,8 @@ def _list_keys(schema: Schema) -> str:
 
 
 def _list_rules(schema: Schema) -> Iterator[str]:
-    if "x-choice-hint" in schema:
-        yield _sentence(schema["x-choice-hint"])
+    if words := read_words(schema).get("choice-hint"):
+        yield _sentence(words)
     for key, needed in schema.get("dependentRequired", {}).items():
         yield f"`{key}` needs {' and '.join(f'`{name}`' for name in needed)} beside it."
 

@@ -45,6 +45,15 @@ class Violation:
     repeats: int = 0
 
 
+def read_words(schema: dict[str, Any]) -> dict[str, str]:
+    """Return the words for people that stand in a schema's `$comment`: a line each, its name before a colon.
+
+    They are no keywords of their own: strict validators refuse what they do not know.
+    """
+    lines = (line.partition(": ") for line in schema.get("$comment", "").splitlines())
+    return {name: words for name, _, words in lines if words}
+
+
 def list_unknown_keys(violation: Violation) -> list[str]:
     """Return the keys that a mapping has and its schema doesn't know."""
     return [key for key in violation.instance if key not in violation.schema.get("properties", {})]

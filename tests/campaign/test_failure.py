@@ -62,7 +62,7 @@ def explain(folder: Path, source: str) -> str | None:
         ("{{ 1 / (name | length - name | length) }}", "division by zero"),
         ("{{ '%d' | format(name) }}", "%d format: a real number is required, not str"),
         ("{{ 1 | round(name) }}", "'<' not supported between instances of 'str' and 'int'"),
-        ("{{ name() }}", "'str' object is not callable"),
+        ("{{ [name][0]() }}", "'str' object is not callable"),
         ("{{ -name }}", "bad operand type for unary -: 'str'"),
         ("{{ name | join(1, 2, 3) }}", "join_values() takes from 1 to 2 positional arguments but 4 were given"),
         ("{{ name.split('') }}", "empty separator"),
@@ -80,7 +80,7 @@ def explain(folder: Path, source: str) -> str | None:
         ("{{ [name] | map(attribute='a', wrong=1) | join }}", "unexpected keyword argument 'wrong'"),
         ("{{ name | truncate(2) }}", "expected length >= 3, got 2"),
         ("{{ name | dictsort }}", "'str' object has no attribute 'items'"),
-        ("{{ name.format() }}", "access to attribute 'format' of 'str' object is unsafe"),
+        ("{{ name.format }}", "access to attribute 'format' of 'str' object is unsafe"),
     ],
 )  # fmt: skip
 def test_quotes_only_what_the_text_itself_says(tmp_path: Path, source: str, words: str) -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from runner.campaign.conversation import iterate_bubbles
 from runner.campaign.draft import Draft, Slot
-from runner.campaign.outgoing import Airtime, OutgoingTexts
+from runner.campaign.outgoing import Airtime, OutgoingTexts, question_as_asked
 from runner.campaign.segment import count_segments
-from runner.campaign.substitute import write_plainly
+from runner.campaign.substitute import write_choices_plainly, write_plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 WORDS = st.sampled_from(
     [
@@ -48,6 +48,16 @@ def shape_of(value: Any, personal: list[str], draw: Callable[[], str]) -> Any:
     return [shape_of(item, personal, draw) for item in value] if isinstance(value, list) else value
 
 
+def iterate_plain(definition: dict[str, Any]) -> Iterator[str]:
+    """Yield the texts of a conversation, written plainly."""
+    for part in ("text", "introduction"):
+        yield from [write_plainly(definition[part])] if part in definition else []
+    for question in definition.get("questions", []):
+        choices = write_choices_plainly(question.get("responses", []))
+        yield question_as_asked(write_plainly(question["text"]), choices)
+    yield from [write_plainly(definition["conclusion"])] if "conclusion" in definition else []
+
+
 @given(
     st.one_of(
         st.fixed_dictionaries({"tag": st.just("t"), "text": PARTS}),
@@ -62,7 +72,8 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
     """Personal or not, each text counts as it arrives; what comes before the first answer leaves at once."""
     personal: list[str] = []
     shape = shape_of(definition, personal, lambda: data.draw(WORDS))
-    bubbles = list(iterate_bubbles(Draft(shape).fill(personal)))
+    filled = Draft(shape).fill(personal)
+    bubbles = list(iterate_bubbles(filled))
     counts = [count_segments(bubble.text) for bubble in bubbles]
     first_question = next((n for n, bubble in enumerate(bubbles) if bubble.part == "question"), 0)
     costly = [count for count in counts if count.costly]
@@ -71,7 +82,10 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
         costly=costly[0].costly if costly else None,
         segments_max=sum(count.segments for count in counts),
         largest=max(count.segments for count in counts),
-        segments_plain=sum(count_segments(write_plainly(bubble.text)).segments for bubble in bubbles),
+        segments_plain=sum(
+            min(count.segments, count_segments(plain).segments)
+            for count, plain in zip(counts, iterate_plain(filled), strict=True)
+        ),
     )
 
 
@@ -99,3 +113,13 @@ def test_what_characters_outside_the_alphabet_cost(text: str, segments: int, pla
     """A text written plainly takes the segments of what would be written instead, no fewer."""
     found = OutgoingTexts({"tag": "t", "text": text}).count(())
     assert (found.segments_max, found.segments_plain) == (segments, plain)
+
+
+def test_choices_that_pictures_tell_apart_keep_them() -> None:
+    """👍 and 👎 are not left out where they are the choices: nothing is gained, and nothing is advised."""
+    question = {"tag": "q", "text": "Well?", "responses": ["👍", "👎"]}
+    found = OutgoingTexts({"tag": "t", "questions": [question]}).count(())
+    assert (found.costly, found.segments_max, found.segments_plain) == ("👍", 1, 1)
+    question["text"] = "Well? " * 12
+    found = OutgoingTexts({"tag": "t", "questions": [question]}).count(())
+    assert (found.segments_max, found.segments_plain) == (2, 2)

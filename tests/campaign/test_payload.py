@@ -13,6 +13,7 @@ from runner.campaign.outgoing import question_as_asked
 from runner.campaign.payload import MessageRenderer
 from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from tests.canonical import digest_definition
+from tests.choices import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,17 +197,7 @@ def test_rendering_does_not_depend_on_what_was_rendered_before(
         assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(
-    ("responses", "asked"),
-    [
-        ([], "Well?"),
-        (["0", "1", "2"], "Well?\nReply 0-2"),
-        (["-1", "0", "1"], "Well?\nReply -1-1"),
-        (["1", "2"], "Well?\n1. 1\n2. 2"),
-        (["3", "2", "1"], "Well?\n1. 3\n2. 2\n3. 1"),
-        (["Sure", "No"], "Well?\n1. Sure\n2. No"),
-    ],
-)
-def test_choices_are_listed_with_the_question(responses: list[str], asked: str) -> None:
-    """A run of whole numbers is shown as a range, other choices are numbered."""
-    assert question_as_asked("Well?", responses) == asked
+@pytest.mark.parametrize("row", SHOWN, ids=lambda row: ",".join(row["responses"]))
+def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
+    """Segments are counted, and conversations previewed, with the choices as they arrive."""
+    assert question_as_asked("Well?", row["responses"]) == row["shown"]

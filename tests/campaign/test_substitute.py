@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.segment import count_segments
-from runner.campaign.substitute import advise, describe_character, find_substitute, write_plainly
+from runner.campaign.substitute import (
+    advise,
+    describe_character,
+    find_substitute,
+    write_choices_plainly,
+    write_plainly,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +32,13 @@ from runner.campaign.substitute import advise, describe_character, find_substitu
         ("ł", "l"),
         ("œ", "oe"),
         ("½", "1/2"),
-        ("²", "2"),
-        ("™", "TM"),
+        ("²", "^2"),
+        ("⁻", "^-"),
+        ("ⁿ", "^n"),
+        ("ª", "a"),
+        ("①", "(1)"),
+        ("™", "(TM)"),
+        ("№", "No."),
         ("ﬁ", "fi"),
         ("Ａ𝐀Α", "A"),
         ("→", "->"),
@@ -50,6 +61,50 @@ def test_letters_of_other_scripts_have_none() -> None:
     assert [find_substitute(character) for character in "日жωא"] == [None] * 4
 
 
+@pytest.mark.parametrize("character", "≯≮≰₂‰∦\u0338\u20e0\u0941\u2064˗¨")
+def test_what_would_say_something_else_has_none(character: str) -> None:
+    """A sign that is struck through, or a figure that would run into others, is not replaced by half of it."""
+    assert find_substitute(character) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("1½ hours", "1 1/2 hours"),
+        ("½ hour", "1/2 hour"),
+        ("½5", "1/2 5"),
+        ("10² km", "10^2 km"),
+        ("10²³ or 10⁻³", "10^23 or 10^-3"),
+        ("1ˢᵗ", "1st"),
+        ("a ≯ b", "a ≯ b"),
+        ("a > \u0338b", "a > \u0338b"),
+        ("👍", "👍"),
+        ("Thanks 👍", "Thanks "),
+        ("日 → …", "日 → …"),
+        ("日 ’", "日 '"),
+    ],
+)
+def test_a_plain_text_says_the_same(text: str, plain: str) -> None:
+    """Figures stay apart from each other, and what cannot be GSM-7 is not made longer in vain."""
+    assert write_plainly(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("choices", "plain"),
+    [
+        (["Yes 👍", "No 👎"], ["Yes ", "No "]),
+        (["👍", "👎"], ["👍", "👎"]),
+        (["👍 good", "👎 good"], ["👍 good", "👎 good"]),
+        (["¼…", "½"], ["1/4...", "1/2"]),
+        (["👍", "Fine…"], ["👍", "Fine..."]),
+        ([], []),
+    ],
+)
+def test_choices_stay_apart(choices: list[str], plain: list[str]) -> None:
+    """Pictures that tell two choices from each other are not left out."""
+    assert write_choices_plainly(choices) == plain
+
+
 @given(st.characters())
 def test_a_substitute_is_gsm_7(character: str) -> None:
     """Whatever the character, what to write instead needs no UCS-2, and its name never fails."""
@@ -60,9 +115,9 @@ def test_a_substitute_is_gsm_7(character: str) -> None:
 
 @given(st.text(st.sampled_from("a é’—…\u00a0😀á{"), max_size=200))
 def test_a_plain_text_takes_no_more_segments(text: str) -> None:
-    """Replacing all that can be replaced leaves a GSM-7 text that is as cheap or cheaper."""
+    """Replacing all that can be replaced leaves a GSM-7 text, unless it is but pictures, as cheap or cheaper."""
     before, after = count_segments(text), count_segments(write_plainly(text))
-    assert after.encoding == "GSM-7"
+    assert after.encoding == "GSM-7" or not text.replace("😀", "").strip()
     assert after.segments <= before.segments
 
 
@@ -85,7 +140,11 @@ def test_an_accent_that_gsm_7_has_on_its_letter_is_kept() -> None:
         ),
         (
             ("😀", 1, 2, 1),
-            "😀 (GRINNING FACE) makes 1 recipient's text UCS-2: 2 segments instead of 1 with every such character replaced; leave it out",
+            "😀 (GRINNING FACE) makes 1 recipient's text UCS-2: 2 segments instead of 1 with every such character replaced; say it in words, or leave it out",
+        ),
+        (
+            ("½", 1, 2, 1),
+            "½ (VULGAR FRACTION ONE HALF) makes 1 recipient's text UCS-2: 2 segments instead of 1 with every such character replaced; write 1/2 instead, behind a blank if a digit comes before",
         ),
         (
             ("\u00a0", 2, 4, 2),
@@ -101,7 +160,7 @@ def test_an_accent_that_gsm_7_has_on_its_letter_is_kept() -> None:
         ),
         (
             ("\ufe0f", 1, 1, 1),
-            "U+FE0F (VARIATION SELECTOR-16) makes 1 recipient's text UCS-2: 1 segment, and no fewer with every such character replaced; leave it out",
+            "U+FE0F (VARIATION SELECTOR-16) makes 1 recipient's text UCS-2: 1 segment, and no fewer with all replaced that can be",
         ),
         (
             ("\u0301", 2, 4, 2),
@@ -113,7 +172,7 @@ def test_an_accent_that_gsm_7_has_on_its_letter_is_kept() -> None:
         ),
         (
             ("ж", 5, 10, 10),
-            "ж (CYRILLIC SMALL LETTER ZHE) makes 5 recipients' texts UCS-2: 10 segments, and no fewer with what can be replaced; GSM-7 has nothing like it",
+            "ж (CYRILLIC SMALL LETTER ZHE) makes 5 recipients' texts UCS-2: 10 segments, and no fewer with all replaced that can be",
         ),
         (
             ("中", 1, 5, 4),

@@ -135,6 +135,29 @@ def test_what_is_not_utf_8_is_read_as_windows_1252(tmp_path: Path) -> None:
         assert (table.guess.severity, table.guess.line) == ("warning", 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('a, b\n1, "x"\n', [["1", "x"]]),
+        ('a,b\n1, "x, y"\n2, z\n', [["1", "x, y"], ["2", "z"]]),
+        ('a;b\n1; "x;y"\n', [["1", "x;y"]]),
+        ('sep=;\na; b\n1; "x"\n', [["1", "x"]]),
+        ('a,b\n1, "x\ny"\n', [["1", "x\ny"]]),
+        ('a,b\n1, "x" y\n', [["1", ' "x" y']]),
+        ('a,b\n1, "x"\n2, "y" z\n', [["1", ' "x"'], ["2", ' "y" z']]),
+        ('a,b\n1,"x, ""y"""\n', [["1", 'x, "y"']]),
+        ("a, b\n1, x\n", [["1", " x"]]),
+    ],
+)
+def test_quotes_behind_blanks_are_quotes_if_all_are(tmp_path: Path, text: str, rows: list[list[str]]) -> None:
+    """`1, "x"` is read as meant where each quote that begins so ends the cell, too."""
+    file = tmp_path / "table.csv"
+    file.write_text(text, encoding="utf-8")
+    with open_table(file) as table:
+        assert [cells for _, cells in table.rows] == rows
+        assert [note.code for note in table.iterate_notes()] == ["csv-blanks"] * table.skips_blanks
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_rows_in_two_encodings_are_refused(tmp_path: Path, end: str) -> None:
     """No single encoding reads such a file: either somebody's name or somebody else's would be wrong."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2.runtime import LoopContext
 
 from runner.campaign.bounds import MAX_LENGTH
-from runner.campaign.language import CampaignEnvironment
+from runner.campaign.language import SAFE_METHODS, CampaignEnvironment
 from runner.campaign.template import (
     MissingVariablesError,
     TemplateProblemError,
@@ -19,7 +22,6 @@ from runner.campaign.template import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from runner.campaign.model import TemplateText
     from runner.campaign.recipients import Variables
@@ -50,6 +52,7 @@ def render(compiler: TextCompiler, text: Callable[[str], TemplateText]) -> Rende
         ("  Hello\n\n", {}, "Hello"),
         ("{{ name | default('there') }}", {}, "there"),
         ("{{ name | d('there') | title }}", {"name": "ada"}, "Ada"),
+        ("{{ order.count }}, {{ order['zfill'] }}", {"order": {"count": 2, "zfill": "x"}}, "2, x"),
         ("{% if name is defined %}{{ name }}{% else %}you{% endif %}", {}, "you"),
         ("{% for a in items %}{{ loop.index }}{{ a }} {% endfor %}", {"items": ["x", "y"]}, "1x 2y"),
         ("{{ items | join(', ') }}", {"items": ["x", "y"]}, "x, y"),
@@ -80,7 +83,7 @@ def test_renders(render: Render, source: str, variables: dict[str, object], rend
         ("{{ a | default(b) }}", ["b"]),
         ("{% for x in a %}{{ x }}{% endfor %}{{ b }}", ["a", "b"]),
         ("{{ a + 1 }}{{ 1 + b }}", ["a", "b"]),
-        ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d() }}", ["a", "b", "c", "d"]),
+        ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d.upper() }}", ["a", "b", "c", "d"]),
         ("{% if a > 3 or b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["a", "b", "c", "d"]),
         ("{{ a | round }}{{ b | int }}{{ c | join }}{{ d | length }}", ["a", "b", "c", "d"]),
         ("{% for x in range(a) %}{% endfor %}", ["a"]),
@@ -121,6 +124,17 @@ def test_missing_variables_are_named_all_at_once(render: Render, source: str, mi
         "{% set ns = namespace(x=1) %}",
         "{{ name.encode() }}",
         "{{ items.append(1) }}",
+        "{{ name.swapcase | default('D') }}",
+        "{{ name['swapcase'] | default('D') }}",
+        "{{ name.count | default('D') }}",
+        "{{ name.__class__ | default('D') }}",
+        "{{ [name] | map(attribute='swapcase') | map('default', 'D') | join }}",
+        "{% if false %}{{ name.swapcase }}{% endif %}",
+        "{% if false %}{{ name.count('a') }}{% endif %}",
+        "{% if false %}{{ name['center'](9) }}{% endif %}",
+        "{% if false %}{{ name | nosuch }}{% endif %}",
+        "{{ 'x' if name is nosuch else 'y' if false }}",
+        "{% if false %}{% set ns = namespace() %}{% endif %}",
         "{% for a in [1] %}{{ loop.cycle('a') }}{{ loop.changed(1) }}{% endfor %}",
     ],
 )
@@ -393,3 +407,18 @@ def test_reasons_quote_no_values(render: Render) -> None:
     with pytest.raises(TemplateProblemError) as caught:
         render("{{ phone | round }}", phone="415 555 0101")
     assert "555" not in caught.value.diagnostics[0].message
+
+
+def test_the_page_of_texts_lists_all_that_there_is() -> None:
+    """`docs/templates.md` names each filter, test, method and function, and nothing else."""
+    page = (Path(__file__).parents[2] / "docs" / "templates.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\w+)\n\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    environment = CampaignEnvironment()
+    listed = {title: re.findall(r"`(\w+)`", text.partition("Not ")[0]) for title, text in sections.items()}
+    for title, known in (("Filters", environment.filters), ("Tests", environment.tests)):
+        assert listed[title] == sorted(name for name in known if name.isalpha()), title
+    assert listed["Functions"] == sorted(environment.globals)
+    methods = [re.findall(r"`(\w+)`", line) for line in sections["Methods"].split("\n\n")]
+    assert [names for names in methods if names] == [sorted(SAFE_METHODS[kind]) for kind in (str, dict)] + [
+        ["loop", *sorted(SAFE_METHODS[LoopContext])]
+    ]

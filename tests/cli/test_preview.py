@@ -109,7 +109,7 @@ ask (SMS, tag visit): 4 recipients
   Nobody gets this: default of name (visit.yaml:9)
   Nobody gets this: elif language == "fr" (visit.yaml:10)
   ’ (RIGHT SINGLE QUOTATION MARK) makes 1 recipient's text UCS-2: """
-        "4 segments, and no fewer with every such character replaced; write ' instead\n"
+        "4 segments, and no fewer with all replaced that can be\n"
     )
 
 
@@ -194,7 +194,7 @@ def test_the_markdown_document(run: Run, visit: Path) -> None:
         "**text** (1 segment, 32 in UCS-2 because of '’')\n\n"
         "    Still there, O’Neil the Younger?\n\n\n"
         "- ’ (RIGHT SINGLE QUOTATION MARK) makes 1 recipient's text UCS-2: "
-        "1 segment, and no fewer with every such character replaced; write ' instead\n"
+        "1 segment, and no fewer with all replaced that can be\n"
     )
 
 

@@ -31,8 +31,8 @@ messages:
     questions:
       - tag: how
         text: "How is {{ company }}{% if name == 'Ada' %}, dear {{ name }}{% endif %}?"
-        responses: [Good, "Ask {{ name }}"]
-        conclude_on: "Ask {{ name }}"
+        responses: [Good, "Ask {{ name }}", "Ask {{ company }}"]
+        conclude_on: "Ask {{ company }}"
       - {tag: why, text: "Why?"}
     conclusion: "Bye {{ nick | default('you') }}"
   - id: note
@@ -101,7 +101,14 @@ def list_expected(arms: dict[str, str]) -> list[str]:
     for name in PEOPLE:
         dear = ", dear Ada" if name == "Ada" else ""
         asks = f"Ask {name}"
-        texts += [f"Hi {name}, a word about Acme?", f"How is Acme{dear}?", "Good", asks, asks]
+        texts += [
+            f"Hi {name}, a word about Acme?",
+            f"How is Acme{dear}?",
+            "Good",
+            asks,
+            "Ask Acme",
+            "Ask Acme",
+        ]
         texts += ["Why?", "Bye you", f"{name}, 3 days left, 100% of Acme's people know"]
         texts.append(f"Short, {name}" if arms[name] == "short" else f"Longer, {name}, by far")
     return sorted(texts)

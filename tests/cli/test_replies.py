@@ -39,6 +39,8 @@ RECORDED_NOTE = (
 HINT = "  somebody may have opted out: run `runner reconcile`, then this again\n"
 PLAIN = "{id: note, text: The shop moves on Friday.}"
 RECORDED = "{id: note, text: The shop moves on Friday., replies: recorded}"
+QUEUE = "policy: {open_session: queue}\n"
+"""For those who have an open survey, so that nothing but their unread replies keeps them waiting."""
 SURVEY = "{id: ask, questions: [{tag: why, text: Why?}]}"
 
 
@@ -98,7 +100,7 @@ def shop(tmp_path: Path, run: Run) -> Shop:
 def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
     tmp_path: Path, run_process: Run, check_json: CheckJson
 ) -> None:
-    """Recorded replies are results: the next campaign leaves the person out, and the report has the answer."""
+    """Recorded replies are results: the next campaign leaves the person out, who has answered nothing."""
     shop = Shop(tmp_path, run_process)
     shop.write("notice", RECORDED)
     shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, BOB, CY))
@@ -115,7 +117,7 @@ def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
     assert (question["tag"], question["text"], question["answers"]) == (
         "reply",
         "The shop moves on Friday.",
-        2,
+        1,
     )
 
 
@@ -228,7 +230,7 @@ def test_the_words_that_are_named_opt_out(word: str) -> None:
 def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: CheckJson) -> None:
     """23 hours do not hold, 25 do, in all campaigns of the target; to reconcile frees them."""
     shop.write("ask", SURVEY)
-    shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, CY))
+    shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, CY), more=QUEUE)
     sent = shop.run("apply", "campaigns/ask.yaml", "--auto-approve", "--format", "json")
     assert check_json(sent.stdout, "apply")["campaigns"][0]["recipients_sent"] == 2
     shop.pass_hours(23)
@@ -260,7 +262,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
 def test_the_last_reading_counts(shop: Shop) -> None:
     """What was reconciled a day ago is unread since, as long as somebody may still answer."""
     shop.write("ask", SURVEY)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.apply("ask")
     shop.pass_hours(20)
     shop.run("reconcile")
@@ -288,7 +290,7 @@ def test_what_has_ended_is_not_waited_for(shop: Shop) -> None:
     shop.write("ask", SURVEY)
     shop.apply()
     shop.run("sandbox", "simulate", "--seed", "1", "--response-rate", "1")
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.pass_hours(25)
     assert shop.count("offer", code=5) == (2, 0)
     shop.run("reconcile")
@@ -301,7 +303,7 @@ def test_replies_to_plain_texts_are_not_waited_for(shop: Shop) -> None:
     shop.write("notice", PLAIN)
     shop.apply()
     shop.pass_hours(1000)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
 
 
@@ -326,7 +328,7 @@ def test_what_sends_to_nobody_else_does_not_wait(shop: Shop) -> None:
     shop.pass_hours(25)
     shop.run("plan")
     assert shop.apply().stdout == "ask: nothing sent.\n"
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("apply", "--settle-only")
     shop.run("apply", "campaigns/offer.yaml", "--test-to", "+14155550109", "--auto-approve")
 
@@ -335,7 +337,7 @@ def test_a_saved_plan_waits_for_replies_that_were_read_when_it_was_made(shop: Sh
     """An approval can take days: exactly the plan is sent once somebody has reconciled."""
     shop.write("ask", SURVEY)
     shop.apply()
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("plan", "campaigns/offer.yaml", "--out", "plan.json")
     shop.pass_hours(25)
     held = shop.run("apply", "--plan", "plan.json", code=5)
@@ -350,7 +352,7 @@ def test_a_launch_that_the_service_does_not_list_is_looked_for_once(shop: Shop) 
     shop.apply()
     shop.run("sandbox", "reset")
     shop.pass_hours(25)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     assert shop.count("offer", code=5) == (2, 0)
     shop.run("reconcile", code=1)
     assert shop.count("offer") == (0, 2)
@@ -361,7 +363,7 @@ def test_a_pause_is_said_first(shop: Shop) -> None:
     shop.write("ask", SURVEY)
     shop.apply()
     shop.pass_hours(25)
-    shop.write("offer", PLAIN)
+    shop.write("offer", PLAIN, more=QUEUE)
     shop.run("pause", "offer")
     message = shop.plan("offer", code=7)["messages"][0]
     assert (message["on_hold"], message["deferred"]) == (2, 0)

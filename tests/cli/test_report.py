@@ -29,6 +29,7 @@ SURVEY = """\
 version: 1
 name: pulse
 tag: pulse-2026
+export_columns: [Plan, CITY]
 recipients:
   - phone: "+14155550101"
     vars: {first_name: Ada, plan: gold}
@@ -132,6 +133,39 @@ def test_a_column_that_is_none_is_refused(sent: Path, column: str, hint: str) ->
     assert done.stderr == f"Error: --by {column}: the audience of pulse has no such column\n  {hint}\n"
 
 
+def test_columns_are_found_however_they_are_written(folder: Path) -> None:
+    """Case, blanks, `_` and `-` do not matter, as elsewhere; the report calls a column as the audience does."""
+    (message,) = report_json(folder, "--by", "CITY", "--by", "First Name", "--by", "city")["messages"]
+    assert [one["column"] for one in message["breakdowns"]] == ["city", "first_name"]
+    assert message["breakdowns"][0] == report_json(folder, "--by", "city")["messages"][0]["breakdowns"][0]
+
+
+def test_sources_may_write_a_column_each_in_its_way(folder: Path) -> None:
+    """A variable in the campaign file and a column of another case are one column."""
+    survey = folder / "campaigns/pulse.yaml"
+    survey.write_text(survey.read_text(encoding="utf-8").replace("plan: gold", "plan: gold, City: Lyon"))
+    (message,) = report_json(folder, "--by", "city", "--min-group", "1")["messages"]
+    (breakdown,) = message["breakdowns"]
+    assert breakdown["column"] == "City"
+    assert [(one["name"], one["sent"]) for one in breakdown["groups"]] == [
+        ("Lyon", 12),
+        ("Nice", 2),
+        ("Paris", 11),
+    ]
+
+
+def test_a_column_that_one_campaign_lacks_is_told_before_anything_is_written(folder: Path) -> None:
+    """Nothing is reconciled, and no report written, when one of several campaigns has no such column."""
+    (folder / "campaigns/other.yaml").write_text(OTHER, encoding="utf-8")
+    done = run("report", "--reconcile", *ALL, "--by", "city", "--out", "out", cwd=folder)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        "Error: --by city: the audience of other has no such column\n"
+        "  its columns: none; these campaigns have it: pulse\n"
+    )
+    assert not (folder / "out").exists()
+
+
 @pytest.mark.parametrize("column", ["mobile", "Mobile"])
 def test_nothing_is_broken_down_by_phone(sent: Path, column: str) -> None:
     """No report shows a phone number, however small a group may be."""
@@ -214,7 +248,10 @@ def test_a_campaign_that_was_never_sent_has_files_without_rows(folder: Path) -> 
     assert sorted(read_files(folder / "out")) == sorted(f"pulse.{name}" for name in FORMATS)
     assert all((folder / line.removeprefix("Wrote ")).is_file() for line in done.stderr.splitlines())
     (header,) = (folder / "out/pulse.answers.csv").read_text(encoding="utf-8").splitlines()
-    assert header.startswith("participant,participant_phone_number,first_answered_at,nps,")
+    assert header == (
+        "participant,participant_phone_number,asked_at,disposition,first_answered_at,nps,Reason,reason (2),"
+        "plan,city"
+    )
 
 
 def test_a_report_is_the_same_however_it_is_counted(folder: Path) -> None:
@@ -251,13 +288,21 @@ def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
     assert header == [
         "participant",
         "participant_phone_number",
+        "asked_at",
+        "disposition",
         "first_answered_at",
         "nps",
         "Reason",
         "reason (2)",
+        "plan",
+        "city",
     ]
-    assert {row[1] for row in rows} == {"+14155550101", *(f"+1{4155550200 + n}" for n in range(PEOPLE))}
-    assert any(row[4] for row in rows)
+    assert {row[1] for row in rows} == {"'+14155550101", *(f"'+1{4155550200 + n}" for n in range(PEOPLE))}
+    assert any(row[6] for row in rows)
+    assert {(row[1], row[8], row[9]) for row in rows} >= {
+        ("'+14155550101", "gold", ""),
+        ("'+14155550200", "", "Lyon"),
+    }
     assert list(rows) == sorted(rows)
 
 

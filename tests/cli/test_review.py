@@ -367,7 +367,8 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
     repository.push()
     with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
-    assert comment(run, repository, github).split("\n\n")[3:-1] == [
+    said = comment(run, repository, github)
+    assert said.split("\n\n")[3:5] == [
         (
             "The jobs of pull requests don't have the state key. So it is not known here who of these people was "
             "texted already, or has opted out: a plan reaches **at most** as many as this, and an approved one says "
@@ -378,6 +379,13 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
             "| pulse | ask | 7 | 4 | 6 |"
         ),
     ]
+    # Least is not known: who has it already is not.
+    assert (
+        "<details><summary>pulse: what comes, at most</summary>\n\n"
+        "| when | message | why | recipients | launches | segments | renders |\n|---|---|---|---|---|---|---|\n"
+        "| now | ask |  | 6 | 6 | 24 | 24 |\n"
+    ) in said
+    assert "    Hi ‹first_name›, a word about Acme?\n" in said
     assert github.bodies()[0].split("\n")[2] == "### Campaign plan, at most → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None

@@ -147,7 +147,9 @@ def test_sarif_of_a_campaign(run: Run, folder: Path) -> None:
             }
         }
     ]
-    rule = document["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]
+    driver = document["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == "https://sms-campaign-runner.example/"
+    rule = driver["rules"][result["ruleIndex"]]
     assert rule == {
         "id": "value-not-allowed",
         "shortDescription": {"text": "Value not allowed"},

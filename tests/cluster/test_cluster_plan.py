@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 QUICK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-def be_still(_title: str, _done: int, _total: int) -> None:
-    """Show nothing."""
-
-
 def read_problems(problems: Problems) -> tuple[Any, ...]:
     counts = problems.error_count, problems.warning_count, problems.note_count
     return list(problems), problems.omitted(), counts
@@ -64,12 +60,17 @@ def list_deliveries(planned: Iterator[PlannedLaunch]) -> dict[tuple[str, str], t
     }
 
 
+def require_progress(stage: str, done: int, total: int) -> None:
+    """Require that no stage is said to have done more than there is."""
+    assert done <= total, stage
+
+
 def plan_in_partitions(
     workers: Workers, request: Callable[..., PlanRequest], folder: Path, problems: Problems, block_bytes: int
 ) -> PartitionedPlan | None:
-    audience = cut_audience(workers, request(None, 1).campaign, be_still, block_bytes)
+    audience = cut_audience(workers, request(None, 1).campaign, require_progress, block_bytes)
     whole = request(audience, choose_partitions([audience], workers.slots))
-    return CampaignPlanner(workers, SharedFolder(str(folder)), be_still).make_plan(whole, problems)
+    return CampaignPlanner(workers, SharedFolder(str(folder)), require_progress).make_plan(whole, problems)
 
 
 def require_equal(
@@ -92,6 +93,7 @@ def require_equal(
     assert made.plan.digest == plan.digest
     assert made.plan.refusals == plan.refusals
     assert made.plan.recipients_to_send == plan.recipients_to_send
+    assert made.plan.recipients_later == plan.recipients_later
     for theirs, ours in zip(made.plan.messages, plan.messages, strict=True):
         assert theirs.launches >= ours.launches
         theirs.launches = ours.launches
@@ -359,6 +361,20 @@ def test_an_empty_audience_is_said_as_by_one_process(
         return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch")
+
+
+def test_a_file_that_slices_cannot_read_is_read_in_one(
+    campaign: Callable[..., Campaign], tmp_path: Path
+) -> None:
+    """Quotes that are even by chance are found out, and no more slices are said to be read than there are."""
+    table = make_rows(40) + '+14155559998,"a\nb\n"c\n' + make_rows(40).partition("\n")[2]
+    loaded = campaign(LACKING.format(more=""), people="phone,name,tz\n", more=table, out="phone\n")
+    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+
+    def request(audience: Any, partitions: int) -> PlanRequest:
+        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions)
+
+    require_equal(planner, request, tmp_path / "scratch", block_bytes=80)
 
 
 def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campaign], tmp_path: Path) -> None:

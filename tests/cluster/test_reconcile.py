@@ -29,6 +29,7 @@ from runner.ledger.tables import (
     launch_stats,
     opt_outs,
     results,
+    sessions,
 )
 from runner.reconcile.held import read_held
 from runner.reconcile.survey import Survey
@@ -76,8 +77,8 @@ class LockedService(SurveyService):
 
     def _make_stat(self, guid: str) -> dict[str, Any]:
         stopped = {"to": "+14155559000", "status": "COMPLETE", "sub_status": "OPTED_OUT"}
-        sessions = [stopped] if guid == SMALL[3] else []
-        return {**super()._make_stat(guid), "sessions": sessions}
+        stat = super()._make_stat(guid)
+        return {**stat, "sessions": [*stat["sessions"], *([stopped] if guid == SMALL[3] else [])]}
 
 
 @dataclass(slots=True)
@@ -141,6 +142,7 @@ def dump(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
                 launch_starts,
                 launch_differences,
                 forgotten_results,
+                sessions,
             )
         }
 
@@ -209,6 +211,15 @@ def test_the_ledgers_are_the_same(twins: Twins) -> None:
     summary = twins.reconcile(full=True)
     assert summary == twins.alone.reconcile(full=True)
     assert summary.unlisted_results == 1
+    assert len(dump(twins.clustered.ledger)["sessions"]) > 100
+    twins.compare()
+    for result in twins.service.results:
+        result["guid"] = result["result_guid"] = f"new-{result['result_guid']}"
+    summary = twins.reconcile(full=True)
+    assert summary == twins.alone.reconcile(full=True)
+    # Of the forgotten nothing is kept, under whatever guid.
+    kept = len(twins.service.results) - summary.forgotten_results
+    assert (summary.renamed_results, summary.unlisted_results) == (kept, 1)
     twins.compare()
 
 

@@ -16,7 +16,10 @@ from sqlalchemy import insert, select, update
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger, show_url
 from runner.ledger.deliveries import count_states, record_outcomes
-from runner.ledger.model import Outcome
+from runner.ledger.model import Outcome, StoredSession
+from runner.ledger.reconciled import store_sessions
+from runner.ledger.report_model import SessionRow
+from runner.ledger.sendings import count_sessions
 from runner.ledger.tables import info, launch_stats, launches
 from runner.ledger.versions import SCHEMA_VERSION
 from tests.older_ledger import take_back
@@ -239,6 +242,23 @@ def test_an_older_ledger_is_brought_up_to_date(
         version = "SELECT value FROM ledger_info WHERE name = 'schema_version'"
         assert connection.exec_driver_sql(version).scalar() == str(SCHEMA_VERSION)
         assert connection.exec_driver_sql("SELECT count(revision) FROM results").scalar() == 0
+
+
+def test_a_ledger_of_version_8_learns_how_sessions_stand(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """It has none on record, and keeps those that are read from now on."""
+    (number,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        take_back(connection, 8)
+    assert ledger.is_older()
+    ledger.prepare()
+    with ledger.writing() as connection:
+        assert count_sessions(connection, 1, {}) == []
+        store_sessions(connection, [StoredSession(number, "p", "ACTIVE", stopped=False)])
+        assert count_sessions(connection, 1, {}) == [
+            SessionRow("ask", "ACTIVE", stopped=False, replied=False, count=1)
+        ]
 
 
 def test_counts_of_an_older_ledger_may_be_unknown_from_now_on(

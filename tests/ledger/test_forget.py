@@ -13,11 +13,11 @@ from runner.ledger.deliveries import enter_campaign, iterate_accepted, read_know
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forget import forget_person
 from runner.ledger.frequency import read_recent
-from runner.ledger.model import StoredResult
+from runner.ledger.model import StoredResult, StoredSession
 from runner.ledger.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions
-from runner.ledger.reconciled import store_results
+from runner.ledger.reconciled import store_results, store_sessions
 from runner.ledger.result_feed import iterate_feed
-from runner.ledger.tables import campaigns, forgotten_results, launches
+from runner.ledger.tables import campaigns, forgotten_results, launches, sessions
 from runner.ledger.target_key import TargetSecret, enter_target_key, read_target_key
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ def test_a_person_is_removed_and_the_others_stay(
         store_results(
             connection, [answer(alone, "g1", ADA), answer(shared, "g2", ADA), answer(shared, "g3", BOB)]
         )
+        people = [KEY.fingerprint("pulse", phone) for phone in (ADA, BOB)]
+        store_sessions(
+            connection, [StoredSession(shared, person, "ACTIVE", stopped=False) for person in people]
+        )
         key = enter_target_key(connection, "live", None, SALT)
         add_opt_outs(connection, key, [ADA], "import", AT)
     done = forget(ledger)
@@ -81,6 +85,7 @@ def test_a_person_is_removed_and_the_others_stay(
         assert read_suppressions(connection, key).find(ADA) == "confirmed"
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
         assert [row.result_guid for row in iterate_feed(connection, 1, -1)] == ["g3"]
+        assert connection.execute(select(sessions.c.participant)).scalars().all() == people[1:]
         assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint("pulse", BOB)}}
         texts = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
         assert [text is None for text in texts] == [True, False]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import select
 
 from runner.ledger.entry import enter_adopted
-from runner.ledger.model import LaunchStats, StoredResult
-from runner.ledger.reconciled import read_totals, store_results, store_starts, store_stats
-from runner.ledger.report_model import PartialCount
+from runner.ledger.model import LaunchStats, StoredResult, StoredSession
+from runner.ledger.opt_outs import OptOut, add_replies
+from runner.ledger.reconciled import read_totals, store_results, store_sessions, store_starts, store_stats
+from runner.ledger.report_model import PartialCount, SessionRow
 from runner.ledger.result_feed import iterate_feed, read_version
+from runner.ledger.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
 from runner.ledger.tables import launches
+from runner.ledger.target_key import enter_target_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,3 +144,83 @@ def test_any_start_can_be_kept(
         store_starts(connection, {launch_id: start})
     with ledger.reading() as connection:
         assert read_version(connection) == first
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("2026-11-20T12:00:00", "2026-11-20T12:00:00.000000Z"),
+        ("2026-11-20T14:00:00.5+02:00", "2026-11-20T12:00:00.500000Z"),
+        ("soon", None),
+    ],
+)
+def test_a_message_was_sent_when_the_service_says(
+    ledger: Ledger,
+    deliver: Callable[..., list[int]],
+    make_record: Callable[..., LaunchRecord],
+    said: str,
+    kept: str | None,
+) -> None:
+    """Every ledger tells the same time, in UTC; where the service tells none it is that of our own answer."""
+    (launch_id,) = deliver(make_record("a", 101))
+    with ledger.writing() as connection:
+        ours = read_totals(connection, 1)["ask"].first_sent_at
+        store_starts(connection, {launch_id: said})
+    with ledger.reading() as connection:
+        totals = read_totals(connection, 1)["ask"]
+        (day,) = count_sent_by_day(connection, 1, {})
+    assert (totals.first_sent_at, totals.last_sent_at) == (kept or ours, kept or ours)
+    assert day.date == "2026-11-20"
+
+
+def test_sessions_are_counted_as_they_stand(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """By message, state, opt-out, and whether there is a result; what was read last counts, whatever was before."""
+    first, second = deliver(make_record("a", 101, 102, 103), make_record("b", 104, message="nudge"))
+    rows = [StoredSession(first, one, "ACTIVE", stopped=False) for one in ("p", "q", "r")]
+    with ledger.writing() as connection:
+        store_sessions(connection, [*rows, StoredSession(second, "p", "", stopped=False)])
+        store_sessions(
+            connection,
+            [replace(rows[1], status="COMPLETE"), replace(rows[2], status="COMPLETE", stopped=True)],
+        )
+        store_results(
+            connection, [StoredResult(first, "g", "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026")]
+        )
+    with ledger.reading() as connection:
+        counted = count_sessions(connection, 1, {"nudge": "again"})
+    assert sorted(counted, key=str) == [
+        SessionRow("again", "", stopped=False, replied=False, count=1),
+        SessionRow("ask", "ACTIVE", stopped=False, replied=True, count=1),
+        SessionRow("ask", "COMPLETE", stopped=False, replied=False, count=1),
+        SessionRow("ask", "COMPLETE", stopped=True, replied=False, count=1),
+    ]
+
+
+def test_replies_that_opt_out_come_with_all_their_author_said(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """Every result of who opted out in a launch, and which of them did so; of one target, and of a span."""
+    first, second = deliver(make_record("a", 101, 102), make_record("b", 103))
+    said = [(first, "g1", "p"), (first, "g2", "p"), (first, "g3", "q"), (second, "g4", "r")]
+    found = [
+        StoredResult(launch, guid, one, "q", "why", "Why?", 1, "x", "x", "2026", "2026")
+        for launch, guid, one in said
+    ]
+    with ledger.writing() as connection:
+        store_results(connection, found)
+        for target, guid in (("live", "g2"), ("live", "g4"), ("other", "g3")):
+            key = enter_target_key(connection, target, None, "0123456789abcdef" * 2)
+            add_replies(connection, key.target, [OptOut("f", guid, "reply", "confirmed", "2026")])
+    with ledger.reading() as connection:
+        replies = list(iterate_opt_out_replies(connection, 1))
+        part = list(iterate_opt_out_replies(connection, 1, (second, second)))
+    assert sorted((one.result_guid, one.state) for one in replies) == [
+        ("g1", None),
+        ("g2", "confirmed"),
+        ("g4", "confirmed"),
+    ]
+    assert [(one.launch_id, one.message, one.participant, one.response) for one in part] == [
+        (second, "ask", "r", "x")
+    ]

@@ -129,12 +129,16 @@ def test_what_failed_has_no_revision(ledger: Ledger, launch_id: int) -> None:
         assert begin_revision(connection) == 2
 
 
+START = "2026-11-20T09:00:00.000000Z"
+"""The start of a launch as it is kept: in UTC, to sort."""
+
+
 def test_a_result_comes_with_its_launch(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
     """Message, arm and start are those of the launch; of another campaign's launches nothing is fed."""
     (number,) = deliver(make_record("a", 101))
     store_start(ledger, {number: "2026-11-20T09:00:00"})
     store(ledger, make_result(number, "a"))
-    row = FeedRow("ask", "", "2026-11-20T09:00:00", number, "a", "p", "why", "Why?", 1, "Yes", "Yes", "2026")
+    row = FeedRow("ask", "", START, number, "a", "p", "why", "Why?", 1, "Yes", "Yes", "2026")
     assert feed_of(ledger) == [row]
     assert feed_of(ledger, campaign_id=2) == []
 

@@ -10,11 +10,13 @@ from sqlalchemy import func, select
 
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.forgotten import mark_forgotten
+from runner.ledger.model import StoredSession
 from runner.ledger.opt_outs import add_opt_outs, read_suppressions
+from runner.ledger.reconciled import store_sessions
 from runner.ledger.record import enter_record
 from runner.ledger.rewriting import rewrite_lockfile
 from runner.ledger.rotation import list_tags_on_record, needs_rotation, rotate_ledger, want_ledger
-from runner.ledger.tables import launches, results
+from runner.ledger.tables import launches, results, sessions
 from runner.ledger.target_key import enter_target_key, read_target_key
 from runner.ledger.translation import Translation
 from tests.keys import STATE_KEY
@@ -52,6 +54,9 @@ def test_everybody_is_who_they_were(
             "revision": 1,
         }
         connection.execute(results.insert(), [row])
+        store_sessions(
+            connection, [StoredSession(sent, old.fingerprint("pulse", PHONES[0]), "ACTIVE", stopped=False)]
+        )
     translation = Translation("live", STATE_KEY, None)
     with ledger.writing() as connection:
         want_ledger(connection, translation)
@@ -71,7 +76,8 @@ def test_everybody_is_who_they_were(
     with ledger.reading() as connection:
         found = read_suppressions(connection, read_target_key(connection, "live", STATE_KEY))
         assert [found.find(phone) for phone in PHONES[:2]] == ["confirmed", None]
-        assert connection.execute(select(results.c.participant)).scalars().all() == named[:1]
+        for column in (results.c.participant, sessions.c.participant):
+            assert connection.execute(select(column)).scalars().all() == named[:1]
         assert connection.execute(select(func.count()).select_from(launches)).scalar_one() == 3
     assert rewrite_lockfile(ledger, keyed, record)
     text = keyed.lockfile.read_text(encoding="utf-8")

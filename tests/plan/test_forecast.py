@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.ledger.fingerprint_set import FingerprintSet
+from runner.ledger.model import Known
+from runner.ledger.open_sessions import OpenSessions, OpenShelf
+from runner.plan.circumstances import Circumstances
+from runner.plan.model import Coming, PlanOptions, Span
+from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from tests.plan.worlds import NOON, WAIT, WORLDS, Person, World
+from tests.plan.worlds import KEY, NOON, WAIT, WORLDS, Person, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
-    from runner.plan.model import MessagePlan
+    from runner.plan.model import CampaignPlan, MessagePlan
 
     Load = Callable[..., Campaign]
 
 DAY = timedelta(days=1)
+NIGHT = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
+"""One in the morning in New York."""
+PEOPLE = 'recipients: [{phone: "+12125550101"}, {phone: "+12125550102"}, {phone: "+14155550103"}]'
+HOURS = 'schedule: {send_between: ["09:00", "19:00"]}'
 
 
 def count(world: World, load: Load) -> dict[str, MessagePlan]:
@@ -121,3 +131,121 @@ def test_nothing_that_happens_by_itself_goes_beyond_the_forecast(
         after = count(world, campaign)
         for name, message in after.items():
             assert message.reach <= before[name].reach, name
+
+
+def plan_at(load: Load, now: datetime, *messages: str, rules: str = HOURS) -> CampaignPlan:
+    """Return the plan of a campaign of which nothing is on record, for three people: two in New York."""
+    lines = "".join(f"  - {message}\n" for message in messages)
+    campaign = load(f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n{lines}{rules}\n")
+    planner = Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(now=now))
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    return plan
+
+
+def list_spans(message: MessagePlan) -> list[tuple[str, Span, Span]]:
+    """Return of each group that comes later why, how many recipients it has, and how many renders."""
+    return [(one.why, one.recipients, one.renders) for one in message.coming]
+
+
+def test_before_the_hours_everything_comes_later(campaign: Load) -> None:
+    """What is deferred is told with its first and last moment, its launches, segments and renders."""
+    plan = plan_at(campaign, NIGHT, f"{{id: news, text: {'x' * 161}}}")
+    (news,) = plan.messages
+    assert (news.to_send, plan.recipients_to_send, plan.recipients_later) == (0, 0, (3, 3))
+    due = datetime(2026, 11, 20, 14, 0, tzinfo=UTC), datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
+    # In one run or in three; the same text to all of them.
+    assert news.coming == (Coming("deferred", *due, Span(3, 3), Span(1, 3), Span(6, 6), Span(3, 3), {}),)
+
+
+def test_a_follow_up_comes_to_none_at_least(campaign: Load) -> None:
+    """Who answers is not known: a reminder comes to nobody or to all, not before its wait is over."""
+    plan = plan_at(
+        campaign,
+        NOON,
+        "{id: ask, questions: [{tag: q, text: Why?}], complete_existing_sessions: true}",
+        "{id: nudge, text: Still there?, after: {message: ask, wait: 2d}, to: unanswered}",
+        "{id: thanks, text: Thank you, after: {message: ask, wait: 1d}, to: answered}",
+    )
+    ask, nudge, thanks = plan.messages
+    assert (ask.to_send, list_spans(ask)) == (3, [])
+    assert (list_spans(nudge), list_spans(thanks)) == ([("awaiting", (0, 3), (0, 3))],) * 2
+    assert (nudge.coming[0].first, thanks.coming[0].first) == (NOON + 2 * DAY, NOON + DAY)
+    # Each person counts once: nobody is reached by follow-ups alone.
+    assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, (0, 0), (0, 6))
+
+
+@pytest.mark.parametrize(
+    ("nudge", "least"),
+    [
+        ("text: Again, to: everyone", 3),
+        ("text: Again, to: everyone, complete_existing_sessions: true", 3),
+        ("text: Again, to: unanswered", 0),
+    ],
+)
+def test_what_comes_after_a_plain_text_comes_for_sure(campaign: Load, nudge: str, least: int) -> None:
+    """A follow-up to everybody goes once its wait is over; none that goes by answers is sure."""
+    first = "{id: ask, text: Hello}" if least else "{id: ask, questions: [{tag: q, text: Why?}]}"
+    plan = plan_at(campaign, NOON, first, f"{{id: nudge, after: {{message: ask, wait: 2d}}, {nudge}}}")
+    assert list_spans(plan.messages[1]) == [("awaiting", (least, 3), (least, 3))]
+
+
+@pytest.mark.parametrize(
+    ("news", "rules", "least"),
+    [
+        ("text: News", "", 0),
+        ("text: News, complete_existing_sessions: true", "", 3),
+        ("text: News", "policy: {open_session: complete}", 3),
+        ("text: News", "policy: {frequency_cap: {messages: 2, within: 7d}}", 0),
+    ],
+)
+def test_what_may_wait_behind_a_survey_is_not_sure(campaign: Load, news: str, rules: str, least: int) -> None:
+    """People may never end the survey that is due with it; a frequency cap may be reached."""
+    ask = "{id: ask, questions: [{tag: q, text: Why?}]}"
+    plan = plan_at(campaign, NIGHT, ask, f"{{id: news, {news}}}", rules=f"{HOURS}\n{rules}")
+    assert [one.recipients for one in plan.messages[1].coming] == [(least, 3)]
+
+
+def test_nothing_that_is_paused_or_behind_an_open_survey_is_sure(campaign: Load) -> None:
+    """A person has to say so, or to end the survey: until then it may not come at all."""
+    paused = replace(World((Person(), Person(asked=WAIT)), NOON), is_paused=True)
+    ask = count(paused, campaign)["ask"]
+    assert [(one.why, one.recipients) for one in ask.coming] == [("on_hold", (0, 1))]
+    asked = count(World((Person(surveyed=True),), NOON), campaign)["ask"]
+    assert [(one.why, one.recipients, one.first) for one in asked.coming] == [("open_session", (0, 1), None)]
+
+
+def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
+    """Of people who wait for a person's decision, a row that cannot be rendered is no error, and no zero."""
+    yaml = (
+        "version: 1\nname: pulse\nrecipients: [{phone: '+14155550101'}]\n"
+        "messages: [{id: ask, text: 'Hi {{ name }}'}]\n"
+    )
+    person = KEY.fingerprint("pulse", "+14155550101")
+    known = Known({}, {"ask": {person}})
+    problems = Problems()
+    planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), Circumstances(now=NOON))
+    plan = planner.make_plan(problems)
+    assert plan is not None, list(problems)
+    (held,) = plan.messages[0].coming
+    assert (held.why, held.recipients, held.segments) == ("unresolved", (0, 1), None)
+
+
+def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> None:
+    """With `open_session: queue`, the least of renders and segments leaves out what waits behind a survey."""
+    surveyed = FingerprintSet([KEY.fingerprint("news", "+12125550101")])
+    sessions = OpenSessions((OpenShelf("news", "news", KEY, surveyed, FingerprintSet()),))
+    yaml = (
+        f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n"
+        "  - {id: ask, introduction: Hello, questions: [{tag: q, text: Why?}]}\n  - {id: news, text: News}\n"
+        "policy: {open_session: queue}\n"
+    )
+    circumstances = Circumstances(now=NOON, sessions=sessions)
+    planner = Planner(campaign(yaml), "sandbox", Known({}, {}), None, PlanOptions(), circumstances)
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    ask, news = plan.messages
+    assert (ask.to_send, ask.queueing, ask.renders_min, ask.renders_max) == (3, 1, 4, 6)
+    assert (ask.segments, ask.segments_min, ask.segments_max) == (6, 4, 6)
+    # Whoever is asked by the first message gets the second one when they have answered, if they do.
+    assert (news.to_send, news.queueing, news.renders_min, news.renders_max) == (3, 3, 0, 3)

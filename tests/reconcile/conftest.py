@@ -89,6 +89,11 @@ class SurveyService(ListService):
         self.queries.clear()
         return asked
 
+    def _list_phones(self, guid: str) -> set[str]:
+        """Return the phones of a launch's results, as far as the service tells them."""
+        phones = {one.get("participant_phone_number") for one in self.list_results(guid)}
+        return {phone for phone in phones if isinstance(phone, str) and phone.startswith("+1415")}
+
     def _make_stat(self, guid: str) -> dict[str, Any]:
         return {
             **{f"num_{name}": 0 for name in COUNTS},
@@ -97,7 +102,10 @@ class SurveyService(ListService):
             "project_launch_guid": guid,
             "project_launch_start": "2026-11-20T12:00:00.000001",
             "project_tag": TAG,
-            "sessions": [],
+            "sessions": [
+                {"to": phone, "status": "ACTIVE", "sub_status": None}
+                for phone in sorted(self._list_phones(guid))
+            ],
         }
 
 
@@ -148,7 +156,7 @@ class Campaign:
                 (number,) = add_intents(opened, self.id, [intent], AT)
                 record_outcomes(opened, [Outcome(number, "sent", AT, guid)])
 
-    def reconcile(self, *, full: bool = False, accept: bool = False) -> ReconcileSummary:
+    def reconcile(self, *, full: bool = False, accept: bool = False, drops: bool = False) -> ReconcileSummary:
         """Reconcile once."""
         return reconcile_campaign(
             self.ledger,
@@ -161,6 +169,7 @@ class Campaign:
             observe_progress=lambda _steps: None,
             full=full,
             accept=accept,
+            drops=drops,
         )
 
     def list_held(self) -> dict[str, str]:

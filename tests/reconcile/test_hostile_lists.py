@@ -14,10 +14,11 @@ from sqlalchemy import update
 
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
+from runner.ledger.opt_outs import decide_reply
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import launches
 from runner.service.paging import Unreadable
-from tests.reconcile.conftest import Campaign, SurveyService, make_result
+from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
@@ -149,6 +150,69 @@ def test_what_the_service_no_longer_lists_stays_in_the_ledger(campaign: Campaign
     summary = campaign.reconcile()
     assert (summary.results, summary.expected_results, summary.unlisted_results) == (10, 7, 3)
     assert len(campaign.list_held()) == 10
+
+
+def test_what_is_not_listed_any_more_can_be_dropped(campaign: Campaign) -> None:
+    """Named with its launch, and removed when that is asked for; what is listed stays."""
+    fill(campaign, 10, "a", "b")
+    campaign.reconcile()
+    del campaign.service.results[1:4:2]
+    summary = campaign.reconcile(full=True)
+    assert (summary.unlisted_results, summary.unlisted_launches, summary.dropped_results) == (2, ["b"], 0)
+    summary = campaign.reconcile(full=True, drops=True)
+    assert (summary.unlisted_results, summary.unlisted_launches, summary.dropped_results) == (0, [], 2)
+    assert summary.is_complete
+    assert campaign.list_held().keys() == {one["result_guid"] for one in campaign.service.results}
+
+
+def rename_results(campaign: Campaign) -> None:
+    """Have the service list every result under a guid of its own."""
+    for result in campaign.service.results:
+        result["guid"] = result["result_guid"] = f"new-{result['result_guid']}"
+
+
+def test_an_answer_under_a_new_guid_counts_once(campaign: Campaign) -> None:
+    """Two thousand results whose guids were issued anew are two thousand, under the new guids; none is unlisted."""
+    fill(campaign, 2000, "a", "b")
+    campaign.reconcile()
+    rename_results(campaign)
+    assert campaign.reconcile().renamed_results == 0
+    summary = campaign.reconcile(full=True)
+    assert (summary.renamed_results, summary.unlisted_results, summary.new_results) == (2000, 0, 0)
+    assert summary.is_complete
+    assert campaign.list_held().keys() == {one["result_guid"] for one in campaign.service.results}
+
+
+def test_new_guids_are_noticed_with_the_next_answer(campaign: Campaign) -> None:
+    """Where more is met than the service counts the launch is read whole, and nobody is counted twice."""
+    fill(campaign, 300, "a")
+    campaign.reconcile()
+    rename_results(campaign)
+    campaign.service.add(300, "a")
+    summary = campaign.reconcile()
+    assert (summary.results, summary.renamed_results, summary.unlisted_results) == (301, 300, 0)
+    assert summary.is_complete
+
+
+def test_an_answer_of_other_words_is_another_one(campaign: Campaign) -> None:
+    """Edited and under a new guid, a result is not known to be the same: both are kept, and the old one is named."""
+    fill(campaign, 3, "a")
+    campaign.reconcile()
+    rename_results(campaign)
+    campaign.service.results[0]["result_response"] = "2"
+    summary = campaign.reconcile(full=True)
+    assert (summary.renamed_results, summary.unlisted_results, summary.results) == (2, 1, 4)
+
+
+def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign) -> None:
+    """A reply that a person has dismissed does not come back because the service calls it otherwise."""
+    campaign.launch("a")
+    campaign.service.add(1, "a", result_response="lose my number")
+    campaign.reconcile()
+    with campaign.ledger.writing() as opened:
+        assert decide_reply(opened, "live", "result-1", "dismissed", AT)
+    rename_results(campaign)
+    assert campaign.reconcile(full=True).doubtful == 0
 
 
 def test_an_edited_result_is_replaced(campaign: Campaign) -> None:

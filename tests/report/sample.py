@@ -17,8 +17,10 @@ from runner.report.model import CampaignReport, MessageReport, RunReport, Sessio
 from runner.report.scores import divide, wilson_interval
 from runner.report.timing import TimeSummary
 from runner.report.turnout import (
+    Analysis,
     Audience,
     Breakdown,
+    CountedArm,
     Day,
     Experiment,
     GroupScore,
@@ -63,7 +65,10 @@ def build_experiment() -> Experiment:
     """Return two arms, of which the second answers more."""
     arms = (build_turnout("short", 497, 182, 131, 22), build_turnout("friendly", 497, 220, 170, 32))
     differences = compare_arms([(arm.name, arm.answered or 0, arm.sent) for arm in arms])
-    return Experiment(arms, differences)
+    counted = tuple(CountedArm(arm.name, arm.sent, arm.answered or 0) for arm in arms)
+    return Experiment(
+        arms, differences, Analysis("fixed", date(2026, 11, 20), None, is_due=True, arms=counted)
+    )
 
 
 def build_breakdown() -> Breakdown:
@@ -91,6 +96,7 @@ def build_survey() -> MessageReport:
         launches=4,
         recipients=998,
         sent=994,
+        sent_read=994,
         rejected=2,
         unresolved=4,
         sessions=Sessions(queued=12, active=77, complete=905),
@@ -131,6 +137,7 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         launches=1,
         recipients=sent,
         sent=sent,
+        sent_read=sent,
         rejected=0,
         unresolved=0,
         sessions=Sessions(0, 0, sent),

@@ -21,7 +21,14 @@ COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude
         (" 7.5 ", Fraction(15, 2)),
         ("-1", Fraction(-1)),
         ("+3", Fraction(3)),
-        ("7,5", None),
+        ("7,5", Fraction(15, 2)),
+        ("-12,25", Fraction(-49, 4)),
+        ("0,125", Fraction(1, 8)),
+        ("1234,567", Fraction(1234567, 1000)),
+        ("1,500", None),
+        ("1.234,5", None),
+        ("7,", None),
+        ("1.500", Fraction(3, 2)),
         ("1e9", None),
         ("1" * 16, None),
         ("seven", None),
@@ -31,7 +38,7 @@ COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude
     ],
 )
 def test_only_plain_numbers_read_as_numbers(text: str, number: Fraction | None) -> None:
-    """A text is a number when it is plain digits, with a sign and decimals at most."""
+    """A text is a number when it is plain digits, with a sign and decimals; a comma may part thousands, too."""
     assert read_number(text) == number
 
 
@@ -44,9 +51,17 @@ def test_no_text_breaks_the_reading_of_numbers(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("label", "point"),
-    [("10", 10), ("10 (very likely)", 10), ("0: never", 0), ("5=best", 5), ("10-20", None), ("1st", None)],
+    [
+        ("10", 10),
+        ("10 (very likely)", 10),
+        ("0: never", 0),
+        ("5=best", 5),
+        ("2,5 h", Fraction(5, 2)),
+        ("10-20", None),
+        ("1st", None),
+    ],
 )
-def test_labels_count_as_the_number_they_start_with(label: str, point: int | None) -> None:
+def test_labels_count_as_the_number_they_start_with(label: str, point: Fraction | int | None) -> None:
     """A scale's label may explain its number, but a range or an ordinal is no number."""
     assert read_scale_point(label) == point
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.comparison import SIGNIFICANCE, Comparison, adjust_p_values, compare, compare_arms
+from runner.report.comparison import SIGNIFICANCE, ArmDifference, compare_arms
 from runner.report.proportions import difference_interval, fisher_p_value
+from runner.report.sequential import always_valid_reach
 
 
 @st.composite
@@ -18,9 +21,19 @@ def arms(draw: st.DrawFn) -> tuple[str, int, int]:
     return draw(st.sampled_from("abc")), draw(st.integers(0, trials)), trials
 
 
+def compare(*counts: int, at_every_look: bool = False) -> ArmDifference:
+    """Compare two arms."""
+    successes_a, trials_a, successes_b, trials_b = counts
+    arms = [("old", successes_b, trials_b), ("new", successes_a, trials_a)]
+    (difference,) = compare_arms(arms, at_every_look=at_every_look)
+    return difference
+
+
 def test_a_comparison_says_how_far_and_how_sure() -> None:
     """A difference comes with its interval, its p-value and what may be said of it."""
-    assert compare(56, 70, 48, 80) == Comparison(
+    assert compare(56, 70, 48, 80) == ArmDifference(
+        "new",
+        "old",
         difference=Fraction(1, 5),
         interval=difference_interval(56, 70, 48, 80),
         p_value=fisher_p_value(56, 70, 48, 80),
@@ -56,7 +69,7 @@ def test_few_people_tell_nothing(counts: tuple[int, int, int, int], verdict: str
 @pytest.mark.parametrize("counts", [(0, 0, 0, 0), (0, 0, 48, 80), (48, 80, 0, 0)])
 def test_an_empty_arm_has_no_difference(counts: tuple[int, int, int, int]) -> None:
     """With nobody in an arm nothing is defined, and the verdict is that there are too few."""
-    assert compare(*counts) == Comparison(difference=None, interval=None, p_value=None, verdict="too_few")
+    assert compare(*counts) == ArmDifference("new", "old", None, None, None, "too_few")
 
 
 def test_a_comparison_refuses_what_is_no_proportion() -> None:
@@ -76,33 +89,6 @@ def test_arms_may_swap_places(a: tuple[str, int, int], b: tuple[str, int, int]) 
         assert one.interval == pytest.approx((-other.interval[1], -other.interval[0]))
 
 
-def test_holm_meets_a_published_example() -> None:
-    """Five p-values become those that pingouin's manual prints for Holm's method."""
-    adjusted = adjust_p_values([0.5, 0.003, 0.32, 0.054, 0.0003])
-    assert adjusted == pytest.approx((0.64, 0.012, 0.64, 0.162, 0.0015))
-
-
-@given(st.lists(st.floats(0, 1)))
-def test_holm_keeps_the_order_and_rejects_step_by_step(p_values: list[float]) -> None:
-    """No p-value falls or passes another, and the rejected are those that Holm's own steps reject."""
-    adjusted = adjust_p_values(p_values)
-    ascending = sorted(zip(p_values, adjusted, strict=True))
-    assert all(plain <= raised <= 1 for plain, raised in ascending)
-    assert [raised for _, raised in ascending] == sorted(adjusted)
-    tests = len(p_values)
-    for step, (plain, raised) in enumerate(ascending):
-        if plain * (tests - step) >= SIGNIFICANCE:
-            assert raised >= SIGNIFICANCE
-            break
-        assert raised < SIGNIFICANCE
-
-
-def test_holm_leaves_one_p_value_alone() -> None:
-    """One comparison needs no adjustment, and none has nothing to adjust."""
-    assert adjust_p_values([0.04]) == (0.04,)
-    assert adjust_p_values([]) == ()
-
-
 def test_arms_are_compared_with_the_first() -> None:
     """Each further arm is told against the first, in order; its p-value pays for the number of comparisons."""
     differences = compare_arms(
@@ -114,11 +100,11 @@ def test_arms_are_compared_with_the_first() -> None:
         ("empty", "old", None),
     ]
     warm, short, empty = differences
-    assert warm.p_value == pytest.approx(fisher_p_value(445, 1000, 400, 1000))
+    assert warm.p_value == pytest.approx(2 * fisher_p_value(445, 1000, 400, 1000))
     assert short.p_value == pytest.approx(2 * fisher_p_value(480, 1000, 400, 1000))
-    assert short.interval == difference_interval(480, 1000, 400, 1000)
+    assert short.interval == difference_interval(480, 1000, 400, 1000, NormalDist().inv_cdf(1 - 0.025 / 2))
     assert (empty.p_value, empty.interval) == (None, None)
-    assert [one.verdict for one in differences] == ["differs", "differs", "too_few"]
+    assert [one.verdict for one in differences] == ["no_difference_shown", "differs", "too_few"]
 
 
 def test_an_adjusted_p_value_decides() -> None:
@@ -126,6 +112,46 @@ def test_an_adjusted_p_value_decides() -> None:
     pair = [("old", 400, 1000), ("warm", 445, 1000)]
     assert [one.verdict for one in compare_arms(pair)] == ["differs"]
     assert [one.verdict for one in compare_arms([*pair, ("same", 400, 1000)])] == ["no_difference_shown"] * 2
+
+
+@pytest.mark.parametrize("at_every_look", [False, True])
+@given(short=st.integers(0, 1000), warm=st.integers(0, 1000))
+def test_intervals_say_what_verdicts_say(*, at_every_look: bool, short: int, warm: int) -> None:
+    """With two comparisons interval and verdict are adjusted alike: where one is sure, so is the other.
+
+    They are two methods, and may disagree by a person or two.
+    """
+    arms = [("old", 400, 1000), ("short", short, 1000), ("warm", warm, 1000)]
+    for one in compare_arms(arms, at_every_look=at_every_look):
+        assert one.interval is not None
+        assert one.difference is not None
+        low, high = one.interval
+        nearest = min(abs(low), abs(high))
+        assert (one.verdict == "differs") == (low > 0 or high < 0) or nearest < 0.004
+
+
+def test_a_test_for_every_look_asks_for_more() -> None:
+    """What one look would call different, a test for every look does not yet; what is plain, it does."""
+    assert compare(160, 400, 120, 400).verdict == "differs"
+    assert compare(160, 400, 120, 400, at_every_look=True).verdict == "no_difference_shown"
+    assert compare(180, 400, 120, 400, at_every_look=True).verdict == "differs"
+
+
+@pytest.mark.parametrize("counts", [(0, 400, 0, 400), (400, 400, 400, 400)])
+def test_a_test_for_every_look_knows_nothing_of_nothing(counts: tuple[int, int, int, int]) -> None:
+    """Where nobody answered, or everybody, nothing is known of the difference."""
+    one = compare(*counts, at_every_look=True)
+    assert (one.interval, one.p_value, one.verdict) == ((-1.0, 1.0), 1.0, "too_few")
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.data())
+def test_the_interval_of_every_look_ends_where_the_p_value_does(a: int, b: int, data: st.DataObject) -> None:
+    """At its reach, as z, the e-value is 1/0.05: √(16/(V + 16)) exp(z² V/2(V + 16)) = 20."""
+    successes = data.draw(st.integers(1, a + b - 1))
+    reach = always_valid_reach(a, b, successes, 0.05)
+    information = a * b / (a + b) ** 2 * successes * (a + b) / (a + b - successes)
+    total = information + 16
+    assert math.sqrt(16 / total) * math.exp(reach**2 * information / 2 / total) == pytest.approx(20)
 
 
 def test_few_people_tell_nothing_of_arms_either() -> None:

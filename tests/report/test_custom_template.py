@@ -21,7 +21,7 @@ def test_a_template_writes_the_report(sample_report: CampaignReport) -> None:
     """The example has the headline, the scores with their intervals, and the arms, as we write them."""
     text = write_with_template(sample_report, EXAMPLE.read_text(encoding="utf-8"), "chat.txt.j2")
     assert text == (
-        "customer-pulse-2026q4: 1,661 texts went out in 3 messages; 402 people answered.\n"
+        "customer-pulse-2026q4: 1,649 texts went out in 3 messages, 12 are still queued at the service; 402 people answered.\n"
         "- ask: 40.4 % (37.4–43.5 %), half answered within 12 min 20 s\n"
         "  - How likely are you to recommend us, from 0 to 10? +27.6 (+19.9 to +35.0)\n"
         "  - friendly answers more than short: +7.6 points, 95 % interval +1.5 to +13.7.\n"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.report.answered import NumberSummary
-from runner.report.comparison import compare_arms
+from runner.report.comparison import compare_arms, postpone_comparison
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.findings import (
     list_findings,
     list_scores,
     list_volume,
+    write_analysis,
+    write_audience,
     write_holdout,
     write_opt_outs,
     write_p_value,
@@ -24,24 +30,32 @@ from runner.report.findings import (
     write_turnout,
     write_verdict,
 )
+from runner.report.html import write_html
+from runner.report.markdown import write_markdown
+from runner.report.model import Sessions
+from runner.report.scores import net_promoter_score
 from runner.report.tables import tabulate_funnel, tabulate_groups, tabulate_reserved
-from runner.report.tiles import list_tiles
-from runner.report.turnout import Audience, Reservation, Volume
+from runner.report.tiles import Tile, list_tiles
+from runner.report.turnout import Analysis, Audience, CountedArm, Reservation, Volume
+from runner.report.wording import write_headline, write_message_headline
+from tests.report.counted import report_rows
 from tests.report.odd_reports import build_empty
-from tests.report.sample import NO_TIMES, START, build_breakdown, build_survey, build_text
+from tests.report.sample import NO_TIMES, START, build_breakdown, build_sample, build_survey, build_text
 from tests.report.sample_questions import build_questions
 
 if TYPE_CHECKING:
+    from runner.report.facts import Scale
     from runner.report.model import CampaignReport
 
 
 def test_findings_come_in_the_order_of_the_campaign(sample_report: CampaignReport) -> None:
     """Who answered, the scores with their intervals, and the arms; no plain numbers among them."""
     assert list(list_findings(sample_report)) == [
-        "ask: 994 people were texted; 402 answered (40.4 %, 95 % interval 37.4–43.5 %).",
+        "ask: 982 people were texted, 12 are still queued at the service; 402 answered (40.4 %, 95 % interval 37.4–43.5 %).",
         "nps: NPS +27.6 (95 % interval +19.9 to +35.0): promoters 48.0 %, passives 31.6 %, detractors 20.4 %, of 402 answers.",
         "service: CSAT 69.5 % (95 % interval 64.7–74.0 %): 258 of 371 chose one of the top two responses.",
         "friendly answers more than short: +7.6 points, 95 % interval +1.5 to +13.7.",
+        "The verdict is of the 994 people asked, and of the answers that came, before 2026-11-20 (UTC).",
         "sorry: 82 people were texted; 37 answered (45.1 %, 95 % interval 34.8–55.9 %).",
     ]
 
@@ -69,6 +83,62 @@ def test_a_verdict_is_a_sentence(counts: list[tuple[str, int, int]], sentence: s
     """Two arms are too few to tell, show no difference, or differ by so much."""
     (difference,) = compare_arms(counts)
     assert write_verdict(difference) == sentence
+
+
+def test_it_is_too_early_for_a_verdict() -> None:
+    """Before the day of the verdict no figure hints at it."""
+    (difference,) = postpone_comparison([("A", 200, 500), ("B", 250, 500)])
+    assert write_verdict(difference) == "Too early to tell whether B or A answers more."
+
+
+@pytest.mark.parametrize(
+    ("analysis", "sentence"),
+    [
+        (
+            Analysis("sequential", None, None, is_due=True, arms=()),
+            "A test for every look: of 100 experiments without a difference, at most 5 ever show one.",
+        ),
+        (
+            Analysis("fixed", None, 1000, is_due=False, arms=()),
+            "The verdict is taken 7 days after 1,000 people have been asked in each arm.",
+        ),
+        (
+            Analysis("fixed", date(2026, 12, 15), None, is_due=False, arms=()),
+            "The verdict is taken by the first report that is reconciled on 2026-12-15 (UTC) or later.",
+        ),
+        (
+            Analysis("fixed", date(2026, 12, 15), 1, is_due=True, arms=(CountedArm("A", 1, 0),)),
+            "The verdict is of the 1 person asked, and of the answers that came, before 2026-12-15 (UTC).",
+        ),
+    ],
+)
+def test_it_is_said_when_the_verdict_is_taken(analysis: Analysis, sentence: str) -> None:
+    """A report says of whom the verdict is, or when it will be."""
+    assert write_analysis(analysis) == sentence
+
+
+def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: CampaignReport) -> None:
+    """Shares of launches that were reconciled are of the people in them, and say so; others are left out."""
+    message = replace(
+        sample_report.messages[0],
+        launches=2,
+        unread_launches=1,
+        sent_read=500,
+        participants_answered=None,
+        participants_completed=None,
+        sessions=Sessions(None, 0, None),
+        opt_outs=None,
+        partly_known={
+            "participants_answered": PartialCount(200, 1),
+            "participants_completed": PartialCount(150, 1),
+            "queued": PartialCount(5, 2),
+            "complete": PartialCount(501, 1),
+        },
+    )
+    shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
+    assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
+    assert shares["Reached the end"] == "75.0 % of 200 answered in 1 of 2 launches"
+    assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +246,77 @@ def test_a_question_says_who_was_asked_and_who_stopped() -> None:
 def test_a_score_without_an_interval_has_none() -> None:
     """Too few answers for an interval leave it out."""
     number = replace(build_questions()[3], numbers=NumberSummary(Fraction(3), Fraction(3), 1))
-    assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer."]
+    assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer: too few to go by."]
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence", "note"),
+    [
+        (0, "NPS: no answers yet.", "no answers yet"),
+        (
+            1,
+            "NPS +100.0: promoters 100.0 %, passives 0.0 %, detractors 0.0 %, of 1 answer: too few to go by.",
+            "1 answer, too few to go by",
+        ),
+    ],
+)
+def test_few_answers_make_no_large_figure(answers: int, sentence: str, note: str) -> None:
+    """No answers are said to be none yet; fewer than ten have a caution, and are neither bold nor in a tile."""
+    report, line, tile = show_score(answers)
+    assert (line, tile.figure, tile.note) == (sentence, "–", note)
+    assert f"\n{line}\n" in write_markdown(report)
+    assert '<p class="score">NPS' not in write_html(report)
+
+
+def test_ten_answers_make_a_figure() -> None:
+    """From ten on a score stands for itself, with its interval."""
+    report, line, tile = show_score(10)
+    assert not line.endswith("too few to go by.")
+    assert tile.figure == "+100.0"
+    assert f"\n**{line}**\n" in write_markdown(report)
+    assert '<p class="score">NPS' in write_html(report)
+
+
+def show_score(answers: int) -> tuple[CampaignReport, str, Tile]:
+    """Return a report of that many promoters, the sentence of the score, and its tile."""
+    question = replace(build_questions()[0], nps=net_promoter_score(Counter({Fraction(10): answers})))
+    report = replace(build_sample(), messages=(replace(build_survey(), questions=(question,)),))
+    (line,) = list_scores(question)
+    tiles = list_tiles(report.messages[0])
+    return report, line, next(tile for tile in tiles if tile.name.startswith("NPS"))
+
+
+@pytest.mark.parametrize("scale", ["csat", "number"])
+def test_no_answers_to_other_scales_are_said_to_be_none_yet(scale: Scale) -> None:
+    """A satisfaction score and a mean of nothing are no dashes."""
+    outline = QuestionOutline("q", "Q?", ("1", "2", "3"), scale)
+    outlined = MessageOutline("ask", "tag", (outline,))
+    totals = MessageTotals("ask", launches=1, sent=1, complete=1, reconciled_at="2026-11-20T12:34:56Z")
+    (message,) = report_rows(CampaignFacts("pulse", "live", ((outlined, totals),)), ()).messages
+    said = ["CSAT: no answers yet."] if scale == "csat" else []
+    assert list(list_scores(message.questions[0])) == [*said, "Mean: no answers yet."]
+
+
+def test_queued_texts_are_counted_apart() -> None:
+    """Texts that wait at the service for an earlier session did not go out, whoever asks."""
+    ask = replace(build_survey(), sessions=Sessions(queued=1, active=0, complete=993))
+    report = replace(build_sample(), messages=(ask, build_text("reminder", 6, START)))
+    assert write_headline(report) == (
+        "999 texts went out in 2 messages, 1 is still queued at the service; 402 people answered."
+    )
+    assert write_message_headline(ask, is_simulated=False).startswith(
+        "993 people were texted, 1 is still queued at the service; 402 answered"
+    )
+    assert next(list_tiles(ask)).note == "of 998 recipients, 1 still queued"
+
+
+def test_an_audience_that_is_not_known_is_said_not_to_be() -> None:
+    """A ledger that was filled from elsewhere says what it cannot tell, and nothing of a holdout."""
+    assert write_audience(None) == (
+        "How large the audience was, who of it was not texted, and what the service refused is not known: "
+        "nothing was planned with this ledger."
+    )
+    assert write_holdout(None) == ""
 
 
 def test_the_funnel_leaves_out_what_did_not_happen() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.ledger.report_model import SentRow
 from runner.report.answers import Reading
-from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
+from runner.report.facts import AnalysisPlan, MessageOutline, QuestionOutline, WayOutline
 from runner.report.groups import break_down, describe_experiment
 from runner.report.scores import wilson_interval
 from runner.report.tally import GroupTally, MessageTally, QuestionTally
+from runner.report.turnout import Analysis, CountedArm
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
 WHY = QuestionOutline("why", "Why?", scale="text")
@@ -24,12 +28,19 @@ TALLY = MessageTally(
         "nps": QuestionTally({("a", TEN): 20, ("a", ZERO): 10, ("b", ZERO): 20, ("gone", TEN): 5}),
         "why": QuestionTally({("b", Reading()): 10}),
     },
+    arm_days={("a", date(2026, 11, 20)): 12, ("a", date(2026, 11, 25)): 18, ("b", date(2026, 11, 21)): 20},
 )
+START = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+
+def sent(day: str = "2026-11-20", **arms: int) -> list[SentRow]:
+    """Return the recipients of a day, by arm."""
+    return [SentRow("ask", arm, day, recipients) for arm, recipients in arms.items()]
 
 
 def test_arms_stand_side_by_side() -> None:
     """Each arm of the campaign has its turnout and scores, the first one first; one that is no more has none."""
-    experiment = describe_experiment(ASK, TALLY, {"a": 100, "b": 80, "gone": 9})
+    experiment = describe_experiment(ASK, TALLY, sent(a=100, b=80, gone=9), START)
     assert experiment is not None
     first, second = experiment.arms
     assert (first.name, first.sent, first.answered, first.completed) == ("b", 80, 20, 10)
@@ -41,11 +52,14 @@ def test_arms_stand_side_by_side() -> None:
     ]
     (difference,) = experiment.differences
     assert (difference.arm, difference.against) == ("a", "b")
+    assert experiment.analysis == Analysis(
+        "sequential", None, None, is_due=True, arms=(CountedArm("b", 80, 20), CountedArm("a", 100, 30))
+    )
 
 
 def test_an_arm_with_more_answers_than_sends_has_no_rate() -> None:
     """What cannot be is compared as far as it can be, and gets no rate above 1."""
-    experiment = describe_experiment(ASK, TALLY, {"a": 5})
+    experiment = describe_experiment(ASK, TALLY, sent(a=5), START)
     assert experiment is not None
     assert [arm.response_rate for arm in experiment.arms] == [None, None]
     assert len(experiment.differences) == 1
@@ -57,16 +71,57 @@ def test_an_arm_with_more_answers_than_sends_has_no_rate() -> None:
 )
 def test_a_message_of_one_way_has_no_experiment(outline: MessageOutline) -> None:
     """Without arms there is nothing to compare."""
-    assert describe_experiment(outline, TALLY, {"": 100}) is None
+    assert describe_experiment(outline, TALLY, [SentRow("ask", "", "2026-11-20", 100)], START) is None
 
 
 def test_texts_in_arms_have_sends_alone() -> None:
     """Arms that ask nothing have no rates and no differences."""
     outline = MessageOutline("ask", "tag", (), (WayOutline("a", ()), WayOutline("b", ())))
-    experiment = describe_experiment(outline, MessageTally(), {"a": 5, "b": 6})
+    experiment = describe_experiment(outline, MessageTally(), sent(a=5, b=6), START)
     assert experiment is not None
     assert [(arm.sent, arm.response_rate) for arm in experiment.arms] == [(5, None), (6, None)]
     assert experiment.differences == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "as_of", "due", "counted"),
+    [
+        # Everybody asked and all answers before the day, once a reconcile was on it or later.
+        (AnalysisPlan(date(2026, 11, 25)), "2026-11-24T23:59:59Z", date(2026, 11, 25), None),
+        (AnalysisPlan(date(2026, 11, 25)), "2026-11-25T00:00:00Z", date(2026, 11, 25), (50, 12)),
+        (AnalysisPlan(date(2026, 11, 25)), "2027-01-01T00:00:00Z", date(2026, 11, 25), (50, 12)),
+        (AnalysisPlan(date(2026, 11, 25)), None, date(2026, 11, 25), None),
+        # The seventh day after the last arm had its fifty.
+        (AnalysisPlan(per_arm=50), "2026-11-27T23:00:00Z", date(2026, 11, 28), None),
+        (AnalysisPlan(per_arm=50), "2026-11-28T00:00:00Z", date(2026, 11, 28), (80, 30)),
+        (AnalysisPlan(per_arm=81), "2027-01-01T00:00:00Z", None, None),
+    ],
+)
+def test_a_verdict_waits_for_its_day(
+    plan: AnalysisPlan, as_of: str | None, due: date | None, counted: tuple[int, int] | None
+) -> None:
+    """Before the day it is too early; from then on every report counts the same people and answers."""
+    rows = [*sent("2026-11-20", a=50, b=40), *sent("2026-11-21", b=40), *sent("2026-11-25", a=30)]
+    moment = None if as_of is None else datetime.fromisoformat(as_of)
+    experiment = describe_experiment(replace(ASK, analysis=plan), TALLY, rows, moment)
+    assert experiment is not None
+    analysis, (difference,) = experiment.analysis, experiment.differences
+    assert analysis is not None
+    assert (analysis.method, analysis.due, analysis.is_due) == ("fixed", due, counted is not None)
+    asked, answered = counted or (80, 30)
+    assert analysis.arms == (CountedArm("b", 80, 20), CountedArm("a", asked, answered))
+    assert (difference.verdict == "too_early") == (difference.p_value is None) == (counted is None)
+    assert difference.difference == Fraction(answered, asked) - Fraction(20, 80)
+
+
+def test_a_verdict_is_not_due_with_an_empty_arm() -> None:
+    """As long as an arm has not been asked at all, it has no size and no difference."""
+    plan = replace(ASK, analysis=AnalysisPlan(per_arm=1))
+    experiment = describe_experiment(plan, TALLY, sent(a=100), START)
+    assert experiment is not None
+    assert experiment.analysis is not None
+    assert experiment.analysis.due is None
+    assert [(one.verdict, one.difference) for one in experiment.differences] == [("too_early", None)]
 
 
 def group(sent: int, answered: int = 0) -> GroupTally:

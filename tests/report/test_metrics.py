@@ -10,7 +10,7 @@ import pytest
 
 from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.dispositions import Dispositions
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale, SessionFacts
 from runner.report.model import CampaignReport, MessageReport, Sessions
 from runner.report.questions import OWN_WORDS_LABEL
 from tests.report.counted import make_row, report_rows
@@ -184,29 +184,55 @@ def test_no_answers_make_a_rate_of_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("totals", "expected"),
+    ("totals", "sessions", "expected"),
     [
-        # Two of the five open sessions may be the partial interviews': three people are silent and open.
-        (replace(TOTALS, queued=1, active=4, complete=5), Dispositions(2, 2, 0, 3, 0, 3)),
-        (replace(TOTALS, active=1, complete=9), Dispositions(2, 2, 0, 6, 0, 0)),
-        (replace(TOTALS, complete=10, unresolved=3), Dispositions(2, 2, 0, 6, 0, 3)),
-        (replace(TOTALS, queued=10, complete=0), Dispositions(2, 2, 0, 0, 0, 6)),
-        # Counts that were never read say of nobody that their session has ended.
-        (replace(TOTALS, complete=0, reconciled_at=None), Dispositions(2, 2, 0, 0, 0, 6)),
-        (replace(TOTALS, complete=99), Dispositions(2, 2, 0, 6, 0, 0)),
+        (
+            replace(TOTALS, queued=1, active=4, complete=5),
+            SessionFacts(10, ended=2, open=4),
+            Dispositions(2, 2, 0, 2, 0, 4),
+        ),
+        # Both partial interviews' sessions have ended: all that are open are silent.
+        (
+            replace(TOTALS, active=6, complete=4),
+            SessionFacts(10, open=6),
+            Dispositions(2, 2, 0, 0, 0, 6),
+        ),
+        (
+            replace(TOTALS, complete=10, unresolved=3),
+            SessionFacts(10, ended=3, stopped=2, refused=1),
+            Dispositions(2, 2, 3, 3, 0, 3),
+        ),
+        # Of two people no session is listed, and none is counted.
+        (replace(TOTALS, complete=8), SessionFacts(8, ended=4), Dispositions(2, 2, 0, 4, 0, 2)),
+        # The service counts sessions that it does not list: how they stand is not known.
+        (TOTALS, SessionFacts(9, ended=5), None),
+        (TOTALS, SessionFacts(), None),
+        (replace(TOTALS, queued=None), SessionFacts(10, ended=6), None),
     ],
 )
-def test_who_is_silent_in_an_open_session_may_yet_answer(
-    totals: MessageTotals, expected: Dispositions
+def test_each_person_counts_by_their_own_session(
+    totals: MessageTotals, sessions: SessionFacts, expected: Dispositions | None
 ) -> None:
-    """Whose session is queued or active, and who has not answered, is of unknown eligibility, no non-contact."""
-    message = report_of(
-        SURVEY,
-        totals,
+    """Whose session has ended in silence is a non-contact; open ones are unknown, opt-outs are refusals."""
+    rows = (
         *(make_row(f"q{number}", "first", "No", "2") for number in range(2)),
         *(make_row(f"p{number}", "first", "Yes") for number in range(2)),
     )
+    totals = replace(totals, results=len(rows))
+    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": sessions})
+    message = report_rows(facts, rows).messages[0]
     assert message.dispositions == expected
+    assert (message.response_rates is None) == (expected is None)
+
+
+def test_a_refused_launch_says_nothing_of_its_people() -> None:
+    """Fifty whose launch was refused change no rate: nobody tried to reach them."""
+    totals = replace(TOTALS, sent=50, active=40, complete=10, rejected=50)
+    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": SessionFacts(50, open=40)})
+    message = report_rows(facts, [make_row(f"q{n}", "first", "No", "2") for n in range(10)]).messages[0]
+    assert message.dispositions == Dispositions(10, 0, 0, 0, 0, 40)
+    assert message.response_rates is not None
+    assert message.response_rates.rr3 == Fraction(1, 5)
 
 
 def test_a_plain_text_has_no_response_rate() -> None:
@@ -222,6 +248,16 @@ def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
     assert (message.response_rate, message.response_rate_interval) == (None, None)
     assert message.questions[0].asked == 2
     assert "No response rate is given." in message.discrepancies[0]
+
+
+def test_too_many_results_come_with_a_remedy() -> None:
+    """What the ledger has beyond the service's count can be looked for, and removed."""
+    facts = CampaignFacts("pulse", "live", ((SURVEY, replace(TOTALS, results=0)),))
+    (sentence,) = report_rows(facts, [make_row("p", "first", "Yes")]).messages[0].discrepancies
+    assert sentence == (
+        "Results that the service counts: 0; in the ledger: 1. “runner reconcile --full” looks which are not "
+        "listed any more; “--drop-unlisted” removes them."
+    )
 
 
 def test_counts_are_compared_with_the_service_once_reconciled() -> None:

@@ -17,6 +17,7 @@ from runner.report.scores import (
     net_promoter_interval,
     net_promoter_score,
     satisfaction_score,
+    student_quantile,
     summarise_numbers,
     wilson_interval,
 )
@@ -191,24 +192,47 @@ def test_csat_has_the_interval_of_a_proportion() -> None:
     assert nobody.interval is None
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=30, max_size=40))
-def test_mean_interval_is_that_of_the_numbers_written_out(halves: list[int]) -> None:
-    """The reach is z standard errors of the mean, as the statistics module has them, to both sides."""
+@given(st.lists(st.integers(-1000, 1000), min_size=10, max_size=40))
+def test_mean_interval_ends_where_the_transformed_t_statistic_does(halves: list[int]) -> None:
+    """At each end Hall's T + gT²/3√n + g²T³/27n + g/6√n, with T = (m - end)/(s/√n), is Student's quantile."""
     numbers = [half / 2 for half in halves]
     counts = Counter(map(Fraction, numbers))
-    if len(counts) == 1:
-        assert mean_interval(counts) is None
+    interval = mean_interval(counts)
+    if len(counts) == 1 or interval is None:
+        assert (len(counts), interval) == (1, None)
         return
-    error = statistics.stdev(numbers) / len(numbers) ** 0.5
-    middle = statistics.fmean(numbers)
-    assert mean_interval(counts) == pytest.approx((middle - Z * error, middle + Z * error), abs=1e-6)
-    assert summarise_numbers(counts).interval == mean_interval(counts)
+    count, middle = len(numbers), statistics.fmean(numbers)
+    error = statistics.stdev(numbers) / count**0.5
+    third = statistics.fmean((number - middle) ** 3 for number in numbers)
+    skew = third / statistics.pstdev(numbers) ** 3 / count**0.5
+    ends = [(middle - end) / error for end in interval]
+    transformed = [end + skew * end**2 / 3 + skew**2 * end**3 / 27 + skew / 6 for end in ends]
+    quantile = student_quantile(count - 1)
+    assert transformed == pytest.approx((quantile, -quantile), abs=1e-6)
+    assert summarise_numbers(counts).interval == interval
 
 
-def test_mean_interval_needs_thirty_answers_that_differ() -> None:
+def test_mean_interval_leans_to_the_long_tail() -> None:
+    """Of answers near one end of the scale the interval reaches further to where the few are."""
+    counts = {Fraction(5): 20, Fraction(4): 5, Fraction(1): 2}
+    mean, interval = summarise_numbers(counts).mean, mean_interval(counts)
+    assert interval is not None
+    assert mean is not None
+    assert mean - Fraction(interval[0]) > 1.3 * float(Fraction(interval[1]) - mean)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(9, 2.262157), (14, 2.144787), (29, 2.045230), (120, 1.979930), (10**7, Z)]
+)
+def test_student_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
+    """The quantiles are those that every table of Student's distribution has, and the normal one in the end."""
+    assert student_quantile(freedom) == pytest.approx(quantile, abs=2e-5)
+
+
+def test_mean_interval_needs_ten_answers_that_differ() -> None:
     """Too few answers do not say how sure their mean is, and nor do equal ones."""
     assert mean_interval({}) is None
-    assert mean_interval({Fraction(1): 14, Fraction(2): 15}) is None
-    assert mean_interval({Fraction(1): 15, Fraction(2): 15}) is not None
+    assert mean_interval({Fraction(1): 4, Fraction(2): 5}) is None
+    assert mean_interval({Fraction(1): 5, Fraction(2): 5}) is not None
     assert mean_interval({Fraction(1): 30, Fraction(2): 0}) is None
     assert summarise_numbers({}).interval is None

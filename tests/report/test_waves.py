@@ -10,6 +10,7 @@ import pytest
 
 from runner.report.answered import NumberSummary
 from runner.report.index import draw_waves, tabulate_waves, write_index
+from runner.report.model import PooledScore
 from runner.report.waves import find_waves, write_change
 from tests.report.odd_reports import build_empty
 from tests.report.sample import START, build_sample, build_text, build_wave
@@ -57,35 +58,39 @@ def test_of_several_messages_the_one_with_most_answers_counts() -> None:
     assert [wave.score.counted for wave in trend.waves] == [402, 402]
 
 
+def test_the_score_of_a_campaign_is_its_wave() -> None:
+    """What is pooled over a survey and its reminder goes before the score of either."""
+    one = build_wave("one", 90, SCORES, None)
+    pooled = build_wave("one", 80, (0,) * 10 + (5,), None).messages[0].questions[0]
+    scored = replace(one, score=PooledScore(pooled, {"ask": 3, "nudge": 2}))
+    (trend,) = find_waves([scored, build_wave("two", 10, SCORES, None)])
+    assert [wave.score.counted for wave in trend.waves] == [5, 402]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
         (
-            (10.0, 25.0),
-            (20.0, 35.0),
-            "new against old: +8.2 points; the 95 % intervals overlap, so this may be chance.",
+            (13.0, 26.0),
+            (21.0, 34.0),
+            "+8.2 points, 95 % interval of the change -1.1 to +17.3: this may be chance.",
         ),
+        # These overlap, and yet the difference is sure.
         (
-            (10.0, 19.0),
-            (20.0, 35.0),
-            "new against old: +8.2 points; the 95 % intervals do not overlap: more than chance would explain.",
+            (14.0, 25.0),
+            (22.0, 33.0),
+            "+8.2 points, 95 % interval of the change +0.3 to +15.8: more than chance would explain.",
         ),
-        (
-            None,
-            (20.0, 35.0),
-            "new against old: +8.2 points; too few answers to tell whether that is more than chance.",
-        ),
+        (None, (20.0, 35.0), "+8.2 points; too few answers to tell whether that is more than chance."),
     ],
 )
 def test_a_change_says_whether_it_may_be_chance(
-    before: Interval | None,
-    after: Interval,
-    sentence: str,
+    before: Interval | None, after: Interval, sentence: str
 ) -> None:
-    """The last two waves are compared by their intervals."""
+    """The last two waves are compared by the interval of their difference, not by whether theirs overlap."""
     old = build_wave("old", 90, (12, 5, 8, 14, 11, 18, 27, 54, 80, 84, 89), before)
     (trend,) = find_waves([build_wave("new", 0, SCORES, after), old])
-    assert write_change(trend) == sentence
+    assert write_change(trend) == f"new against old: {sentence}"
 
 
 def change(score: str, before: Fraction, after: Fraction) -> str:
@@ -94,9 +99,11 @@ def change(score: str, before: Fraction, after: Fraction) -> str:
     for name, value, days in (("old", before, 2), ("new", after, 1)):
         question = build_sample().messages[0].questions[1 if score == "csat" else 3]
         if question.csat is not None:
-            question = replace(question, csat=replace(question.csat, score=value))
+            csat = replace(question.csat, score=value, interval=(value - 0.1, value + 0.1))
+            question = replace(question, csat=csat)
         elif question.numbers is not None:
-            question = replace(question, numbers=replace(question.numbers, mean=value))
+            numbers = replace(question.numbers, mean=value, interval=(value - 0.3, value + 0.3))
+            question = replace(question, numbers=numbers)
         wave = build_wave(name, days, SCORES, None)
         reports.append(replace(wave, messages=(replace(wave.messages[0], questions=(question,)),)))
     (trend,) = find_waves(reports)
@@ -104,10 +111,17 @@ def change(score: str, before: Fraction, after: Fraction) -> str:
 
 
 def test_other_scores_change_in_their_own_unit() -> None:
-    """Shares change by points, means by numbers."""
-    assert change("csat", Fraction(1, 2), Fraction(2, 3)).startswith("new against old: +16.7 points; ")
-    assert change("mean", Fraction(4), Fraction(7, 2)).startswith("new against old: -0.50; ")
-    assert change("mean", Fraction(4), Fraction(4)).startswith("new against old: no change; ")
+    """Shares change by points, means by numbers, and so do the ends of the intervals."""
+    assert change("csat", Fraction(1, 2), Fraction(2, 3)) == (
+        "new against old: +16.7 points, 95 % interval of the change +2.5 to +30.8: more than chance would "
+        "explain."
+    )
+    assert change("mean", Fraction(4), Fraction(7, 2)) == (
+        "new against old: -0.50, 95 % interval of the change -0.92 to -0.08: more than chance would explain."
+    )
+    assert change("mean", Fraction(4), Fraction(4)) == (
+        "new against old: no change, 95 % interval of the change -0.42 to +0.42: this may be chance."
+    )
 
 
 def test_a_trend_has_a_chart_and_its_figures(waves: tuple[CampaignReport, ...]) -> None:

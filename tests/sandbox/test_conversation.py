@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from runner.sandbox.conversation import (
     render_question,
 )
 from runner.sandbox.model import Definition, Kind, Question
+from tests.choices import SHOWN
 
 COLOURS = ("Red", "Blue", "Green")
 SCALE = tuple(str(score) for score in range(11))
@@ -52,21 +55,10 @@ def test_response_is_matched_by_words_then_by_number(
     assert match_response(responses, text) == index
 
 
-@pytest.mark.parametrize(
-    ("responses", "expected"),
-    [
-        ((), "How?"),
-        (("Red", "Blue"), "How?\n1. Red\n2. Blue"),
-        (SCALE, "How?\nReply 0-10"),
-        (("-1", "0", "1"), "How?\nReply -1-1"),
-        (("1", "2"), "How?\n1. 1\n2. 2"),
-        (("3", "2", "1"), "How?\n1. 3\n2. 2\n3. 1"),
-        (("01", "02", "03"), "How?\n1. 01\n2. 02\n3. 03"),
-    ],
-)
-def test_question_is_rendered_with_its_responses(responses: tuple[str, ...], expected: str) -> None:
+@pytest.mark.parametrize("row", SHOWN, ids=lambda row: ",".join(row["responses"]))
+def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
     """Three or more consecutive integers show as a range, other responses as a numbered list."""
-    assert render_question(Question("How?", responses=responses)) == expected
+    assert render_question(Question("Well?", responses=tuple(row["responses"]))) == row["shown"]
 
 
 def test_plain_text_is_complete_once_rendered() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.service.client import ServiceClient
+    from runner.service.model import StatRecord
     from tests.service.conftest import ListService
 
     Make = Callable[..., dict[str, Any]]
@@ -53,18 +54,21 @@ def test_a_list_in_another_order_each_time_is_read_in_full(
 def test_launches_that_are_found_come_without_their_recipients(
     client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
-    """Nobody asks for the phones of all launches at once, and a million of them would fill the memory."""
+    """A million phones would fill the memory: sessions are shown as they are read, and not kept."""
     service.records = [make_stat(number, sessions=[{"to": "+14155550101"}]) for number in range(2)]
     listed = list_launches(client, "pulse-2026").launches
     (full,) = (stat for stat in listed if stat.project_launch_guid == "launch-1")
+    shown: list[StatRecord] = []
     found = find_launches(
         client,
         "pulse-2026",
         {"launch-1"},
         observe_progress=lambda _steps: None,
         observe_unreadable=lambda _record: None,
+        observe_record=shown.append,
     )
-    assert full.recipients
+    assert full in shown
+    assert (full.recipients, full.statuses) == (("+14155550101",), ("",))
     assert found == {"launch-1": replace(full, recipients=(), statuses=())}
 
 

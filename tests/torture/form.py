@@ -113,6 +113,8 @@ class Form:
             "renamed_from": self.names[:-1],
             **({} if own is None else {"tag": own}),
             "limits": {"recipients_per_send": per_send},
+            # Nobody ends a survey here, and everybody is to get every message.
+            "policy": {"open_session": "queue"},
             "messages": written,
             **({"variants": self._write_arms(written[0])} if self.has_arms else {}),
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.columns.found import count_participants, find_results, list_all_names, name_message
 from runner.report.columns.groups import WholeGroups
+from runner.report.columns.pooling import begin_pool, count_pool, find_place, pool_answers
 from runner.report.columns.questions import OWN_WORDS_NUMBER, place_answers, read_kept
 from runner.report.tally import CampaignTally, DayTally, GroupTally, MessageTally, QuestionTally
 from runner.report.words import LEAST_LENGTH
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from runner.report.columns.engine import Engine
     from runner.report.columns.groups import Groups
     from runner.report.columns.questions import Asked
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
 
     KeepAnswers = Callable[[MessageOutline, Asked, Sequence[Reading]], None]
 
@@ -27,18 +28,6 @@ LEAST_PARTICIPANTS = 5
 """A word that fewer participants used is not counted: it could tell who they are."""
 _MOST_WORDS = 1000
 
-# A word counts once a participant. Those who answered no question twice are not looked at one by one: a word
-# is in the list of an answer's words once.
-_WORDS = f"""
-SELECT word, sum(if(person IS NULL, times, 1))::BIGINT AS n FROM (
-  SELECT person, word, count(*) AS times FROM (
-    SELECT repeated.person, unnest(words) AS word
-    FROM read_answers LEFT JOIN repeated ON repeated.person = read_answers.person
-    WHERE place = ? AND NOT is_kept
-  ) GROUP BY person, word
-) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word
-"""
 _FREQUENT = f"""
 SELECT word, n FROM {{}} WHERE n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
 """
@@ -54,6 +43,21 @@ _FIRST_READING = 1 << 16
 _PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
   + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
     + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
+# A word counts once a participant, of the answer that counts: the latest. Those who answered no question
+# twice are not looked at one by one: a word is in the list of an answer's words once.
+_WORDS = f"""
+SELECT word, count(*) AS n FROM (
+  SELECT unnest(words) AS word FROM read_answers ANTI JOIN repeated USING (person)
+  WHERE place = $1 AND NOT is_kept
+  UNION ALL
+  SELECT unnest(words) FROM (
+    SELECT arg_max(words, latest) AS words, arg_max(is_kept, latest) AS is_kept
+    FROM (SELECT *, {_PACKED} AS latest FROM read_answers SEMI JOIN repeated USING (person) WHERE place = $1)
+    GROUP BY person
+  ) WHERE NOT is_kept
+) WHERE length(word) >= {LEAST_LENGTH}
+GROUP BY word
+"""
 _PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
 _READINGS = "SELECT arm, reading_{0}, count(*) AS n FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
 _TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
@@ -64,9 +68,13 @@ WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
 _FIRST_DAYS = (
     "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
 )
+_ARM_DAYS = (
+    "SELECT arm, make_timestamp(coalesce(first_us, 0))::DATE AS day, count(*) AS n FROM people "
+    "WHERE arm <> '' GROUP BY ALL"
+)
 _ANSWER_DAYS = (
     "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
-    "SEMI JOIN names USING (message) WHERE created_us > 0 GROUP BY ALL"
+    "SEMI JOIN names USING (message) WHERE created_us > 0 AND NOT refuses GROUP BY ALL"
 )
 # Who was sent to and is in the audience no more belongs to the group without a name.
 _GROUPED = """
@@ -90,6 +98,7 @@ def count_campaign(
     message_ids: Mapping[str, str],
     columns: Sequence[str] = (),
     *,
+    score: ScoreOutline | None = None,
     keep_answers: KeepAnswers | None = None,
 ) -> CampaignTally:
     """Return what there is in the table `results`.
@@ -99,23 +108,27 @@ def count_campaign(
         outlines: the campaign's messages.
         message_ids: the ids that messages have now, by those that they had before.
         columns: of the audience: who has which value is in the tables of `runner.report.columns.members`.
+        score: the question whose answers are pooled; None for none.
         keep_answers: is called for each message while the engine has its answers at hand.
     """
     groups = WholeGroups(engine)
     wanted = {outline.id: outline for outline in outlines}
     found = find_results(groups, wanted, message_ids)
-    messages = {}
-    for id_, outline in wanted.items():
+    messages, kept = {}, {}
+    begin_pool(engine)
+    for number, (id_, outline) in enumerate(wanted.items()):
         asked = found.list_asked(outline)
         name_message(engine, found.list_names(id_))
         place_answers(engine, outline, asked)
-        readings = read_kept(groups, outline, asked)
+        readings = kept[id_] = read_kept(groups, outline, asked)
         gather_people(engine, asked, list_ending(readings))
+        pool_answers(engine, number, find_place(score, id_, asked))
         messages[id_] = count_message(groups, id_, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(outline, asked, readings)
     name_message(engine, list_all_names(found))
-    return CampaignTally(messages, count_participants(groups, found, messages), found.strays)
+    pooled = count_pool(groups, list(wanted), kept)
+    return CampaignTally(messages, count_participants(groups, found, messages), found.strays, pooled)
 
 
 def list_ending(readings: Sequence[Reading]) -> list[int]:
@@ -148,6 +161,7 @@ def count_message(
             column: _count_groups(groups, message, asked, readings, number)
             for number, column in enumerate(columns)
         },
+        arm_days={(arm, day): count for arm, day, count in sorted(groups.rows(_ARM_DAYS))},
     )
 
 

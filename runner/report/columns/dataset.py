@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.ledger.report_model import FeedRow, ResultVersion
-from runner.report.columns.derivation import LAYOUT, derive_columns
+from runner.report.columns.derivation import LAYOUT, derive_columns, flag_refusals
 from runner.report.columns.engine import SPILL, Engine, quote
 from runner.report.columns.staging import stage_rows
 
@@ -85,6 +85,7 @@ class ResultColumns:
         version: ResultVersion,
         read_since: Callable[[int], Iterable[FeedRow]],
         find_mark: Callable[[int], str],
+        refusals: Iterable[tuple[int, str]] = (),
     ) -> None:
         """Bring the copy up to date, and let the engine see it as the table `results`.
 
@@ -93,6 +94,7 @@ class ResultColumns:
             version: which results the ledger has.
             read_since: yields those that it has entered or changed after a revision, each once.
             find_mark: returns what tells a revision from another of that number: ledgers are restored.
+            refusals: those that opt out, as for `flag_refusals`.
 
         Raises:
             RunnerError: the copy cannot be written.
@@ -115,7 +117,8 @@ class ResultColumns:
             self._remove_strays(held)
         except OSError as error:
             raise self._cannot_write(error) from None
-        engine.run(f"CREATE OR REPLACE TEMP VIEW results AS {self._select(held.parts)}")
+        flagged = flag_refusals(engine, self._folder, self._select(held.parts), refusals)
+        engine.run(f"CREATE OR REPLACE TEMP VIEW results AS {flagged}")
 
     def _take_in(
         self, engine: Engine, name: str, parts: tuple[str, ...], rows: Iterable[FeedRow]

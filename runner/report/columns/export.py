@@ -1,4 +1,21 @@
-"""Answers as files for those who analyse surveys: a row a participant, or a row a result.
+"""Answers as files for those who analyse surveys: a row a person asked, or a row a result.
+
+Of each message that asks something, a person's row has:
+
+- `arm`: the experiment's, if the message has arms;
+- `asked_at`: when the service began the launch, or, if it does not say, when it had accepted it; empty for
+  somebody who answered and whom the ledger does not know as asked;
+- `disposition`: `complete` (answered the last question, or ended the survey by an answer), `partial`
+  (answered, not to the end), `opted_out` (did neither, and a reply opts out), `no_answer`, `not_known` (what
+  came back to the launch was never read), empty for somebody who was not asked;
+- `first_answered_at`, and the latest answer to each question.
+
+At the end stand the audience's columns that the campaign names (`export_columns`): as the audience is now.
+
+Times are UTC: in Parquet of that type, in CSV ISO 8601 with microseconds and a Z, all of one length. Phones
+are E.164; in CSV an apostrophe stands before them, as before whatever a spreadsheet would calculate:
+without it spreadsheets and data frames take them for numbers, and lose the plus sign. CSV is UTF-8 with line
+feeds at the ends of lines.
 
 Participants have pseudonyms that are made for these files alone, with a key of their own: those of the ledger
 stand in the lockfile, too, and who has both could tell from the repository whose answers these are. What
@@ -14,12 +31,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from runner.errors import RunnerError
+from runner.report.columns.derivation import read_time
 from runner.report.columns.engine import quote
 from runner.report.csv_table import defuse_formula
+from runner.report.funnel import count_completed
 from runner.report.rounding import round_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
@@ -27,7 +46,7 @@ if TYPE_CHECKING:
     from runner.report.facts import MessageOutline
 
 Shape = Literal["answers", "results"]
-"""`answers`: a row a participant, a column a question; `results`: a row a result."""
+"""`answers`: a row a person asked, a column a question; `results`: a row a result."""
 FileFormat = Literal["csv", "parquet"]
 
 _NUMBER_PLACES = 15
@@ -44,15 +63,15 @@ CREATE OR REPLACE TEMP MACRO pseudonym(participant) AS left(sha256({key} || part
 _KEEP_RESULTS = """
 INSERT INTO kept_results
 SELECT ?::VARCHAR, arm, participant, question_tag, texts.question, question_text, question_display_order,
-  if(is_kept, answer, NULL), labels.label, answer, response, created, result_guid
-FROM read_answers
-LEFT JOIN labels ON labels.reading = read_answers.reading
-LEFT JOIN texts ON texts.place = read_answers.place
+  if(is_kept, answer, NULL), labels.label, answer, response, nullif(created_us, 0), result_guid
+FROM read_replies
+LEFT JOIN labels ON labels.reading = read_replies.reading
+LEFT JOIN texts ON texts.place = read_replies.place
 """
 _RESULTS = """
 CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, participant VARCHAR,
   question_tag VARCHAR, question VARCHAR, question_text VARCHAR, question_display_order INTEGER,
-  answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, created VARCHAR,
+  answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, created_us BIGINT,
   result_guid VARCHAR)
 """
 
@@ -75,11 +94,13 @@ class AnswerFiles:
         engine: that counts.
         include_pii: write phones, which must be in the table `members`, and texts of participants' own.
         key: of the participants' pseudonyms: hexadecimal digits, always as many.
+        columns: of the audience to write, each with its number in the table `members`.
     """
 
     engine: Engine
     include_pii: bool
     key: str = field(repr=False)
+    columns: Sequence[tuple[str, int]] = ()
     _kept: list[_Kept] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +123,7 @@ class AnswerFiles:
             [list(range(len(asked.questions))), [question.text for question in asked.questions]],
         )
         self.engine.run(_KEEP_RESULTS, [outline.id])
+        self._keep_ends(outline)
         table = f"kept_answers_{len(self._kept)}"
         self.engine.run(self._gather_answers(table, len(asked.tags)))
         self._kept.append(_Kept(outline.id, table, asked.tags, bool(outline.ways and outline.ways[0].arm)))
@@ -113,7 +135,7 @@ class AnswerFiles:
             RunnerError: it cannot be written.
         """
         is_csv = file_format == "csv"
-        select = self._select_answers(is_csv=is_csv) if shape == "answers" else self._select_results()
+        select = (self._select_answers if shape == "answers" else self._select_results)(is_csv=is_csv)
         if is_csv:
             select = f"SELECT defuse(COLUMNS(*)) FROM ({select})"
         options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
@@ -128,58 +150,111 @@ class AnswerFiles:
         except OSError as error:
             raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
 
+    def _keep_ends(self, outline: MessageOutline) -> None:
+        """Make the table `ends`: which paths lead to the end of the survey."""
+        paths = self.engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
+        ended = [bool(sum(count_completed(outline, {(arm, path): 1}).values())) for arm, path in paths]
+        self.engine.run(
+            "CREATE OR REPLACE TEMP TABLE ends AS SELECT unnest(?::VARCHAR[]) AS arm, "
+            "unnest(?::VARCHAR[]) AS path, unnest(?::BOOLEAN[]) AS is_complete",
+            [[arm for arm, _ in paths], [path for _, path in paths], ended],
+        )
+
     def _gather_answers(self, table: str, places: int) -> str:
         """Return the statement for a table of a row a participant: the latest answer to each question."""
         shown = "coalesce(labels.label, response)" if self.include_pii else "labels.label"
-        latest = [
-            f"arg_max(shown, rank) FILTER (WHERE place = {place}) AS answer_{place}"
+        latest = "".join(
+            f", arg_max(shown, rank) FILTER (WHERE place = {place}) AS answer_{place}"
             for place in range(places)
-        ]
+        )
         # An empty text stands for one that is not shown: `arg_max` would pass over a missing one.
         return f"""
             CREATE OR REPLACE TEMP TABLE {table} AS
-            SELECT participant, min(arm) AS arm, {", ".join([*latest, "min(created) AS first_answered_at"])}
-            FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown FROM read_answers
-              LEFT JOIN labels ON labels.reading = read_answers.reading)
-            GROUP BY participant"""
+            SELECT answered.*, ends.is_complete, people.first_us FROM (
+              SELECT participant, person, min(arm) AS arm{latest}
+              FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown FROM read_answers
+                LEFT JOIN labels ON labels.reading = read_answers.reading)
+              GROUP BY participant, person) answered
+            JOIN people ON people.person = answered.person
+            JOIN ends ON ends.arm = people.arm AND ends.path = people.path"""
 
     def _select_answers(self, *, is_csv: bool) -> str:
         asking = [kept for kept in self._kept if kept.tags]
-        columns = [("pseudonym(participant)", "participant")]
+        columns = [("pseudonym(everybody.participant)", "participant")]
         if self.include_pii:
-            columns.append(("members.phone", "participant_phone_number"))
+            columns.append((_write_phone(is_csv=is_csv), "participant_phone_number"))
+        joins = []
         for kept in asking:
             before = f"{kept.message}." if len(asking) > 1 else ""
-            if kept.has_arms:
-                columns.append((f"{kept.table}.arm", f"{before}arm"))
-            columns.append((f"{kept.table}.first_answered_at", f"{before}first_answered_at"))
-            columns += [
-                (f"{kept.table}.answer_{place}", before + (tag or "untagged"))
-                for place, tag in enumerate(kept.tags)
-            ]
+            columns += [(cell, before + name) for cell, name in _list_cells(kept, is_csv=is_csv)]
+            joins.append(_join(kept))
+        columns += [(f"members.value_{number}", name) for name, number in self.columns]
         # A tag that only results know is whatever the service says.
         names = _distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
         cells = (f"{cell} AS {_name(name)}" for (cell, _), name in zip(columns, names, strict=True))
-        joined = (
-            " FULL JOIN ".join(
-                kept.table + (" USING (participant)" if place else "") for place, kept in enumerate(asking)
-            )
-            or "(SELECT '' AS participant WHERE false)"
+        people = " UNION ".join(
+            f"SELECT participant FROM {kept.table} "
+            f"UNION SELECT participant FROM asked_people WHERE message = {quote(kept.message)}"
+            for kept in asking
         )
-        members = " LEFT JOIN members USING (participant)" if self.include_pii else ""
-        return f"SELECT {', '.join(cells)} FROM {joined}{members} ORDER BY 1"
+        if self.include_pii or self.columns:
+            joins.append(" LEFT JOIN members ON members.participant = everybody.participant")
+        everybody = people or "SELECT '' AS participant WHERE false"
+        return f"SELECT {', '.join(cells)} FROM ({everybody}) everybody{''.join(joins)} ORDER BY 1"
 
-    def _select_results(self) -> str:
+    def _select_results(self, *, is_csv: bool) -> str:
         columns = "message, arm, pseudonym(participant) AS participant"
         if self.include_pii:
-            columns += """, members.phone AS participant_phone_number, question_tag, question_text,
-              question_display_order, result_answer, result_response"""
+            columns += f""", {_write_phone(is_csv=is_csv)} AS participant_phone_number, question_tag,
+              question_text, question_display_order, result_answer, result_response"""
         else:
             columns += """, question_tag, question AS question_text, question_display_order,
               answer AS result_answer, response AS result_response"""
         members = " LEFT JOIN members USING (participant)" if self.include_pii else ""
-        return f"""SELECT {columns}, created, result_guid FROM kept_results{members}
-            ORDER BY message, created, result_guid"""
+        created = _write_time("created_us", is_csv=is_csv)
+        return f"""SELECT {columns}, {created} AS created, result_guid FROM kept_results{members}
+            ORDER BY message, created_us NULLS FIRST, result_guid"""
+
+
+def _list_cells(kept: _Kept, *, is_csv: bool) -> Iterator[tuple[str, str]]:
+    """Yield what stands in a row of one message, each cell with the column's name."""
+    answers, asked = kept.table, f"asked_{kept.table}"
+    if kept.has_arms:
+        yield f"coalesce({answers}.arm, {asked}.arm)", "arm"
+    yield _write_time(read_time(f"{asked}.asked_at"), is_csv=is_csv), "asked_at"
+    yield (
+        f"""CASE WHEN {answers}.is_complete THEN 'complete'
+        WHEN {answers}.participant IS NOT NULL THEN 'partial'
+        WHEN {asked}.participant IS NULL THEN NULL WHEN {asked}.has_opted_out THEN 'opted_out'
+        WHEN {asked}.is_read = '0' THEN 'not_known' ELSE 'no_answer' END""",
+        "disposition",
+    )
+    yield _write_time(f"{answers}.first_us", is_csv=is_csv), "first_answered_at"
+    for place, tag in enumerate(kept.tags):
+        yield f"{answers}.answer_{place}", tag or "untagged"
+
+
+def _join(kept: _Kept) -> str:
+    """Return the joins of one message: who was asked, and who answered."""
+    answers, asked = kept.table, f"asked_{kept.table}"
+    return f"""
+        LEFT JOIN (
+          SELECT asked_people.*, opted_out.participant IS NOT NULL AS has_opted_out
+          FROM asked_people LEFT JOIN opted_out USING (message, participant)
+          WHERE asked_people.message = {quote(kept.message)}
+        ) {asked} ON {asked}.participant = everybody.participant
+        LEFT JOIN {answers} ON {answers}.participant = everybody.participant"""
+
+
+def _write_time(microseconds: str, *, is_csv: bool) -> str:
+    """Return the expression for a time, given its microseconds since 1970."""
+    time = f"make_timestamptz({microseconds})"
+    return f"strftime({time}, '%Y-%m-%dT%H:%M:%S.%fZ')" if is_csv else time
+
+
+def _write_phone(*, is_csv: bool) -> str:
+    """Return the expression for a phone, which what reads CSV takes for a number."""
+    return "'''' || nullif(members.phone, '')" if is_csv else "nullif(members.phone, '')"
 
 
 def _label(reading: Reading) -> str | None:

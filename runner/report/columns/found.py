@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from runner.report.facts import MessageOutline
     from runner.report.tally import MessageTally
 
-FOUND = "SELECT message, arm, question_tag, count(*) AS n FROM results GROUP BY ALL"
+FOUND = "SELECT message, refuses, arm, question_tag, count(*) AS n FROM results GROUP BY ALL"
 PARTICIPANTS = (
-    "SELECT '' AS everybody, count(DISTINCT person) AS n FROM results SEMI JOIN names USING (message)"
+    "SELECT '' AS everybody, count(DISTINCT person) AS n FROM results SEMI JOIN names USING (message) "
+    "WHERE NOT refuses"
 )
 
 
@@ -28,11 +29,13 @@ class Found:
     """Which results there are.
 
     Attributes:
-        messages: results by arm and question tag, by the id under which they are entered, by message.
+        messages: answers by arm and question tag, by the id under which they are entered, by message.
+        refusals: results that opt out, by message.
         strays: results of messages that the campaign does not have.
     """
 
     messages: Mapping[str, Mapping[str, Counter[tuple[str, str]]]]
+    refusals: Mapping[str, int]
     strays: int
 
     def list_names(self, message: str) -> list[str]:
@@ -41,7 +44,8 @@ class Found:
 
     def list_asked(self, outline: MessageOutline) -> Asked:
         """Return what was asked of a message."""
-        return list_asked(outline, sum(self.messages.get(outline.id, {}).values(), Counter()))
+        found = sum(self.messages.get(outline.id, {}).values(), Counter[tuple[str, str]]())
+        return list_asked(outline, found, self.refusals.get(outline.id, 0))
 
 
 def find_results(groups: Groups, wanted: Collection[str], message_ids: Mapping[str, str]) -> Found:
@@ -53,14 +57,19 @@ def find_results(groups: Groups, wanted: Collection[str], message_ids: Mapping[s
         message_ids: as for `count_campaign`.
     """
     messages: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
+    refusals: Counter[str] = Counter()
     strays = 0
-    for message, arm, tag, count in groups.rows(FOUND):
+    for message, refuses, arm, tag, count in groups.rows(FOUND):
         now = message_ids.get(message, message)
-        if now in wanted:
-            messages.setdefault(now, {}).setdefault(message, Counter())[arm, tag] += count
-        else:
+        if now not in wanted:
             strays += count
-    return Found(messages, strays)
+            continue
+        names = messages.setdefault(now, {}).setdefault(message, Counter())
+        if refuses:
+            refusals[now] += count
+        else:
+            names[arm, tag] += count
+    return Found(messages, refusals, strays)
 
 
 def list_all_names(found: Found) -> list[str]:

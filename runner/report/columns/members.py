@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.ledger.report_model import AskedRow
 from runner.report.columns.derivation import number_person
 from runner.report.columns.engine import quote
 from runner.report.columns.staging import stage_rows
@@ -45,6 +46,26 @@ def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) 
     """
     with stage_rows(folder, ("message", "participant"), rows) as staged:
         engine.run(f"CREATE OR REPLACE TEMP TABLE reached AS {_number(staged.select)}")
+
+
+def load_asked(
+    engine: Engine, folder: Path, rows: Iterable[AskedRow], opted_out: Iterable[tuple[str, str]]
+) -> None:
+    """Make the tables `asked_people`, who was sent which message and when, and `opted_out`.
+
+    Args:
+        engine: gets them.
+        folder: as for `load_members`.
+        rows: of everybody who was sent a message.
+        opted_out: a message's id and the pseudonym of somebody whose reply to it opts out.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    with stage_rows(folder, AskedRow._fields, rows) as staged:
+        engine.run(f"CREATE OR REPLACE TEMP TABLE asked_people AS {staged.select}")
+    with stage_rows(folder, ("message", "participant"), opted_out) as staged:
+        engine.run(f"CREATE OR REPLACE TEMP TABLE opted_out AS {staged.select}")
 
 
 def number_reached(select: str, message_ids: Mapping[str, str]) -> str:

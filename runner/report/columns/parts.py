@@ -23,6 +23,7 @@ from runner.report.columns.found import (
     name_message,
 )
 from runner.report.columns.groups import PartGroups, SummedGroups
+from runner.report.columns.pooling import begin_pool, count_pool, find_place, pool_answers
 from runner.report.columns.questions import place_answers, read_kept
 from runner.report.tally import CampaignTally
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
     from runner.report.columns.questions import Asked
-    from runner.report.facts import MessageOutline
+    from runner.report.facts import MessageOutline, ScoreOutline
 
 _OPTIONS = "FORMAT parquet, COMPRESSION zstd"
 _HEX_DIGITS = 4
@@ -49,12 +50,14 @@ class MessagePart:
         names: the ids under which it is entered.
         asked: its questions.
         ending: numbers of the readings that end the survey, once these are known.
+        pooled: the place of the question whose answers are pooled over messages; None for none.
     """
 
     outline: MessageOutline
     names: tuple[str, ...]
     asked: Asked
     ending: tuple[int, ...] = ()
+    pooled: int | None = None
 
 
 class PartCounts(Protocol):
@@ -144,13 +147,16 @@ def write_counts(
         columns: of the audience, as for `count_campaign`.
         readings: the folder with the readings' numbers.
     """
+    begin_pool(engine)
     for number, part in enumerate(messages):
         name_message(engine, part.names)
         place_answers(engine, part.outline, part.asked)
         engine.run(f"INSERT INTO readings FROM read_parquet({quote(str(_name_readings(readings, number)))})")
         gather_people(engine, part.asked, part.ending)
+        pool_answers(engine, number, part.pooled)
         groups = PartGroups(engine, folder, f"count-{number}")
         count_message(groups, part.outline.id, part.asked, (), columns)
+    count_pool(PartGroups(engine, folder, "pooled"), (), {})
     _count_everybody(PartGroups(engine, folder, "everybody"), messages)
 
 
@@ -162,6 +168,7 @@ def count_parts(
     found: Sequence[Path],
     folder: Path,
     parts: PartCounts,
+    score: ScoreOutline | None = None,
 ) -> CampaignTally:
     """Return what there is in all parts: the same as `count_campaign` does of all results.
 
@@ -173,11 +180,16 @@ def count_parts(
         found: folders in which `write_found` has counted each result once.
         folder: for the readings: whoever counts parts reads it.
         parts: has the parts counted.
+        score: as for `count_campaign`.
     """
     there = find_results(
         SummedGroups(engine, found, "found"), {outline.id for outline in outlines}, message_ids
     )
-    messages = [MessagePart(one, tuple(there.list_names(one.id)), there.list_asked(one)) for one in outlines]
+    messages = []
+    for one in outlines:
+        asked = there.list_asked(one)
+        pooled = find_place(score, one.id, asked)
+        messages.append(MessagePart(one, tuple(there.list_names(one.id)), asked, pooled=pooled))
     readings = _add_candidates(engine, messages, parts.find_kept(messages), folder)
     ended = [replace(part, ending=tuple(list_ending(readings[n]))) for n, part in enumerate(messages)]
     counted = parts.count(ended, folder)
@@ -192,7 +204,10 @@ def count_parts(
         for number, part in enumerate(ended)
     }
     everybody = count_participants(SummedGroups(engine, counted, "everybody"), there, tallies)
-    return CampaignTally(tallies, everybody, there.strays)
+    ids = [part.outline.id for part in ended]
+    kept = dict(zip(ids, readings, strict=True))
+    pool = count_pool(SummedGroups(engine, counted, "pooled"), ids, kept)
+    return CampaignTally(tallies, everybody, there.strays, pool)
 
 
 def _add_candidates(

@@ -35,20 +35,23 @@ _READINGS = """
 CREATE OR REPLACE TEMP TABLE readings
   (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER)
 """
+# What opts out is no answer, whatever it was a reply to.
 _ANSWERS = """
-CREATE OR REPLACE TEMP VIEW answers AS
+CREATE OR REPLACE TEMP VIEW replies AS
 SELECT r.*, asked.place, asked.kind FROM results r
 SEMI JOIN names ON names.message = r.message
-JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag
+JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag;
+CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 """
 # An answer that is not kept, and a stranger that is too rare, has no reading of its own: that of own words is
 # theirs.
-_READ_ANSWERS = f"""
-CREATE OR REPLACE TEMP VIEW read_answers AS
-SELECT answers.*, readings.reading IS NOT NULL AS is_kept, (created_us::UHUGEINT << 64) | tie AS rank,
+_READ_REPLIES = f"""
+CREATE OR REPLACE TEMP VIEW read_replies AS
+SELECT replies.*, readings.reading IS NOT NULL AS is_kept, (created_us::UHUGEINT << 64) | tie AS rank,
   coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
-FROM answers LEFT JOIN readings ON readings.arm = answers.arm AND readings.place = answers.place
-  AND readings.answer = answers.answer AND readings.response = answers.response
+FROM replies LEFT JOIN readings ON readings.arm = replies.arm AND readings.place = replies.place
+  AND readings.answer = replies.answer AND readings.response = replies.response;
+CREATE OR REPLACE TEMP VIEW read_answers AS SELECT * FROM read_replies WHERE NOT refuses;
 """
 # What is offered, and a question's kind, follow from the other columns: they part no group.
 _CANDIDATES = """
@@ -77,7 +80,7 @@ class Asked:
         unknown: tags that only results have.
         unlisted: further ones, which are not looked at.
         arms: of the results, empty for a message without arms.
-        results: of all questions.
+        results: of all questions, those that opt out among them.
     """
 
     questions: tuple[QuestionOutline, ...]
@@ -92,12 +95,13 @@ class Asked:
         return (*(question.tag for question in self.questions), *self.unknown)
 
 
-def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int]) -> Asked:
+def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int], refusals: int = 0) -> Asked:
     """Return what was asked of a message.
 
     Args:
         outline: as the campaign has it.
-        found: results by arm and question tag.
+        found: answers by arm and question tag.
+        refusals: results that opt out.
     """
     known = {question.tag for question in outline.questions}
     strange: dict[str, int] = {}
@@ -110,12 +114,14 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int]) ->
         unknown=tuple(sorted(ordered[:_MOST_UNKNOWN])),
         unlisted=len(ordered[_MOST_UNKNOWN:]),
         arms=tuple(sorted({arm for arm, _ in found})),
-        results=sum(found.values()),
+        results=sum(found.values()) + refusals,
     )
 
 
 def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None:
-    """Make the views `answers` and, for when the readings are known, `read_answers`.
+    """Make the views `answers` and, for when the readings are known, `read_answers` and `read_replies`.
+
+    The last of them has replies that opt out, too.
 
     Args:
         engine: has the ids under which the message is entered in its table `names`.
@@ -136,7 +142,7 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
         [(arm, place, text) for (arm, place), one in questions.items() for text in _list_offered(one)],
     )
     engine.run(_ANSWERS)
-    engine.run(_READ_ANSWERS)
+    engine.run(_READ_REPLIES)
 
 
 def read_kept(groups: Groups, outline: MessageOutline, asked: Asked) -> list[Reading]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC, date, datetime
+from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING
 from unicodedata import normalize
@@ -19,12 +20,13 @@ from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.members import load_members, load_reached
 from runner.report.columns.questions import list_asked
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, WayOutline
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, ScoreOutline, WayOutline
 from runner.report.tally import DayTally
 from tests.report.counted import count_rows, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from runner.ledger.report_model import FeedRow
     from runner.report.answers import Reading
@@ -176,6 +178,13 @@ class Reference:
         )
         return {day: DayTally(firsts[day], answers[day]) for day in answers}
 
+    def arm_days(self) -> Counter[tuple[str, date]]:
+        return Counter((arm, self._first_day(person)) for person, arm in self.arms.items() if arm)
+
+    def _first_day(self, person: str) -> date:
+        times = [time for row in self._of(person) if (time := read_time(row.created))]
+        return min(times).date() if times else date(1970, 1, 1)
+
     def lengths(self, tag: str) -> Counter[int]:
         rows = [row for (_, one), row in self.latest.items() if one == tag]
         return Counter(len(row.response) for row in rows if not self._is_told(row))
@@ -208,6 +217,7 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.paths == reference.paths()
     assert counted.first_s == reference.first_s()
     assert counted.days == reference.days()
+    assert counted.arm_days == reference.arm_days()
     known = [question.tag for question in reference.outline.questions]
     strange = sorted({row.question_tag for row in reference.rows} - set(known))
     assert list(counted.questions) == [*known, *strange]
@@ -224,13 +234,50 @@ def test_counts_are_those_of_plain_python(
     copy = ResultColumns(tmp_path_factory.mktemp("copy"))
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        tally = count_campaign(engine, (OUTLINE, OTHER), {"asked": "ask", "ask": "ask"})
+        score = ScoreOutline(AGE, ("ask", "again"))
+        tally = count_campaign(engine, (OUTLINE, OTHER), {"asked": "ask", "ask": "ask"}, score=score)
     named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
     assert tally.strays == sum(row.message == "never" for row in rows)
     assert tally.participants == len({row.participant for row in named if row.message != "never"})
     for outline in (OUTLINE, OTHER):
         reference = Reference(outline, [row for row in named if row.message == outline.id])
         check_message(tally.messages[outline.id], reference)
+    pooled: Counter[object] = Counter()
+    for (message, reading), people in tally.pooled.items():
+        pooled[message, describe(reading)] += people
+    assert pooled == pool(named)
+
+
+def pool(rows: Sequence[FeedRow]) -> Counter[object]:
+    """Return the latest answers to `age` over both messages: by time, then by message, then by guid."""
+    outlines = {outline.id: outline for outline in (OUTLINE, OTHER)}
+    latest = {
+        row.participant: row
+        for row in sorted(rows, key=lambda row: (order(row)[:2], row.message == "again", order(row)))
+        if row.message in outlines and row.question_tag == "age"
+    }
+    return Counter((row.message, read(outlines[row.message], row)) for row in latest.values())
+
+
+def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
+    """They are counted among the results, and nowhere else: no word, no person, no day, no question of theirs."""
+    rows = [make_row(f"p{number}", "why", "so so", guid=f"a{number}") for number in range(6)]
+    rows += [make_row(f"p{number}", "why", "stop please", guid=f"s{number}") for number in range(5, 12)]
+    rows += [make_row("p12", "gone", "stop please", guid="t")]
+    copy = ResultColumns(tmp_path)
+    refusals = [(1, "t"), *((1, f"s{number}") for number in range(5, 12))]
+    with copy.hold() as engine:
+        copy.refresh(engine, ResultVersion("e", 1), lambda _: rows, lambda _: "", refusals)
+        tally = count_campaign(engine, [OUTLINE], {})
+        # What a person decides counts at once, though no result has changed.
+        copy.refresh(engine, ResultVersion("e", 1), lambda _: (), lambda _: "")
+        undecided = count_campaign(engine, [OUTLINE], {})
+    counted = tally.messages["ask"]
+    assert (counted.results, counted.participants, tally.participants) == (14, 6, 6)
+    assert (counted.questions["why"].answers, counted.questions["why"].lengths) == (6, {5: 6})
+    assert [day.answers for day in counted.days.values()] == [6]
+    assert "gone" not in counted.questions
+    assert undecided.participants == 13
 
 
 def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> QuestionTally:
@@ -271,6 +318,16 @@ def test_case_and_blanks_do_not_matter(offered: str, given: tuple[str, ...]) -> 
     rows = [make_row(f"p{number}", "q", text, text, guid=text) for number, text in enumerate(given)]
     ((reading, people),) = count_one(question, rows).count_readings().items()
     assert (reading.concludes, people) == (True, len(given))
+
+
+def test_decimal_commas_are_counted_and_thousands_are_no_numbers() -> None:
+    """`7,5` and `7.5` are one number; what may be a thousand is in the participant's own words."""
+    texts = ("7,5", "7.5", " +7,50 ", "1,500", "0,5")
+    rows = [make_row(f"p{number}", "age", text, text, guid=str(number)) for number, text in enumerate(texts)]
+    tally = count_one(AGE, rows)
+    numbers = Counter({reading.number: count for reading, count in tally.count_readings().items()})
+    assert numbers == {Fraction(15, 2): 3, Fraction(1, 2): 1, None: 1}
+    assert tally.lengths == {5: 1}
 
 
 def test_unknown_questions_are_looked_at_up_to_a_hundred() -> None:
@@ -330,15 +387,31 @@ def split_words(text: str) -> list[str]:
 @given(st.lists(texts, min_size=5, max_size=12))
 @settings(max_examples=10)
 def test_words_are_those_of_plain_python(written: list[str]) -> None:
-    """Words are counted once a participant, from five participants on, whatever they are written in."""
-    repeated = [*written, *written, *written]
-    by_person: dict[str, str] = defaultdict(str)
+    """Words are counted once a participant, of the latest answer, from five participants on, in any script."""
+    by_person: dict[str, str] = {}
     rows = []
-    for number, text in enumerate(repeated):
+    for number, text in enumerate([*written, *written, *written]):
         person = f"p{number % 11}"
-        by_person[person] += f"\n{text}"
-        rows.append(make_row(person, "why", text, text, guid=str(number)))
+        by_person[person] = text
+        rows.append(make_row(person, "why", text, text, guid=f"{number:02}"))
     assert count_one(QuestionOutline("why", "?", scale="text"), rows).words == count_words(by_person)
+
+
+def test_words_of_an_answer_that_was_replaced_are_not_counted() -> None:
+    """Eight people who wrote `terrible` and then thought better of it have not called anything terrible."""
+    rows = [
+        make_row(
+            f"p{person}", "why", text, text, created=f"2026-11-20T10:0{minute}:00", guid=f"{person}{minute}"
+        )
+        for person in range(8)
+        for minute, text in enumerate(("terrible", "lovely service"))
+    ]
+    question = QuestionOutline("why", "?", scale="text")
+    assert count_one(question, rows).words == {"lovely": 8, "service": 8}
+    # An answer that ends the survey is no text of one's own, so it takes the words before it away, too.
+    stop = QuestionOutline("why", "?", scale="text", conclude_on="done")
+    rows += [make_row("p0", "why", "done", "done", created="2026-11-20T11:00:00", guid="z")]
+    assert count_one(stop, rows).words == {"lovely": 7, "service": 7}
 
 
 def test_no_word_of_fewer_than_five_people_is_counted() -> None:

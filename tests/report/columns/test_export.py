@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import duckdb
+import pandas as pd
 import pytest
+from pyarrow import parquet
 
 from runner.errors import RunnerError
-from runner.ledger.report_model import FeedRow, ResultVersion
+from runner.ledger.report_model import AskedRow, FeedRow, ResultVersion
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
 from runner.report.columns.export import AnswerFiles
-from runner.report.columns.members import load_members
+from runner.report.columns.members import load_asked, load_members
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
 from tests.report.counted import make_row
 
@@ -35,7 +37,15 @@ ROWS = (
     make_row("p1", "age", "-7.50", "-7.50", guid="4", created="2026-11-20T10:01:00"),
 )
 EXPORT_KEY = "0123456789abcdef" * 2
-P0, P1, P2 = (hashlib.sha256(f"{EXPORT_KEY}{one}".encode()).hexdigest()[:20] for one in ("p0", "p1", "p2"))
+DAY = "2026-11-20"
+
+
+def mask(participant: str) -> str:
+    """Return a participant's pseudonym in files."""
+    return hashlib.sha256(f"{EXPORT_KEY}{participant}".encode()).hexdigest()[:20]
+
+
+P0, P1, P2 = map(mask, ("p0", "p1", "p2"))
 PHONES = {"p1": "+14155550101", "p2": "+14155550102"}
 
 
@@ -45,14 +55,20 @@ def export(
     *outlines: MessageOutline,
     name: str = "answers.csv",
     include_pii: bool = False,
+    asked: Sequence[AskedRow] = (),
+    opted_out: Sequence[tuple[str, str]] = (),
+    members: Sequence[tuple[str, ...]] | None = None,
+    columns: Sequence[str] = (),
 ) -> Path:
     """Write one file of answers, as a report does; return it."""
     copy, file = ResultColumns(folder / "copy"), folder / "out" / name
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        if include_pii:
-            load_members(engine, folder, PHONES.items(), 0)
-        answers = AnswerFiles(engine, include_pii, EXPORT_KEY)
+        load_members(engine, folder, members or PHONES.items(), len(columns))
+        load_asked(engine, folder, asked, opted_out)
+        answers = AnswerFiles(
+            engine, include_pii, EXPORT_KEY, [(name, number) for number, name in enumerate(columns)]
+        )
         count_campaign(engine, outlines, {}, keep_answers=answers.keep)
         answers.write(
             "answers" if "answers" in name else "results", "csv" if "csv" in name else "parquet", file
@@ -66,27 +82,110 @@ def read_csv(file: Path) -> list[list[str]]:
 
 
 def read_parquet(file: Path) -> list[tuple[object, ...]]:
-    with duckdb.connect() as engine:
-        found = engine.read_parquet(str(file))
-        return [tuple(found.columns), *found.fetchall()]
+    table = parquet.read_table(file)
+    return [tuple(table.column_names), *(tuple(row.values()) for row in table.to_pylist())]
 
 
 def test_answers_are_a_row_a_participant(tmp_path: Path) -> None:
     """The latest answer to each question, sorted; own words stay away, and formulas don't run."""
     assert read_csv(export(tmp_path, ROWS, ASK)) == [
-        ["participant", "first_answered_at", "colour", "age", "why"],
-        [P1, "2026-11-20T10:01:00", "", "-7.5", ""],
-        [P2, "2026-11-20T10:00:00", "'=Blue", "", ""],
+        ["participant", "asked_at", "disposition", "first_answered_at", "colour", "age", "why"],
+        [P1, "", "partial", "2026-11-20T10:01:00.000000Z", "", "-7.5", ""],
+        [P2, "", "complete", "2026-11-20T10:00:00.000000Z", "'=Blue", "", ""],
     ]
+
+
+def test_everybody_who_was_asked_has_a_row(tmp_path: Path) -> None:
+    """Those who did not answer stand there with what became of them, as far as that is known."""
+    asked = [
+        AskedRow("ask", "p0", "", "2026-11-20T09:00:00.25", "1"),
+        AskedRow("ask", "p1", "", "2026-11-20T11:00:00+02:00", "1"),
+        AskedRow("ask", "p2", "", "", "1"),
+        AskedRow("ask", "p3", "", "2026-11-20T09:00:00", "1"),
+        AskedRow("ask", "p4", "", "2026-11-20T09:00:00", "0"),
+        AskedRow("notice", "p5", "", "2026-11-20T09:00:00", "1"),
+    ]
+    opted_out = [("ask", "p3"), ("ask", "p2"), ("notice", "p0")]
+    header, *rows = read_csv(export(tmp_path, ROWS, ASK, TEXT, asked=asked, opted_out=opted_out))
+    people = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert [people[mask("p0")][name] for name in header[1:4]] == [
+        "2026-11-20T09:00:00.250000Z", "no_answer", ""]  # fmt: skip
+    assert [people[P1][name] for name in header[1:4]] == [
+        "2026-11-20T09:00:00.000000Z", "partial", "2026-11-20T10:01:00.000000Z"]  # fmt: skip
+    assert [people[mask(one)]["disposition"] for one in ("p2", "p3", "p4")] == [
+        "complete", "opted_out", "not_known"]  # fmt: skip
+    assert len(rows) == 5
+
+
+def test_chosen_columns_of_the_audience_stand_at_the_end(tmp_path: Path) -> None:
+    """A column that is called as a question has another name; who left the audience has no value."""
+    members = [("p1", "", "Köln", "=gold"), ("p9", "", "Rome", "gold")]
+    table = read_csv(export(tmp_path, ROWS, ASK, members=members, columns=("city", "Age")))
+    assert [row[-2:] for row in table] == [["city", "Age (2)"], ["Köln", "'=gold"], ["", ""]]
+    table = read_csv(
+        export(tmp_path, ROWS, ASK, name="results.csv", members=members, columns=("city", "Age"))
+    )
+    assert "city" not in table[0]
+
+
+def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
+    """Who answered an arm's last question is done, though another arm asks more."""
+    short, long = WayOutline("a", (COLOUR,)), WayOutline("b", (COLOUR, WHY))
+    outline = MessageOutline("ask", "tag", (COLOUR, WHY), (short, long))
+    rows = [
+        make_row("p1", "colour", "Red", arm="a", guid="1"),
+        make_row("p2", "colour", "Red", arm="b", guid="2"),
+    ]
+    asked = [AskedRow("ask", "p0", "b", "2026-11-20T09:00:00", "1")]
+    header, *rows_ = read_csv(export(tmp_path, rows, outline, asked=asked))
+    assert header[1:4] == ["arm", "asked_at", "disposition"]
+    assert {row[0]: (row[1], row[3]) for row in rows_} == {
+        mask("p0"): ("b", "no_answer"),
+        P1: ("a", "complete"),
+        P2: ("b", "partial"),
+    }
+
+
+def test_the_first_answer_is_the_first_on_one_clock(tmp_path: Path) -> None:
+    """Offsets change no order: the earliest moment is told, in UTC, and a time that is none tells nothing."""
+    rows = [
+        make_row("p1", "colour", "red", guid="1", created="2026-11-20T09:30:00"),
+        make_row("p1", "why", "so", guid="2", created="2026-11-20T10:00:00+02:00"),
+        make_row("p2", "why", "so", guid="3", created="soon"),
+    ]
+    table = read_csv(export(tmp_path, rows, ASK))
+    assert [(row[0], row[3]) for row in table[1:]] == [(P1, "2026-11-20T08:00:00.000000Z"), (P2, "")]
+    copied = read_parquet(export(tmp_path, rows, ASK, name="answers.parquet"))
+    assert [row[3] for row in copied[1:]] == [datetime(2026, 11, 20, 8, tzinfo=UTC), None]
 
 
 def test_own_words_and_phones_are_there_if_asked_for(tmp_path: Path) -> None:
     """With --include-pii phones and texts of participants' own stand in the file, and still don't run."""
-    assert read_csv(export(tmp_path, ROWS, ASK, include_pii=True)) == [
-        ["participant", "participant_phone_number", "first_answered_at", "colour", "age", "why"],
-        [P1, "+14155550101", "2026-11-20T10:01:00", "", "-7.5", ""],
-        [P2, "+14155550102", "2026-11-20T10:00:00", "'=Blue", "", "'=HYPERLINK(1)"],
-    ]
+    header, first, second = read_csv(export(tmp_path, ROWS, ASK, include_pii=True))
+    assert header[:2] == ["participant", "participant_phone_number"]
+    assert (first[1], first[-3:]) == ("'+14155550101", ["", "-7.5", ""])
+    assert (second[1], second[-3:]) == ("'+14155550102", ["'=Blue", "", "'=HYPERLINK(1)"])
+
+
+@pytest.mark.parametrize("name", ["answers", "results"])
+def test_a_data_frame_has_phones_and_times_as_they_are(tmp_path: Path, name: str) -> None:
+    """Data frames take no phone for a number, and one way to read times is right for all."""
+    rows = [*ROWS, make_row("p1", "why", "so", guid="5", created="2026-11-20T12:00:00.5+02:00")]
+    frame = pd.read_csv(export(tmp_path, rows, ASK, name=f"{name}.csv", include_pii=True))
+    assert set(frame["participant_phone_number"]) == {"'+14155550101", "'+14155550102"}
+    column = "first_answered_at" if name == "answers" else "created"
+    times = pd.to_datetime(frame[column])
+    typed = pd.read_parquet(export(tmp_path, rows, ASK, name=f"{name}.parquet", include_pii=True))
+    assert str(typed[column].dtype) == "datetime64[us, UTC]"
+    assert list(times) == list(typed[column])
+    assert set(typed["participant_phone_number"]) == {"+14155550101", "+14155550102"}
+    assert pd.Timestamp("2026-11-20T10:00:00Z") in list(times)
+
+
+@pytest.mark.parametrize("name", ["answers.csv", "results.csv"])
+def test_lines_end_alike(tmp_path: Path, name: str) -> None:
+    """Lines of every CSV file end in LF."""
+    assert b"\r" not in export(tmp_path, ROWS, ASK, name=name).read_bytes()
 
 
 def test_results_are_a_row_a_result(tmp_path: Path) -> None:
@@ -94,10 +193,10 @@ def test_results_are_a_row_a_result(tmp_path: Path) -> None:
     assert read_csv(export(tmp_path, ROWS, ASK, name="results.csv")) == [
         ["message", "arm", "participant", "question_tag", "question_text", "question_display_order",
          "result_answer", "result_response", "created", "result_guid"],
-        ["ask", "", P2, "colour", "Which colour?", "1", "1", "Red", "2026-11-20T10:00:00", "1"],
-        ["ask", "", P1, "age", "How old?", "1", "-7.50", "-7.5", "2026-11-20T10:01:00", "4"],
-        ["ask", "", P2, "colour", "Which colour?", "1", "2", "'=Blue", "2026-11-20T10:05:00", "2"],
-        ["ask", "", P2, "why", "Why?", "1", "", "", "2026-11-20T10:06:00", "3"],
+        ["ask", "", P2, "colour", "Which colour?", "1", "1", "Red", f"{DAY}T10:00:00.000000Z", "1"],
+        ["ask", "", P1, "age", "How old?", "1", "-7.50", "-7.5", f"{DAY}T10:01:00.000000Z", "4"],
+        ["ask", "", P2, "colour", "Which colour?", "1", "2", "'=Blue", f"{DAY}T10:05:00.000000Z", "2"],
+        ["ask", "", P2, "why", "Why?", "1", "", "", f"{DAY}T10:06:00.000000Z", "3"],
     ]  # fmt: skip
 
 
@@ -105,19 +204,20 @@ def test_results_have_everything_if_asked_for(tmp_path: Path) -> None:
     """With --include-pii results are as the service gave them, with phones."""
     header, first, *_, last = read_csv(export(tmp_path, ROWS, ASK, name="results.csv", include_pii=True))
     assert header[3] == "participant_phone_number"
-    assert first[3:9] == ["+14155550102", "colour", "Which, Ada?", "1", "1", "red"]
-    assert last[3:9] == ["+14155550102", "why", "as asked", "1", "'=HYPERLINK(1)", "'=HYPERLINK(1)"]
+    assert first[3:9] == ["'+14155550102", "colour", "Which, Ada?", "1", "1", "red"]
+    assert last[3:9] == ["'+14155550102", "why", "as asked", "1", "'=HYPERLINK(1)", "'=HYPERLINK(1)"]
 
 
 def test_parquet_has_the_texts_as_they_are(tmp_path: Path) -> None:
     """What no spreadsheet opens needs no apostrophes; what was not answered is missing, not empty."""
+    time = datetime(2026, 11, 20, 10, tzinfo=UTC)
     assert read_parquet(export(tmp_path, ROWS, ASK, name="answers.parquet")) == [
-        ("participant", "first_answered_at", "colour", "age", "why"),
-        (P1, "2026-11-20T10:01:00", None, "-7.5", None),
-        (P2, "2026-11-20T10:00:00", "=Blue", None, ""),
+        ("participant", "asked_at", "disposition", "first_answered_at", "colour", "age", "why"),
+        (P1, None, "partial", time.replace(minute=1), None, "-7.5", None),
+        (P2, None, "complete", time, "=Blue", None, ""),
     ]
     found = read_parquet(export(tmp_path, ROWS, ASK, name="results.parquet"))
-    assert found[1][5:] == (1, "1", "Red", "2026-11-20T10:00:00", "1")
+    assert found[1][5:] == (1, "1", "Red", time, "1")
     assert found[-1][6:8] == (None, None)
 
 
@@ -128,12 +228,13 @@ def test_several_messages_stand_side_by_side(tmp_path: Path) -> None:
         make_row("p0", "why", "so", "so", message="again", arm="b", guid="5"),
         make_row("p1", "why", "so", "so", message="again", arm="a", guid="6"),
     ]
-    table = read_csv(export(tmp_path, rows, ASK, TEXT, AGAIN, include_pii=True))
-    assert table[0][2:] == ["ask.first_answered_at", "ask.colour", "ask.age", "ask.why", "again.arm",
-                            "again.first_answered_at", "again.why"]  # fmt: skip
-    assert [row[0] for row in table[1:]] == sorted([P0, P1, P2])
-    assert [row[6:9:2] for row in table[1:]] == [["b", "so"], ["a", "so"], ["", ""]]
-    assert table[1][1:6] == [""] * 5
+    header, *found = read_csv(export(tmp_path, rows, ASK, TEXT, AGAIN, include_pii=True))
+    names = ("asked_at", "disposition", "first_answered_at")
+    ask = [f"ask.{name}" for name in (*names, "colour", "age", "why")]
+    assert header[2:] == [*ask, "again.arm", *(f"again.{name}" for name in (*names, "why"))]
+    assert [row[0] for row in found] == sorted([P0, P1, P2])
+    assert [(row[8], row[-1]) for row in found] == [("b", "so"), ("a", "so"), ("", "")]
+    assert found[0][1:8] == [""] * 7
 
 
 def test_tags_that_the_engine_takes_for_one_stay_two(tmp_path: Path) -> None:
@@ -141,10 +242,10 @@ def test_tags_that_the_engine_takes_for_one_stay_two(tmp_path: Path) -> None:
     tags = ("Why", "why", "participant", "FIRST_ANSWERED_AT", 'a "quoted.tag"', "why (2)", "")
     outline = MessageOutline("ask", "tag", tuple(QuestionOutline(tag, "?", ("Yes",)) for tag in tags))
     rows = [make_row("p", tag, "Yes", str(number), guid=str(number)) for number, tag in enumerate(tags)]
-    named = ["participant", "first_answered_at", "Why", "why (2)", "participant (2)", "FIRST_ANSWERED_AT (2)",
+    named = ["participant", "asked_at", "disposition", "first_answered_at", "Why", "why (2)", "participant (2)", "FIRST_ANSWERED_AT (2)",
              'a "quoted.tag"', "why (2) (2)", "untagged"]  # fmt: skip
     table = read_csv(export(tmp_path, rows, outline))
-    assert [table[0], table[1][1:]] == [named, ["2026-11-20T10:00:00", *["Yes"] * 7]]
+    assert [table[0], table[1][3:]] == [named, [f"{DAY}T10:00:00.000000Z", *["Yes"] * 7]]
     assert read_parquet(export(tmp_path, rows, outline, name="answers.parquet"))[0] == tuple(named)
 
 

@@ -25,7 +25,8 @@ from runner.report.columns.parts import (
     write_found,
 )
 from runner.report.columns.staging import stage_rows
-from tests.report.columns.test_counting import OTHER, OUTLINE, rows_of_two_messages
+from runner.report.facts import ScoreOutline
+from tests.report.columns.test_counting import AGE, OTHER, OUTLINE, rows_of_two_messages
 from tests.report.counted import make_row
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from runner.report.tally import CampaignTally
 
 PARTS = 2
+REFUSED = "SELECT * REPLACE (result_guid SIMILAR TO '.*[0-7]-0000-4000' AS refuses) FROM ({})"
+"""Has some results opt out."""
+SCORE = ScoreOutline(AGE, ("ask", "again"))
 MESSAGE_IDS = {"asked": "ask"}
 SIZES = ("small", "large", "")
 
@@ -49,7 +53,7 @@ class Counters:
         with Engine(folder) as engine:
             for name, some in (("first", rows[::2]), ("second", rows[1::2])):
                 with stage_rows(folder, FeedRow._fields, some) as staged:
-                    split_rows(engine, derive_columns(staged.select), self._make(name), PARTS)
+                    split_rows(engine, REFUSED.format(derive_columns(staged.select)), self._make(name), PARTS)
                 show_part(engine, sorted((folder / name).rglob("*.parquet")))
                 self.found.append(self._make(f"found-{name}"))
                 write_found(engine, self.found[-1])
@@ -103,12 +107,14 @@ def count_both(rows: Sequence[FeedRow]) -> tuple[CampaignTally, CampaignTally]:
         folder = Path(name)
         parts = Counters(folder, rows)
         with Engine(folder) as engine:
-            summed = count_parts(engine, [OUTLINE, OTHER], MESSAGE_IDS, ["size"], parts.found, folder, parts)
+            outlines = [OUTLINE, OTHER]
+            summed = count_parts(engine, outlines, MESSAGE_IDS, ["size"], parts.found, folder, parts, SCORE)
         with Engine(folder) as engine:
             parts.load(engine)
             with stage_rows(folder, FeedRow._fields, rows) as staged:
-                engine.run(f"CREATE TEMP TABLE results AS {derive_columns(staged.select)}")
-            return count_campaign(engine, [OUTLINE, OTHER], MESSAGE_IDS, ["size"]), summed
+                flagged = REFUSED.format(derive_columns(staged.select))
+                engine.run(f"CREATE TEMP TABLE results AS {flagged}")
+            return count_campaign(engine, outlines, MESSAGE_IDS, ["size"], score=SCORE), summed
 
 
 @settings(max_examples=4)

@@ -22,6 +22,7 @@ from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
 from runner.sandbox.rehearsal.personas import PERSONAS
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
+from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,24 @@ def run(*arguments: str) -> Result:
 def read(*arguments: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
     assert next(iter(document.items())) == ("format_version", "1.0")
+    load_validator("sandbox").validate(document)
     return document
+
+
+def test_every_document_fits_the_sandbox_s_schema(db: Path, tmp_path: Path, call: Call) -> None:
+    """What each command writes for programs is what `runner schema sandbox` describes."""
+    call("POST", "/api/send", BODY)
+    at = ("--db", str(db))
+    found = [
+        read("clock", *at),
+        read("simulate", *at),
+        read("numbers"),
+        read("snapshot", str(tmp_path / "then.sqlite"), *at),
+        read("reset", "--to", str(tmp_path / "then.sqlite"), *at),
+        read("reset", *at),
+    ]
+    assert [len(document) for document in found] == [3, 10, 2, 3, 2, 2]
+    assert not load_validator("sandbox").is_valid({"format_version": "1.0", "reset_to": None, "more": 1})
 
 
 def test_clock_moves_a_running_service(db: Path, call: Call) -> None:
