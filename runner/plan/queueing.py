@@ -118,8 +118,8 @@ def _remark(assignment: Assignment, remark: str) -> Assignment:
 def _explain(session: OpenSession) -> str:
     if session.is_read:
         return (
-            f"a survey of `{session.campaign}` was open for them when it was last read: `runner reconcile` "
-            "looks again"
+            f"they have an open survey of `{session.campaign}`, as last read: this goes out once `runner "
+            "reconcile` finds that it has ended; `open_session` in `policy` can end it instead"
         )
     return (
         f"`{session.campaign}` has sent them a survey, and whether it has ended was not read yet: run "

@@ -30,7 +30,10 @@ NUDGE = "{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Stil
 UNREAD = (
     "`first` has sent them a survey, and whether it has ended was not read yet: run `runner reconcile` first"
 )
-OPEN = "a survey of `first` was open for them when it was last read: `runner reconcile` looks again"
+OPEN = (
+    "they have an open survey of `first`, as last read: this goes out once `runner reconcile` finds that it has "
+    "ended; `open_session` in `policy` can end it instead"
+)
 
 
 class World:
@@ -68,6 +71,12 @@ class World:
             one["id"]: (one["to_send"], one["open_session"], [each["reason"] for each in one["reasons"]])
             for one in self._check(text, "plan")["campaigns"][0]["messages"]
         }
+
+    def count_status(self, name: str) -> list[dict[str, Any]]:
+        """Return what `runner status` says of each message of a campaign."""
+        text = self.run("status", "--format", "json", f"campaigns/{name}.yaml")
+        messages: list[dict[str, Any]] = self._check(text, "status")["campaigns"][0]["messages"]
+        return messages
 
     def reply(self, phone: str, *texts: str) -> None:
         """Have a person text the service."""
@@ -114,6 +123,18 @@ def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
     assert world.plan("second") == {"ask": (1, 0, [])}
     assert world.apply("second") == {"second": 1}
     assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
+    """They are neither planned nor deferred, and have a column of their own where there are any."""
+    world.write("first", ASK)
+    world.write("second", NEWS, phones=(ADA, BOB))
+    assert "open session" not in world.run("status")
+    world.apply("first")
+    shown = world.run("status", "campaigns/second.yaml")
+    assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "open session"]
+    (status,) = world.count_status("second")
+    assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 
 
 def test_a_survey_that_expires_holds_nobody_any_more(world: World) -> None:
@@ -268,6 +289,37 @@ def test_what_only_a_lockfile_tells_counts_as_not_read(world: World) -> None:
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
     assert world.apply("first") == {"first": 0}
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
+
+
+def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(world: World) -> None:
+    """A machine with an empty ledger that sends one campaign by its path reads the lockfiles beside it."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("plain", NEWS, phones=(BOB,))
+    world.apply("first", "plain")
+    world.write("second", NEWS, phones=(ADA, BOB))
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("second") == {"news": (1, 1, [UNREAD])}
+    assert world.apply("second") == {"second": 1}
+    assert world.list_sessions(ADA) == [("ACTIVE", None)]
+    # The ledger has only the second campaign now, and reads the first one by its lockfile still.
+    world.write("third", NEWS)
+    assert world.plan("third") == {"news": (0, 1, [UNREAD])}
+
+
+@pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
+def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
+    """Whether it asks something is not known, and its own plan says what is wrong with it."""
+    world.write("first", ASK)
+    world.apply("first")
+    world.write("second", NEWS)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    file = world.folder / "campaigns/first.yaml"
+    if fault == "no file":
+        file.unlink()
+    else:
+        damaged = file if fault == "an invalid file" else file.with_name("first.sandbox.lock.json")
+        damaged.write_text("{", encoding="utf-8")
+    assert world.plan("second") == {"news": (1, 0, [])}
 
 
 def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
