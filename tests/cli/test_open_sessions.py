@@ -6,6 +6,8 @@ import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,10 +21,10 @@ from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
+EXAMPLES = Path(__file__).parents[2] / "campaigns"
 ADA, BOB = "+14155550101", "+14155550102"
 ASK = '{id: ask, questions: [{tag: why, text: "Why?"}, {tag: how, text: "How?"}]}'
 NEWS = "{id: news, text: Some news}"
@@ -375,3 +377,10 @@ def test_nothing_is_accepted_after_the_end_by_a_slow_service(
     assert 0 < len(accepted) < len(phones)
     assert (done["sent"], done["sent"] + done["deferred"] + done["expired"]) == (len(accepted), len(phones))
     assert max(accepted) < f"{end:%Y-%m-%dT%H:%M:%S}"
+
+
+def test_an_example_s_news_of_a_delivery_does_not_wait_behind_a_survey(world: World) -> None:
+    """Both are sent in one run, and everybody gets the news: a week later it would be none."""
+    copytree(EXAMPLES, world.folder / "campaigns", dirs_exist_ok=True)
+    (to_send, _, _) = world.plan("delivery-notice")["arriving"]
+    assert world.apply("customer-pulse", "delivery-notice")["delivery-notice"] == to_send > 0
