@@ -288,9 +288,9 @@ def write_p_value(p_value: float | None) -> str:
 
 
 def write_suppressed(breakdown: Breakdown) -> str:
-    """Return how many groups are not shown, as a sentence; empty when all are."""
+    """Return how many groups are not shown, or that there are none; empty when all are shown."""
     if not breakdown.suppressed:
-        return ""
+        return "" if breakdown.groups else "Nobody was texted yet."
     are = "is" if breakdown.suppressed == 1 else "are"
     together = (
         "" if breakdown.suppressed_sent is None else f", {breakdown.suppressed_sent:,} people together,"
