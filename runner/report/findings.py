@@ -145,9 +145,11 @@ def write_texts(question: QuestionReport) -> str:
     if texts is None or not texts.counted:
         return ""
     length = write_number(texts.median_length, 0)
+    are = "is" if texts.counted == 1 else "are"
+    left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
     return (
-        f"{count_nouns(texts.counted, 'answer')}: half have at most {length} characters, the longest has "
-        f"{texts.longest:,}."
+        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the longest "
+        f"has {texts.longest:,}."
     )
 
 

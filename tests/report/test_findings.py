@@ -242,6 +242,9 @@ def test_a_question_says_who_was_asked_and_who_stopped() -> None:
     assert write_turnout(stranger) == "402 answered; the campaign does not have this question."
     assert write_texts(reason) == "214 answers: half have at most 38 characters, the longest has 160."
     assert write_texts(nps) == ""
+    assert write_texts(replace(reason, scale="number")) == (
+        "214 answers are no number, and not in the mean: half have at most 38 characters, the longest has 160."
+    )
 
 
 def test_a_score_without_an_interval_has_none() -> None:
