@@ -28,6 +28,7 @@ from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_
 from runner.ledger.suppressions import Pause
 from runner.ledger.unread_replies import UnreadReplies
 from runner.plan.model import MessagePlan, PlanOptions
+from runner.reconcile.refusals import count_refusing
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
@@ -229,7 +230,9 @@ def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
     with ledger.reading() as connection:
         return _Counts(
             read_totals(connection, campaign_id, identity.message_ids),
-            count_answered(connection, campaign_id, identity.message_ids),
+            count_answered(connection, campaign_id, identity.message_ids)
+            # A reply that opts out is no answer, here as in reports.
+            - count_refusing(connection, campaign_id, identity.message_ids),
             read_differences(connection, campaign_id, identity.message_ids),
         )
 
