@@ -17,6 +17,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.opt_outs import decide_reply
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import launches
+from runner.reconcile.refusals import iterate_refusals
 from runner.service.paging import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
@@ -207,7 +208,7 @@ def test_an_answer_of_other_words_is_another_one(campaign: Campaign) -> None:
 
 @pytest.mark.parametrize("state", ["dismissed", "confirmed"])
 def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign, state: State) -> None:
-    """A reply on which a person has decided does not wait again because the service calls it otherwise."""
+    """A reply on which a person has decided stays so when the service calls it otherwise: waits no more, counts alike."""
     campaign.launch("a")
     campaign.service.add(1, "a", result_response="lose my number")
     campaign.reconcile()
@@ -215,6 +216,9 @@ def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign
         assert decide_reply(opened, "live", "result-1", state, AT)
     rename_results(campaign)
     assert campaign.reconcile(full=True).doubtful == 0
+    with campaign.ledger.reading() as opened:
+        refusals = list(iterate_refusals(opened, campaign.id))
+    assert len(refusals) == (state == "confirmed")
 
 
 def test_a_reply_waits_for_a_decision_under_its_new_guid_alone(campaign: Campaign) -> None:
