@@ -279,6 +279,7 @@ def _gather_sessions(
             stopped=stopped,
             open=sum(row.count for row in silent) - ended - stopped,
             refused=refused[message],
+            blocked=sum(row.count for row in own if row.blocked),
         )
     return facts
 
