@@ -148,8 +148,8 @@ def write_texts(question: QuestionReport) -> str:
     are = "is" if texts.counted == 1 else "are"
     left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
     return (
-        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the longest "
-        f"has {texts.longest:,}."
+        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
+        f"longest has {texts.longest:,}."
     )
 
 
