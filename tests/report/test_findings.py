@@ -156,6 +156,7 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         (Volume(7, 7, 7), ["7 renders, as forecast."]),
         (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
         (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
+        (Volume(1, 7, 7), ["1 render, fewer than the forecast of 7."]),
         (
             Volume(2001, 7, 20, 1981),
             [
