@@ -12,7 +12,7 @@ demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the repor
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-test-long: $(VENV)/.installed-dev ## run the tests of the cluster that take many processes
+test-long: $(VENV)/.installed-dev ## run the tests that take long: a cluster of many processes, a hundred rehearsals
 	$(BIN)/python -m pytest -n 2 -m long
 
 lint: $(VENV)/.installed-dev ## check style and types

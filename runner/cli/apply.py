@@ -295,6 +295,7 @@ def _campaign_json(run: CampaignRun) -> dict[str, Any]:
         "opted_out": summary.opted_out,
         "capped": summary.capped,
         "open_session": run.open_session,
+        "no_rule": run.no_rule,
         "waiting": summary.waiting,
         "recipients_sent": summary.recipients_sent,
         **({"launches": _list_launches(summary)} if summary.is_listed else {}),

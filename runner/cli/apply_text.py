@@ -67,6 +67,7 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
         (run.summary.opted_out, "opted out meanwhile"),
         (run.summary.capped, "at the frequency cap meanwhile"),
         (run.open_session, "behind an open survey"),
+        (run.no_rule, "in places whose legal hours are not known"),
         (run.summary.waiting, "behind a message that was not sent, or nobody knows"),
     ):
         if count:

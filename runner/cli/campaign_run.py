@@ -89,6 +89,11 @@ class CampaignRun:
         return by_plan + self.summary.open_session
 
     @property
+    def no_rule(self) -> int:
+        """Deliveries that are not made since the legal hours of their place are not known."""
+        return sum(message.no_rule for message in self.planned.plan.messages)
+
+    @property
     def expired(self) -> int:
         """Deliveries that are too late for ever: by the plan, and because the campaign ended meanwhile."""
         by_plan = sum(message.expired for message in self.planned.plan.messages)

@@ -159,6 +159,13 @@ def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
     return {file: read_names(file, current=Path.cwd()) for file in found}
 
 
+def find_campaign_file(lockfile: Path, target: str) -> Path | None:
+    """Return the campaign file beside which a lockfile stands; None if it is gone."""
+    stem = lockfile.name.removesuffix(f".{target}.lock.json")
+    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(_ENDINGS))
+    return next((file for file in files if file.is_file()), None)
+
+
 def describe_errors(file: Path, count: int) -> CampaignError:
     """Return why a campaign is left out that has errors, which are shown on their own."""
     return CampaignError(f"{show_path(file)}: {count_words(count, 'error')}")

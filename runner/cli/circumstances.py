@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.campaign.include import include_folder
-from runner.cli.campaigns import DEFAULT_FOLDER
+from runner.campaign.load import load_campaign
+from runner.cli.campaigns import DEFAULT_FOLDER, find_campaign_file
+from runner.errors import RunnerError
 from runner.ledger.containment import is_told
+from runner.ledger.deliveries import find_campaign, read_guids
 from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent, read_recent_guids
+from runner.ledger.lockfile import read_lockfile
 from runner.ledger.moment import format_moment
 from runner.ledger.open_sessions import OpenSessions, OpenShelf, read_open_sessions
-from runner.ledger.record import list_unentered, read_earlier_messages
+from runner.ledger.record import list_unentered, read_earlier_messages, read_head
 from runner.ledger.siblings import Sibling, read_siblings
 from runner.ledger.unread_replies import find_unread_replies
 from runner.plan.circumstances import Circumstances
@@ -21,7 +27,6 @@ from runner.timing.law import load_law
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.cli.workspace import Workspace
@@ -138,23 +143,52 @@ class CircumstanceReader:
         return self._sessions if self._sessions.shelves else None
 
     def list_told_sessions(self) -> list[OpenShelf]:
-        """Return the people to whom lockfiles alone tell that surveys were sent: nothing was read of them."""
-        shelves = []
-        for campaign, record in self._records:
-            identity = self._workspace.identify(campaign)
-            if record.key is not None and not record.stamps:
-                launches = list_unentered(self._ledger, identity)
-                people = sorted(
-                    person
-                    for launch in launches
-                    if launch.message in identity.surveys
-                    for person in launch.recipients
-                )
-                if people:
-                    name = campaign.name
-                    shelf = OpenShelf(name, name, record.key, FingerprintSet(), FingerprintSet(people))
-                    shelves.append(shelf)
-        return shelves
+        """Return the people who were sent a survey that only lockfiles tell of: nothing was read of it.
+
+        The other lockfiles of the target count, too: a campaign that is sent by its path meets their people.
+        One that cannot be read, or whose campaign cannot, tells of nobody; its own plan says why.
+        """
+        told = [
+            self._find_told(campaign, record.key)
+            for campaign, record in self._records
+            if record.key is not None and not record.stamps
+        ]
+        for file in self._find_other_lockfiles():
+            with suppress(RunnerError):
+                told.append(self._read_told_elsewhere(file))
+        return [shelf for shelf in told if shelf is not None]
+
+    def _find_told(self, campaign: Campaign, key: FingerprintKey) -> OpenShelf | None:
+        surveys = campaign.list_surveys()
+        launches = list_unentered(self._ledger, self._workspace.identify(campaign)) if surveys else []
+        people = sorted(
+            person for launch in launches if launch.message in surveys for person in launch.recipients
+        )
+        if not people:
+            return None
+        return OpenShelf(campaign.name, campaign.name, key, FingerprintSet(), FingerprintSet(people))
+
+    def _read_told_elsewhere(self, file: Path) -> OpenShelf | None:
+        """Return whom the lockfile of a campaign tells of that this command is not about."""
+        lockfile = read_lockfile(file, state_key=self._workspace.target.state_key)
+        # First: to load a campaign takes its time, and most are in the ledger.
+        if lockfile is None or self._is_entered(lockfile):
+            return None
+        source = find_campaign_file(file, lockfile.target)
+        campaign = None if source is None else load_campaign(source, current=Path.cwd())[0]
+        if campaign is None or lockfile.campaign not in (campaign.name, *campaign.renamed_from):
+            return None
+        key = read_head(self._ledger, self._workspace.identify(campaign)).key
+        return None if key is None else self._find_told(campaign, key)
+
+    def _is_entered(self, lockfile: Lockfile) -> bool:
+        """Return whether the ledger has all launches that a lockfile tells of."""
+        if self._ledger is None:
+            return False
+        with self._ledger.reading() as connection:
+            row = find_campaign(connection, lockfile.target, lockfile.campaign)
+            known = set[str]() if row is None else read_guids(connection, row.id)
+        return all(launch.project_launch_guid in known for launch in lockfile.launches)
 
     def _read_suppressions(self) -> Suppressions | None:
         found = self.read_told().suppressions
@@ -217,11 +251,10 @@ class CircumstanceReader:
         if self._siblings is None:
             caps = [c.policy.frequency_cap for c, _ in self._records if c.policy.frequency_cap is not None]
             since = format_moment(self._now - max((cap.within for cap in caps), default=timedelta()))
-            identities = [self._workspace.identify(campaign) for campaign, _ in self._records]
-            own = {identity.lockfile.resolve() for identity in identities}
-            names = [name for identity in identities for name in identity.names]
-            found = find_lockfiles((campaign for campaign, _ in self._records), self._workspace.target.name)
-            others = [file for file in found if file.resolve() not in own]
+            names = [
+                name for campaign, _ in self._records for name in self._workspace.identify(campaign).names
+            ]
+            others = self._find_other_lockfiles()
             state = self._workspace.state
             shared = state.tell_others(names) if state is not None and caps else {}
             target = self._workspace.target
@@ -229,6 +262,13 @@ class CircumstanceReader:
                 read_siblings(others, target.name, names, since, target.state_key, shared, self._is_told)
             )
         return self._siblings
+
+    def _find_other_lockfiles(self) -> list[Path]:
+        """Return the lockfiles of the target of campaigns that this command is not about."""
+        campaigns = [campaign for campaign, _ in self._records]
+        own = {self._workspace.identify(campaign).lockfile.resolve() for campaign in campaigns}
+        found = find_lockfiles(campaigns, self._workspace.target.name)
+        return [file for file in found if file.resolve() not in own]
 
     def _is_told(self, lockfile: Lockfile) -> bool:
         if self._ledger is None:

@@ -221,6 +221,10 @@ class ClusterPlanning:
             pause=self._reader.find_pause(campaign),
             unread=self._reader.find_unread(),
             suppressed=self._find_suppressed(),
+            told_sessions=tuple(
+                (shelf.campaign, KeySource.of(shelf.key), shelf.unread)
+                for shelf in self._reader.list_told_sessions()
+            ),
         )
         cap = campaign.policy.frequency_cap
         if cap is None:

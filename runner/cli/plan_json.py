@@ -57,7 +57,7 @@ def _unread_json(item: PlannedHead) -> dict[str, str] | None:
     unread = item.plan.unread
     if unread is None or not item.plan.waiting_for_replies:
         return None
-    return {"campaign": unread.campaign, "since": format_moment(unread.since)}
+    return unread.as_json()
 
 
 def add_launches(document: dict[str, Any], planned: Sequence[Planned]) -> dict[str, Any]:

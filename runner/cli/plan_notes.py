@@ -34,8 +34,8 @@ def list_notes(planned: Sequence[PlannedHead]) -> list[str]:
         more = f" and {len(recorded) - _SHOWN:,} more" if len(recorded) > _SHOWN else ""
         notes.append(
             f"Sent as an open question, since replies are recorded: {', '.join(recorded[:_SHOWN])}{more}. "
-            "The session stays open until it is answered or expires; later ones of the same people queue "
-            "behind it."
+            "The session stays open until it is answered or expires: until then other messages to the same "
+            "people wait (`open_session` in `policy`)."
         )
     return notes
 

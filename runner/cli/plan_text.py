@@ -140,10 +140,11 @@ def _remark_on(plan: CampaignPlan, message: MessagePlan) -> Iterator[str]:
 
 def _remark_on_held(plan: CampaignPlan, message: MessagePlan) -> Iterator[str]:
     if message.awaiting:
-        after = next(one.after for one in plan.campaign.messages if one.id == message.id)
-        earlier = f"`{after.message}`" if after else "the message before"
+        own = next(one for one in plan.campaign.messages if one.id == message.id)
+        earlier = f"`{own.after.message}`" if own.after else "the message before"
         people = count_words(message.awaiting, "recipient waits", "recipients wait")
-        yield f"{people} until {earlier} is sent to them, and reconciled where `to` goes by answers"
+        answers = "" if own.to == "everyone" else " and `runner reconcile` has read their answers"
+        yield f"{people} until {earlier} is sent to them{answers}"
     if message.opt_out_doubtful:
         people = count_words(message.opt_out_doubtful, "recipient", "recipients")
         yield f"{people} may have opted out, a person must decide: `runner optouts list`"

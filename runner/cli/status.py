@@ -14,6 +14,7 @@ from runner.cli.console import count_words, markdown_table, note, print_json, pr
 from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
 from runner.cli.gone import find_gone, say_gone
 from runner.cli.inert import inert
+from runner.cli.plan_text import column_words
 from runner.cli.planning import add_planned, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.unread import list_unread
@@ -25,7 +26,9 @@ from runner.ledger.reconciled import count_answered, read_totals
 from runner.ledger.record import find_campaign_id
 from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
 from runner.ledger.suppressions import Pause
+from runner.ledger.unread_replies import UnreadReplies
 from runner.plan.model import MessagePlan, PlanOptions
+from runner.reconcile.refusals import count_refusing
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from runner.ledger.recorded import Record
 
 _NOT_KNOWN = "not known"
+_SOMETIMES = ("deferred", "open_session", "no_rule")
+"""Those who are not planned now, where there are any."""
 _COLUMNS = ("planned", "sent", "queued", "active", "complete", "answered", "unresolved", "rejected")
 
 
@@ -98,6 +103,7 @@ class _Reader:
         self._records: list[tuple[Campaign, Record]] = []
         self._has_caps = False
         self._pauses: dict[str, Pause | None] = {}
+        self._waiting: dict[str, UnreadReplies] = {}
         self._reader: CircumstanceReader | None = None
         self.has_failed = False
         self.unread: list[str] = []
@@ -140,11 +146,13 @@ class _Reader:
         if record is not None and counts is not None:
             planned = self._plan(campaign, record)
             self.unread += list_unread(campaign, planned or {})
+        unread = self._waiting.get(campaign.name)
         return {
             "name": campaign.name,
             "file": show_path(campaign.file),
             "target": self._workspace.target.name,
             "pause": self._describe_pause(campaign),
+            "unread_replies": None if unread is None else unread.as_json(),
             "messages": [
                 *(_count(message.id, message.tag, planned, record, counts) for message in campaign.messages),
                 *(_count(message, None, planned, record, counts) for message in lost),
@@ -179,6 +187,8 @@ class _Reader:
         item = plan_campaign(self._workspace, campaign, record, options, circumstances, problems)
         if item is not None:
             self._pauses[campaign.name] = item.plan.pause
+            if item.plan.unread is not None and item.plan.waiting_for_replies:
+                self._waiting[campaign.name] = item.plan.unread
             self._texted = add_planned(self._texted, item)
             return {message.id: message for message in item.plan.messages}
         self.has_failed = True
@@ -220,7 +230,9 @@ def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
     with ledger.reading() as connection:
         return _Counts(
             read_totals(connection, campaign_id, identity.message_ids),
-            count_answered(connection, campaign_id, identity.message_ids),
+            count_answered(connection, campaign_id, identity.message_ids)
+            # A reply that opts out is no answer, here as in reports.
+            - count_refusing(connection, campaign_id, identity.message_ids),
             read_differences(connection, campaign_id, identity.message_ids),
         )
 
@@ -261,6 +273,8 @@ def _count(
         "tag": tag,
         "planned": None if plan is None else plan.to_send,
         "deferred": None if plan is None else plan.deferred,
+        "open_session": None if plan is None else plan.open_session,
+        "no_rule": None if plan is None else plan.no_rule,
         "next_due": format_moment(plan.next_due) if plan is not None and plan.next_due else None,
         "sent": sent,
         "queued": totals and totals.queued,
@@ -280,8 +294,13 @@ def _count(
 
 
 def _choose_columns(statuses: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    someone_waits = any(message["deferred"] for status in statuses for message in status["messages"])
-    return ("planned", "deferred", *_COLUMNS[1:]) if someone_waits else _COLUMNS
+    messages = [message for status in statuses for message in status["messages"]]
+    shown = [column for column in _SOMETIMES if any(message[column] for message in messages)]
+    return (_COLUMNS[0], *shown, *_COLUMNS[1:])
+
+
+def _name_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
+    return ("campaign", "message", *map(column_words, columns))
 
 
 def _rows(statuses: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[list[str | int]]:
@@ -295,7 +314,7 @@ def _rows(statuses: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[
 def _write_human(statuses: Sequence[dict[str, Any]]) -> None:
     click.secho(f"Target: {statuses[0]['target']}", bold=True)
     columns = _choose_columns(statuses)
-    print_table(("campaign", "message", *columns), _rows(statuses, columns))
+    print_table(_name_columns(columns), _rows(statuses, columns))
     for status in statuses:
         for message in status["messages"]:
             if message["next_due"]:
@@ -311,6 +330,8 @@ def _list_remarks(statuses: Sequence[dict[str, Any]]) -> Iterator[str]:
     for status in statuses:
         if status["pause"] is not None:
             yield f"{status['name']} is {Pause(**status['pause']).describe()}."
+        if status["unread_replies"] is not None:
+            yield f"{status['name']} waits: {UnreadReplies.from_json(status['unread_replies']).reason}."
         for message in status["messages"]:
             name = f"{status['name']}/{message['id']}"
             if message["launches"] and not message["reconciled_launches"]:
@@ -349,7 +370,7 @@ def _write_minute(moment: str) -> str:
 
 def _write_markdown(statuses: Sequence[dict[str, Any]]) -> None:
     columns = _choose_columns(statuses)
-    click.echo(markdown_table(("campaign", "message", *columns), _rows(statuses, columns)), nl=False)
+    click.echo(markdown_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
     for line in _list_remarks(statuses):
         click.echo(f"\n{inert(line)}")
 

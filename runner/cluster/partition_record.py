@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.database import Ledger
 from runner.ledger.earlier import EarlierMessage
+from runner.ledger.fingerprint_set import FingerprintSet
 from runner.ledger.frequency import RecentDeliveries, read_recent
 from runner.ledger.lookup import find_earlier, find_known, find_suppressions
 from runner.ledger.model import Known
-from runner.ledger.open_sessions import OpenSessions, read_open_sessions
+from runner.ledger.open_sessions import OpenSessions, OpenShelf, read_open_sessions
 from runner.ledger.target_key import LedgerConnection, read_target_key
 from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
@@ -79,6 +80,12 @@ def read_partition_record(
         found.known.forgotten.update(place.forgotten)
         if place.suppressed is not None:
             found.suppressions = place.suppressed.open(job.target, state_key)
+        if place.told_sessions:
+            told = (
+                OpenShelf(name, name, one.open(state_key), FingerprintSet(), people)
+                for name, one, people in place.told_sessions
+            )
+            found.sessions = OpenSessions((*(found.sessions or OpenSessions()).shelves, *told))
         if place.recent_since is not None:
             others = ((name, one.open(state_key), people) for name, one, people in place.told_elsewhere)
             entered = () if found.recent is None else found.recent.shelves

@@ -110,6 +110,8 @@ class RecordPlace:
         recent_since: from when on deliveries count for the frequency cap, UTC, ISO 8601; None without a cap.
         told_elsewhere: of the cap's time, what lockfiles of other campaigns tell and the ledger doesn't: of
             each its first name, its key, and the fingerprints of those it texted.
+        told_sessions: people of whom lockfiles alone tell that they were sent a survey: of each campaign its
+            name, its key, and their fingerprints.
         depleted: of messages that others come after, launches some of whose recipients are entered under
             another one.
         suppressed: who is not to be texted, where files of suppressions tell more of it than the ledger.
@@ -126,6 +128,7 @@ class RecordPlace:
     has_open_launches: bool = False
     recent_since: str | None = None
     told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
+    told_sessions: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
     depleted: tuple[int, ...] = ()
     suppressed: TargetSuppressions | None = None
     pause: Pause | None = None

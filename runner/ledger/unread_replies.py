@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import and_, func, or_, select
 
 from runner.ledger.differences import read_answers
+from runner.ledger.moment import format_moment
 from runner.ledger.tables import campaigns, launch_stats, launches
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ class UnreadReplies:
 
     campaign: str
     since: datetime
+
+    @classmethod
+    def from_json(cls, data: dict[str, str]) -> UnreadReplies:
+        """Return what `as_json` gives."""
+        return cls(data["campaign"], datetime.fromisoformat(data["since"]))
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as documents have it."""
+        return {"campaign": self.campaign, "since": format_moment(self.since)}
 
     @property
     def reason(self) -> str:

@@ -27,6 +27,8 @@ QUEUES = (
 """The remark about those to whom a message is sent that queues."""
 SAME_RUN = "another message goes to them in this run, and one of the two is a survey: a later run sends"
 """The reason for which the second message of a run waits."""
+IN_ORDER = "an earlier message of the campaign waits for a later run, and this one comes after it"
+"""The reason for which those after the second one wait, too."""
 
 
 class QueueRule:
@@ -48,7 +50,8 @@ class QueueRule:
         """Return what a recipient gets, less what would queue.
 
         Of several messages to one person in a run the first goes alone if one of them asks something: behind
-        a survey even a plain text would queue.
+        a survey even a plain text would queue. Those after one that waits for this wait with it: people get
+        messages in the order of the file.
 
         Args:
             found: what they get of every message.
@@ -63,7 +66,12 @@ class QueueRule:
         for assignment in found:
             if assignment.counts:
                 message = find_message(assignment)
-                kept.append(self._resolve(assignment, message, session, sent))
+                is_next = session is not None or all(one.disposition != "open_session" for one in kept)
+                kept.append(
+                    self._resolve(assignment, message, session, sent)
+                    if is_next
+                    else _hold(assignment, IN_ORDER)
+                )
                 sent += [message] if kept[-1].counts else []
             else:
                 kept.append(assignment)
@@ -81,22 +89,26 @@ class QueueRule:
             return assignment if is_meant else _remark(assignment, ENDS)
         if self._lets_queue:
             return _remark(assignment, QUEUES)._replace(may_queue=True)
-        reason = SAME_RUN if session is None else _explain(session)
-        largest = assignment.payload.largest if assignment.payload is not None else 0
-        return Assignment(
-            assignment.message,
-            "open_session",
-            arm=assignment.arm,
-            reasons=(reason,),
-            largest=largest,
-            coming=assignment.payload,
-        )
+        return _hold(assignment, SAME_RUN if session is None else _explain(session))
 
 
 def may_meet(tracks: Sequence[Track]) -> bool:
     """Return whether one run may send somebody a survey and another message."""
     sent = [renderer.message for track in tracks for renderer in track.renderers.values()]
     return len(tracks) > 1 and any(message.questions for message in sent)
+
+
+def _hold(assignment: Assignment, reason: str) -> Assignment:
+    payload = assignment.payload
+    largest = payload.largest if payload is not None else 0
+    return Assignment(
+        assignment.message,
+        "open_session",
+        arm=assignment.arm,
+        reasons=(reason,),
+        largest=largest,
+        coming=payload,
+    )
 
 
 def _remark(assignment: Assignment, remark: str) -> Assignment:
@@ -106,8 +118,8 @@ def _remark(assignment: Assignment, remark: str) -> Assignment:
 def _explain(session: OpenSession) -> str:
     if session.is_read:
         return (
-            f"a survey of `{session.campaign}` was open for them when it was last read: `runner reconcile` "
-            "looks again"
+            f"they have an open survey of `{session.campaign}`, as last read: this goes out once `runner "
+            "reconcile` finds that it has ended; `open_session` in `policy` can end it instead"
         )
     return (
         f"`{session.campaign}` has sent them a survey, and whether it has ended was not read yet: run "

@@ -32,6 +32,9 @@ _LAUNCHES = 500
 """Launches whose ends are recorded together."""
 _COMPLETE = "COMPLETE"
 """The one `status` that the reference shows (2.3): that of a session that has ended."""
+_UNDER_WAY = frozenset({"ACTIVE", "QUEUED"})
+"""What contradicts counts that say that all have ended: the reference's names of the other states (3). What
+another word means is not known, and counts without any open session decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ class SessionEnds:
                 return
         sessions = list(zip(stat.recipients, stat.statuses, strict=False))
         under_way = {phone for phone, status in sessions if status != _COMPLETE}
-        if _have_ended(stat, launch) and not any(status not in ("", _COMPLETE) for _, status in sessions):
+        if _have_ended(stat, launch) and not any(status in _UNDER_WAY for _, status in sessions):
             self._closed.add(launch.id)
         elif people := {phone for phone, _ in sessions} - under_way:
             self._ended[launch.id] = sorted(self.key.fingerprint(self.campaign, phone) for phone in people)

@@ -145,9 +145,11 @@ def write_texts(question: QuestionReport) -> str:
     if texts is None or not texts.counted:
         return ""
     length = write_number(texts.median_length, 0)
+    are = "is" if texts.counted == 1 else "are"
+    left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
     return (
-        f"{count_nouns(texts.counted, 'answer')}: half have at most {length} characters, the longest has "
-        f"{texts.longest:,}."
+        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the longest "
+        f"has {texts.longest:,}."
     )
 
 
@@ -288,9 +290,9 @@ def write_p_value(p_value: float | None) -> str:
 
 
 def write_suppressed(breakdown: Breakdown) -> str:
-    """Return how many groups are not shown, as a sentence; empty when all are."""
+    """Return how many groups are not shown, or that there are none; empty when all are shown."""
     if not breakdown.suppressed:
-        return ""
+        return "" if breakdown.groups else "Nobody was texted yet."
     are = "is" if breakdown.suppressed == 1 else "are"
     together = (
         "" if breakdown.suppressed_sent is None else f", {breakdown.suppressed_sent:,} people together,"

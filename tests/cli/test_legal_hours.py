@@ -184,6 +184,15 @@ def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     assert "no rule" in out.splitlines()[1]
     _, markdown, _ = desk.run(noon, "plan", "--format", "markdown")
     assert f"- ask: 12 recipients: no rule known for KE: {way}\n" in markdown
+    _, status, _ = desk.run(noon, "status", "--format", "json")
+    (counts,) = desk.check(status, "status")["campaigns"][0]["messages"]
+    assert (counts["planned"], counts["no_rule"]) == (2, 13)
+    _, shown, _ = desk.run(noon, "status")
+    assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "no rule"]
+    _, sent, _ = desk.run(noon, "apply", "--auto-approve")
+    assert sent == (
+        "pulse: 2 recipients texted in 2 launches, 13 recipients in places whose legal hours are not known.\n"
+    )
 
 
 def test_places_without_a_rule_can_go_by_the_schedule(desk: Desk) -> None:

@@ -6,23 +6,25 @@ import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.database import Ledger
-from runner.plan.queueing import ENDS, QUEUES, SAME_RUN
+from runner.plan.queueing import ENDS, IN_ORDER, QUEUES, SAME_RUN
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     CheckJson = Callable[[str, str], dict[str, Any]]
 
+EXAMPLES = Path(__file__).parents[2] / "campaigns"
 ADA, BOB = "+14155550101", "+14155550102"
 ASK = '{id: ask, questions: [{tag: why, text: "Why?"}, {tag: how, text: "How?"}]}'
 NEWS = "{id: news, text: Some news}"
@@ -30,7 +32,10 @@ NUDGE = "{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Stil
 UNREAD = (
     "`first` has sent them a survey, and whether it has ended was not read yet: run `runner reconcile` first"
 )
-OPEN = "a survey of `first` was open for them when it was last read: `runner reconcile` looks again"
+OPEN = (
+    "they have an open survey of `first`, as last read: this goes out once `runner reconcile` finds that it has "
+    "ended; `open_session` in `policy` can end it instead"
+)
 
 
 class World:
@@ -68,6 +73,12 @@ class World:
             one["id"]: (one["to_send"], one["open_session"], [each["reason"] for each in one["reasons"]])
             for one in self._check(text, "plan")["campaigns"][0]["messages"]
         }
+
+    def count_status(self, name: str) -> list[dict[str, Any]]:
+        """Return what `runner status` says of each message of a campaign."""
+        text = self.run("status", "--format", "json", f"campaigns/{name}.yaml")
+        messages: list[dict[str, Any]] = self._check(text, "status")["campaigns"][0]["messages"]
+        return messages
 
     def reply(self, phone: str, *texts: str) -> None:
         """Have a person text the service."""
@@ -114,6 +125,18 @@ def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
     assert world.plan("second") == {"ask": (1, 0, [])}
     assert world.apply("second") == {"second": 1}
     assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
+    """They are neither planned nor deferred, and have a column of their own where there are any."""
+    world.write("first", ASK)
+    world.write("second", NEWS, phones=(ADA, BOB))
+    assert "open session" not in world.run("status")
+    world.apply("first")
+    shown = world.run("status", "campaigns/second.yaml")
+    assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "open session"]
+    (status,) = world.count_status("second")
+    assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 
 
 def test_a_survey_that_expires_holds_nobody_any_more(world: World) -> None:
@@ -197,12 +220,25 @@ def test_of_two_messages_of_a_run_the_second_waits(world: World) -> None:
 
 
 def test_a_text_before_a_survey_goes_alone_too(world: World) -> None:
-    """Which of the two would come first at the service is not certain; the survey is for the next run."""
+    """Of a survey and another message, one goes in a run; the survey is for the next one."""
     world.write("first", NEWS, ASK)
     assert world.plan("first") == {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN])}
     assert world.apply("first") == {"first": 1}
     assert world.apply("first") == {"first": 1}
     assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [NEWS.replace("news", "last"), NEWS.replace("news", "last")[:-1] + ", complete_existing_sessions: true}"],
+)
+def test_nothing_overtakes_a_message_that_waits_for_the_next_run(world: World, last: str) -> None:
+    """What comes after it in the file waits with it, in the order of the file; also what would end the survey."""
+    world.write("first", NEWS, ASK, last)
+    held = {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN]), "last": (0, 1, [IN_ORDER])}
+    assert world.plan("first") == held
+    world.apply("first")
+    assert [world.plan("first")[name][0] for name in ("ask", "last")] == [1, int("complete" in last)]
 
 
 def test_two_plain_texts_of_a_run_both_go(world: World) -> None:
@@ -255,6 +291,37 @@ def test_what_only_a_lockfile_tells_counts_as_not_read(world: World) -> None:
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
     assert world.apply("first") == {"first": 0}
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
+
+
+def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(world: World) -> None:
+    """A machine with an empty ledger that sends one campaign by its path reads the lockfiles beside it."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("plain", NEWS, phones=(BOB,))
+    world.apply("first", "plain")
+    world.write("second", NEWS, phones=(ADA, BOB))
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("second") == {"news": (1, 1, [UNREAD])}
+    assert world.apply("second") == {"second": 1}
+    assert world.list_sessions(ADA) == [("ACTIVE", None)]
+    # The ledger has only the second campaign now, and reads the first one by its lockfile still.
+    world.write("third", NEWS)
+    assert world.plan("third") == {"news": (0, 1, [UNREAD])}
+
+
+@pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
+def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
+    """Whether it asks something is not known, and its own plan says what is wrong with it."""
+    world.write("first", ASK)
+    world.apply("first")
+    world.write("second", NEWS)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    file = world.folder / "campaigns/first.yaml"
+    if fault == "no file":
+        file.unlink()
+    else:
+        damaged = file if fault == "an invalid file" else file.with_name("first.sandbox.lock.json")
+        damaged.write_text("{", encoding="utf-8")
+    assert world.plan("second") == {"news": (1, 0, [])}
 
 
 def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
@@ -310,3 +377,10 @@ def test_nothing_is_accepted_after_the_end_by_a_slow_service(
     assert 0 < len(accepted) < len(phones)
     assert (done["sent"], done["sent"] + done["deferred"] + done["expired"]) == (len(accepted), len(phones))
     assert max(accepted) < f"{end:%Y-%m-%dT%H:%M:%S}"
+
+
+def test_an_example_s_news_of_a_delivery_does_not_wait_behind_a_survey(world: World) -> None:
+    """Both are sent in one run, and everybody gets the news: a week later it would be none."""
+    copytree(EXAMPLES, world.folder / "campaigns", dirs_exist_ok=True)
+    (to_send, _, _) = world.plan("delivery-notice")["arriving"]
+    assert world.apply("customer-pulse", "delivery-notice")["delivery-notice"] == to_send > 0

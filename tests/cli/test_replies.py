@@ -34,7 +34,7 @@ PLAIN_NOTE = (
 )
 RECORDED_NOTE = (
     "Sent as an open question, since replies are recorded: notice/note. The session stays open until it is "
-    "answered or expires; later ones of the same people queue behind it."
+    "answered or expires: until then other messages to the same people wait (`open_session` in `policy`)."
 )
 HINT = "  somebody may have opted out: run `runner reconcile`, then this again\n"
 PLAIN = "{id: note, text: The shop moves on Friday.}"
@@ -119,6 +119,9 @@ def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
         "The shop moves on Friday.",
         1,
     )
+    status = check_json(shop.run("status", "campaigns/notice.yaml", "--format", "json").stdout, "status")
+    answered = status["campaigns"][0]["messages"][0]["answered"]
+    assert answered == report["messages"][0]["participants_answered"] == 1
 
 
 def test_a_stop_in_a_sentence_to_an_ignored_text_is_lost_and_the_plan_says_so(shop: Shop) -> None:
@@ -249,6 +252,9 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
     human = shop.run("plan", "campaigns/offer.yaml", code=5).stdout
     assert f"  offer: 2 recipients: {unread}: run `runner reconcile` first\n" in human
     assert human.endswith("Nothing to send now. Deferred: 2.\n")
+    assert f"offer waits: {unread}: run `runner reconcile` first.\n" in shop.run("status").stdout
+    status = check_json(shop.run("status", "--format", "json").stdout, "status")["campaigns"]
+    assert [one["unread_replies"] for one in status] == [None, campaign["unread_replies"]]
     held = shop.apply("offer", code=5)
     assert (held.stdout, held.stderr) == ("", f"Error: offer: 2 texts wait: {unread}\n{HINT}")
     shop.run("reconcile")

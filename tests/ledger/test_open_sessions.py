@@ -129,6 +129,10 @@ def test_a_plain_text_opens_nothing(ledger: Ledger) -> None:
         ((None, None, None), ("COMPLETE", "ACTIVE"), {BOB}),
         ((None, None, None), ("COMPLETE", "COMPLETE"), set()),
         ((None, 0, 2), (), {ADA, BOB}),
+        # A word that the reference does not have: the counts decide.
+        ((0, 0, 2), ("COMPLETE", "EXPIRED"), set()),
+        ((1, 0, 1), ("COMPLETE", "EXPIRED"), {BOB}),
+        ((None, None, None), ("EXPIRED", "EXPIRED"), {ADA, BOB}),
         # Nothing is there yet, or not all of it.
         ((0, 0, 0), (), {ADA, BOB}),
         ((0, 0, 1), ("COMPLETE",), {BOB}),

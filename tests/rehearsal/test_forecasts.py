@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-SHORT, LONG = range(4), range(4, 100)
+SHORT, LONG = range(3), range(3, 100)
 ANSWERED, STEPS = 2, 10
 """People answer in the first steps alone: that takes the sandbox's clock a day or more."""
 HOURS_A_STEP = 9

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
-SHORT, LONG = range(6), range(6, 100)
+SHORT, LONG = range(4), range(4, 100)
 NONSENSE = "?!"
 FREE = "because"
 
