@@ -78,6 +78,8 @@ _SAFE_CALLS = frozenset[str]().union(*SAFE_METHODS.values())
 _KEYS = frozenset({"center", "count", "find", "format", "index", "join", "partition", "replace", "translate"})
 """Methods of texts that may be keys of a mapping, too: which of them is meant, only rendering tells."""
 _REFUSED_ATTRIBUTES = frozenset(dir(str)) - _SAFE_CALLS - _KEYS
+_METHODS_AS_FILTERS = ("join", "replace")
+"""Methods of texts that people know from Python, whose results are bounded as filters alone."""
 _FUNCTIONS = frozenset({"range"})
 _KEPT_FILTERS = (
     "abs",
@@ -289,7 +291,8 @@ def _refuse_methods(tree: nodes.Template) -> None:
             _refuse(f"{called.name}() is not available in campaign texts", call)
         name = _name_attribute(called)
         if name is not None and name not in _SAFE_CALLS:
-            _refuse(f".{name}() is not available in campaign texts", call)
+            way = f": write `| {name}(…)`" if name in _METHODS_AS_FILTERS else ""
+            _refuse(f".{name}() is not available in campaign texts{way}", call)
     for node in tree.find_all(nodes.Getattr):
         if node.attr in _REFUSED_ATTRIBUTES:
             _refuse(f".{node.attr} is not available in campaign texts", node)

@@ -6,6 +6,7 @@ signs in it.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from typing import TYPE_CHECKING
@@ -33,16 +34,28 @@ _NAMES = {
     "cp866": "cp866",
 }
 """What programs save tables in, as chardet and Python call it, each with the name that people read."""
+_NEIGHBOURS = ("cp1250", "iso8859-2", "cp1254", "cp1257")
+"""Latin ones in which Western words read much the same: `Hélčne`, `Gaėl`."""
+_RETIRED = ("mac-roman", "cp437", "cp850", "cp852")
+"""What no program saves by itself any more: taken only where Windows-1252 is illegible."""
 _MARGIN = 1.1
-"""What another encoding has to be likelier by: Western words read much the same in some of them."""
+_FEW = 1.4
+"""What neighbours have to be likelier by beside the margin, divided by the words that speak for them."""
+_TELLING = re.compile("[øõæðþýãœÆØÐÞŒ]")
+"""Letters that few Western languages have, and many a word of their neighbours when it is read as Western."""
+_BALTIC = re.compile("[ðþÐÞ]")
+"""The Baltic š and ž, as they read in Windows-1252."""
 _ALMOST = 0.6
 _SHOWN = 2
 _SIGN = re.compile(
-    r"(?<!\d)[¹²³ª£¥¦§¨¬¯±´¶¸º¼½¾×÷¤](?=[^\W\d_A-Z])|(?<=[^\W\d_])[¹³£¥¦§¬±¶¼½¾×÷¤](?=[^\W\d_]|\b|$)"
+    r"(?<!\d)[©®¹²³ª£¥¦§¨¬¯±´¶¸º¼½¾×÷¤](?=[^\W\d_A-Z])|(?<=[^\W\d_])[¹³£¥¦§¬±¶¼½¾×÷¤](?=[^\W\d_]|\b|$)"
+    r"|(?<=[^\W\d_])[¿¡‚„†‡‰ˆ](?=[^\W\d_]|\s|$)"
 )
-"""Signs where only letters belong: `Micha³`, `¼ubomír`, but not `1½h` or `Mª`."""
-_CAPITAL = re.compile(r"(?<=[a-z])[À-ÖØ-ÞŠŽŒŸĀĄĆČĎĐĘĚŁŃŇŐŘŚŞŠŤŮŰŹŻŽ]")
+"""Signs where only letters belong: `Micha³`, `¼ubomír`, `Gra¿yna`, but not `1½h` or `Mª`."""
+_UNIT = re.compile(r"\b[cdk]?m[²³]")
+_CAPITAL = re.compile(r"(?<=[a-z])[À-ÖØ-ÞŠŽŒŸĀĄĆČĎĐĘĚŁŃŇŐŘŚŞŠŤŮŰŹŻŽ]|[A-Z]Ÿ[a-z]")
 """Capitals within words: `MŸller`, `CafÈ`."""
+_TYPOGRAPHY = frozenset("‘’“”‹›«»–—…•·€£¥¢§©®™°±²³¹¼½¾×÷µªº¿¡´\N{NO-BREAK SPACE}")
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _TOGETHER = {
     **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"), "EAST ASIAN"),
@@ -74,11 +87,15 @@ def find_likely(fields: list[bytes]) -> list[str]:
         for name, text in texts.items()
         if text is not None and _is_written_by_people(text)
     }
-    others = {name: score for name, score in legible.items() if texts[name] != western}
-    best = max(others.values(), default=0.0)
-    if not others or best <= legible.get("cp1252", -1.0) * _MARGIN:
+    likelier = {
+        name: score
+        for name, score in legible.items()
+        if texts[name] != western and score > legible.get("cp1252", -1.0) * _margin_of(name, legible, western)
+    }
+    if not likelier:
         return [WESTERN]
-    ranked = sorted(others.items(), key=lambda pair: -pair[1])
+    ranked = sorted(likelier.items(), key=lambda pair: -pair[1])
+    best = ranked[0][1]
     return [_NAMES[name] for name, score in ranked if score >= best * _ALMOST][:_SHOWN]
 
 
@@ -95,13 +112,24 @@ def _decode(sample: bytes, encoding: str) -> str | None:
         return None
 
 
+def _margin_of(name: str, legible: dict[str, float], western: str | None) -> float:
+    """Return what an encoding has to be likelier than Windows-1252 by."""
+    if western is None or "cp1252" not in legible:
+        return _MARGIN
+    if name in _RETIRED or (name == "cp1257" and not _BALTIC.search(western)):
+        return math.inf
+    if name not in _NEIGHBOURS or _TELLING.search(western):
+        return _MARGIN
+    return _MARGIN + _FEW / max(sum(not word.isascii() for word in set(_WORD.findall(western))), 1)
+
+
 def _has_only_typography(text: str) -> bool:
-    """Return whether there are no letters beyond ASCII: curly quotes and dashes are all that there is."""
-    beyond = [character for character in text if not character.isascii()]
-    return all(unicodedata.category(character) in ("Pi", "Pf", "Pd", "Po", "Sc") for character in beyond)
+    """Return whether there are no letters beyond ASCII, but signs that people type in Western texts."""
+    return all(character.isascii() or character in _TYPOGRAPHY for character in text)
 
 
 def _is_written_by_people(text: str) -> bool:
+    text = _UNIT.sub("m", text)
     if _SIGN.search(text) or _CAPITAL.search(text) or _CONTROL.search(text):
         return False
     return all(len(set(_list_scripts(word))) == 1 for word in _WORD.findall(text))

@@ -42,7 +42,7 @@ def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[s
     if most is None or invalid <= (most * rows if isinstance(most, Fraction) else most):
         return
     limit = f"{float(most * 100):g}%" if isinstance(most, Fraction) else f"{most:,}"
-    words = "row is" if invalid == 1 else "rows are"
+    words = f"{'row' if rows == 1 else 'rows'} {'is' if invalid == 1 else 'are'}"
     yield f"{invalid:,} of {rows:,} {words} invalid, and limits.invalid_rows is {limit}"
 
 

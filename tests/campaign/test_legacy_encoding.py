@@ -25,6 +25,55 @@ WESTERN_NAMES = {
     "capitals": ["MÜLLER"],
     "one": ["Müller"],
 }
+LONELY = [
+    "Siân",
+    "Noël",
+    "Joël",
+    "Gaël",
+    "Maëlle",
+    "Anaïs",
+    "Benoît",
+    "Hélène",
+    "Thérèse",
+    "Crêpe",
+    "Élodie",
+    "Éric",
+    "Mélanie",
+    "Inês",
+    "Antônio",
+    "Mônica",
+    "Júlia",
+    "Évora",
+    "Núria",
+    "Çelik",
+    "Groß",
+    "STRAßE",
+    "Óscar",
+    "Brontë",
+    "Coruña",
+    "Tromsø",
+    "Šmit",
+    "Žan",
+    "é",
+    "Müller",
+    "Zoë",
+    "Ñúñez",
+    "Åsa",
+    "Þór",
+]
+SIGNS = [
+    "20 °C",
+    "5 µg",
+    "© Acme",
+    "Acme® Ltd",
+    "50 ± 2",
+    "10²",
+    "100 m³",
+    "N° 5",
+    "½ price",
+    "¹ note",
+    "Col·lell",
+]
 OTHER_NAMES = [
     ("cp1251", "windows-1251", ["Иван Петров", "Мария Иванова"]),
     ("cp1251", "windows-1251", ["Олександр Шевченко", "Наталія Бойко"]),
@@ -41,6 +90,9 @@ OTHER_NAMES = [
     ("cp1253", "windows-1253", ["Γιώργος Παπαδόπουλος", "Μαρία Νικολάου"]),
     ("cp1255", "windows-1255", ["דוד כהן", "שרה לוי"]),
     ("cp1256", "windows-1256", ["محمد علي", "فاطمة حسن"]),
+    ("mac-roman", "macintosh", ["Müller"]),
+    ("shift_jis", "cp932", ["田中"]),
+    ("cp1250", "windows-1250", ["Grażyna Święta"]),
     ("mac-roman", "macintosh", ["Jürgen Müller", "Zoë Lefèvre"]),
 ]
 
@@ -50,6 +102,12 @@ def test_western_names_are_read_as_they_were(names: list[str]) -> None:
     """A file of Western Europe is Windows-1252, whichever of its rows are there."""
     for count in range(1, len(names) + 1):
         assert find_likely([name.encode("cp1252") for name in names[:count]]) == [WESTERN], names[:count]
+
+
+@pytest.mark.parametrize("text", [*LONELY, *SIGNS])
+def test_one_western_word_or_sign_is_no_reason_to_refuse_a_file(text: str) -> None:
+    """A single foreign letter or sign says too little to take a file for Baltic, Czech or DOS."""
+    assert find_likely([text.encode("cp1252")]) == [WESTERN]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ def test_too_many_invalid_rows_stop_a_plan(run: Run, folder: Path, limit: str, c
     assert (words in done.stdout) is (code == 5)
 
 
+def test_one_invalid_row_of_many_is_said_in_words(run: Run, folder: Path) -> None:
+    """The noun goes by all rows, the verb by those that are invalid."""
+    (folder / "people.csv").write_text(f"phone,name\n{ROWS},Bo\n", encoding="utf-8")
+    (folder / "campaign.yaml").write_text(f"{YAML}limits: {{invalid_rows: 0}}\n", encoding="utf-8")
+    done = run("plan", "campaign.yaml", cwd=folder)
+    assert "Stopped: 1 of 298 rows is invalid, and limits.invalid_rows is 0\n" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_rejected_rows_are_listed_for_their_owner(run: Run, folder: Path, command: str) -> None:
     """Each of them, with file, line and problem; nobody else can read the list."""
