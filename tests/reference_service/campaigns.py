@@ -36,12 +36,14 @@ messages:
       - {{tag: reason, text: "What's the main reason for that?"}}
     conclusion: "Thank you, it's all we wanted to know."
 """
+# Nobody ends a survey here, and everybody is to get both.
 TEXT = """\
 version: 1
 name: notice
 tag: Notice-2026
 recipients:
 {recipients}
+policy: {{open_session: queue}}
 messages:
   - id: tell
     text: "{{{{ first_name }}}}, the Café \\"Zoë\\" won't open on Monday.\\nIt's closed for good reasons "
