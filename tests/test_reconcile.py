@@ -686,6 +686,9 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
             "unreadable": [],
         }
     ]
+    assert run_command(["reconcile", "--drop-unlisted", "--format", "json"]) == 0
+    dropped = json.loads(capsys.readouterr().out)["campaigns"][0]
+    assert [dropped[name] for name in ("results", "new_results", "dropped_results")] == [0, 0, 1]
 
 
 def test_the_command_tells_of_opt_outs(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.campaign.named_columns import find_export_problems
 from runner.cli.cluster_planning import Stages
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
@@ -45,7 +46,10 @@ def find_problems_on_cluster(
             audience = cut_audience(cluster, campaign, stages.observe)
             partitions = choose_partitions([audience], cluster.slots)
             request = PlanRequest(campaign, "", PlanOptions(), None, audience, partitions)
+            known = problems.error_count
             found = planner.make_plan(request, problems)
+            if problems.error_count == known:
+                problems.extend(find_export_problems(campaign))
             plans += [found.plan] if found is not None else []
     finally:
         stages.close()

@@ -35,7 +35,8 @@ def inert(text: str) -> str:
 
 def inert_html(text: str) -> str:
     """Return the same for a place where HTML is read, and no Markdown: a `<summary>`."""
-    escaped = html.escape(hide_phones(printable(text)))
+    # Quotes end nothing between tags, and `&#x27;` would look like a reference to an issue.
+    escaped = html.escape(hide_phones(printable(text)), quote=False)
     return re.sub(r"[@#](?=\w)", rf"\g<0>{_ZERO_WIDTH}", escaped)
 
 

@@ -11,7 +11,7 @@ from runner.campaign.named_columns import find_named_column
 from runner.cli.folders import make_state_folder
 from runner.cli.outlines import outline_messages, outline_score
 from runner.cli.result_copies import find_copy
-from runner.errors import CampaignError, UsageError
+from runner.errors import CampaignError, LedgerError, UsageError
 from runner.ledger import sendings
 from runner.ledger.differences import read_differences
 from runner.ledger.fingerprint import FingerprintKey
@@ -150,6 +150,11 @@ def make_report(
     subject = _Subject(target.name, campaign, options, outlines, columns, exported, target.state_key)
     record = workspace.read_head(ledger, campaign)
     if ledger is None or record.campaign_id is None:
+        if workspace.read_record(ledger, campaign).known.sent:
+            raise LedgerError(
+                f"the ledger has nothing of {campaign.name}, and its lockfile has people who were texted",
+                hint="run `runner report --reconcile`, which fills the ledger and reads the answers",
+            )
         _write_nothing(subject, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
         return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
@@ -279,6 +284,7 @@ def _gather_sessions(
             stopped=stopped,
             open=sum(row.count for row in silent) - ended - stopped,
             refused=refused[message],
+            blocked=sum(row.count for row in own if row.blocked),
         )
     return facts
 

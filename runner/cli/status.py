@@ -29,6 +29,7 @@ from runner.ledger.suppressions import Pause
 from runner.ledger.unread_replies import UnreadReplies
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.texted import TextedPeople, concerns
+from runner.reconcile.refusals import count_refusing
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
 
@@ -74,6 +75,9 @@ def command(scope: Scope, format_: str) -> int:
         print_json({"campaigns": statuses, "gone": [campaign.name for campaign in gone]})
     elif statuses:
         _WRITERS[format_](statuses)
+    if reader.unfilled and not scope.quiet:
+        unfilled = ", ".join(reader.unfilled)
+        note(f"The ledger lacks launches that a lockfile has: {unfilled}. `runner reconcile` brings them in.")
     if reader.unread and not scope.quiet:
         unread = ", ".join(reader.unread)
         note(
@@ -92,6 +96,7 @@ class _Reader:
     Attributes:
         has_failed: whether something could not be read or planned.
         unread: the messages whose answers were not read since a follow-up to them became due.
+        unfilled: the messages with launches that a lockfile has and the ledger lacks.
     """
 
     def __init__(self, workspace: Workspace, *, verbose: bool) -> None:
@@ -107,6 +112,7 @@ class _Reader:
         self._reader: CircumstanceReader | None = None
         self.has_failed = False
         self.unread: list[str] = []
+        self.unfilled: list[str] = []
 
     def open_ledger(self, stack: ExitStack) -> None:
         """Open the ledger until the stack is closed."""
@@ -146,6 +152,12 @@ class _Reader:
         if record is not None and counts is not None:
             planned = self._plan(campaign, record)
             self.unread += list_unread(campaign, planned or {})
+        messages = [
+            *(_count(message.id, message.tag, planned, record, counts) for message in campaign.messages),
+            *(_count(message, None, planned, record, counts) for message in lost),
+        ]
+        if counts is not None:
+            self.unfilled += [f"{campaign.name}/{one['id']}" for one in messages if one["launches"] is None]
         unread = self._waiting.get(campaign.name)
         return {
             "name": campaign.name,
@@ -153,10 +165,7 @@ class _Reader:
             "target": self._workspace.target.name,
             "pause": self._describe_pause(campaign),
             "unread_replies": None if unread is None else unread.as_json(),
-            "messages": [
-                *(_count(message.id, message.tag, planned, record, counts) for message in campaign.messages),
-                *(_count(message, None, planned, record, counts) for message in lost),
-            ],
+            "messages": messages,
         }
 
     def _read(self, campaign: Campaign) -> tuple[Record | None, _Counts | None]:
@@ -232,7 +241,9 @@ def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
     with ledger.reading() as connection:
         return _Counts(
             read_totals(connection, campaign_id, identity.message_ids),
-            count_answered(connection, campaign_id, identity.message_ids),
+            count_answered(connection, campaign_id, identity.message_ids)
+            # A reply that opts out is no answer, here as in reports.
+            - count_refusing(connection, campaign_id, identity.message_ids),
             read_differences(connection, campaign_id, identity.message_ids),
         )
 
@@ -254,10 +265,12 @@ def _count(
 ) -> dict[str, Any]:
     plan = None if planned is None else planned.get(message, MessagePlan(message, ""))
     totals = None if counts is None else counts.totals.get(message, MessageTotals(message))
+    if record is not None and totals is not None and len(record.known.sent.get(message, ())) > totals.sent:
+        # A lockfile knows of launches that the ledger lacks: its counts are no totals.
+        totals = None
     sent, unresolved = totals and totals.sent, totals and totals.unresolved
     if record is not None:
-        # Both as of one moment, whatever a run does meanwhile. The lockfile may also know of launches
-        # that this machine's ledger doesn't; only the ledger knows what is unresolved.
+        # Both as of one moment, whatever a run does meanwhile; only the ledger knows what is unresolved.
         sent = len(record.known.sent.get(message, ()))
         unresolved = totals and len(record.known.unresolved.get(message, ()))
     answered = differences = None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.campaign.named_columns import find_export_problems
 from runner.cli.audience_check import find_audience_problems
 from runner.cli.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.cli.clustering import choose_cluster, open_chosen_cluster
@@ -53,7 +52,6 @@ def command(scope: Scope, format_: str, rejected: Path | None) -> int:
 
         with open_chosen_cluster(settings, None) as (cluster, folder):
             plans = find_problems_on_cluster(cluster, folder, loaded.campaigns, problems, quiet=scope.quiet)
-        problems.extend(problem for one in loaded.campaigns for problem in find_export_problems(one))
     for campaign in loaded.campaigns if settings is None else ():
         if scope.verbose and not scope.quiet:
             note(f"Checking {show_path(campaign.file)}")

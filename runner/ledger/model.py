@@ -169,12 +169,14 @@ class StoredSession:
         participant: the participant's pseudonym.
         status: as the service says it, in capitals; empty if it does not.
         stopped: whether an opt-out ended it, or kept it from beginning.
+        blocked: whether it is the latter: nothing was rendered.
     """
 
     launch_id: int
     participant: str
     status: str
     stopped: bool
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

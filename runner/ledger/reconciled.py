@@ -167,7 +167,7 @@ def _compose_storing(connection: Connection) -> Insert:
 def _compose_standing(connection: Connection) -> Insert:
     """Enter sessions, or how they stand now."""
     statement = insert_into(connection, sessions)
-    new = {name: statement.excluded[name] for name in ("status", "stopped")}
+    new = {name: statement.excluded[name] for name in ("status", "stopped", "blocked")}
     differs = or_(*(sessions.c[name] != value for name, value in new.items()))
     return statement.on_conflict_do_update(
         index_elements=["launch_id", "participant"], set_=new, where=differs

@@ -260,6 +260,7 @@ class SessionRow:
         stopped: whether an opt-out ended them, or kept them from beginning.
         replied: whether their participants have any result, if only one that opts out.
         count: how many.
+        blocked: whether an earlier opt-out kept them from beginning: nothing was rendered.
     """
 
     message: str
@@ -267,6 +268,7 @@ class SessionRow:
     stopped: bool
     replied: bool
     count: int
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,9 +328,9 @@ def count_sessions(
         .distinct()
         .subquery()
     )
-    has_replied = replied.c.participant.is_not(None)
+    stand = (sessions.c.status, sessions.c.stopped, sessions.c.blocked, replied.c.participant.is_not(None))
     query = (
-        select(launches.c.message, sessions.c.status, sessions.c.stopped, has_replied, func.count())
+        select(launches.c.message, *stand, func.count())
         .join(sessions, sessions.c.launch_id == launches.c.id)
         .outerjoin(
             replied,
@@ -339,11 +339,11 @@ def count_sessions(
             ),
         )
         .where(is_ours)
-        .group_by(launches.c.message, sessions.c.status, sessions.c.stopped, has_replied)
+        .group_by(launches.c.message, *stand)
     )
     return [
-        SessionRow(message_ids.get(message, message), status, stopped, bool(replied_), count)
-        for message, status, stopped, replied_, count in connection.execute(query)
+        SessionRow(message_ids.get(message, message), status, stopped, bool(has_replied), count, blocked)
+        for message, status, stopped, blocked, has_replied, count in connection.execute(query)
     ]
 
 

@@ -239,6 +239,7 @@ sessions = Table(
     Column("participant", _String, primary_key=True),
     Column("status", _String, nullable=False),  # as the service says it, in capitals
     Column("stopped", Boolean, nullable=False),  # whether an opt-out ended it, or kept it from beginning
+    Column("blocked", Boolean, nullable=False),  # whether it is the latter
 )
 
 # How the last `apply` that planned a message found its audience.

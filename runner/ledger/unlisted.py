@@ -64,19 +64,26 @@ def remove_unlisted(
 
 
 def _move_decisions(connection: Connection, launch_id: int, renamed: dict[str, str]) -> None:
-    """Have replies that were dismissed stay dismissed under their new guids."""
+    """Have replies stay decided under their new guids, and wait for a decision under these alone.
+
+    The old evidence is dismissed as of now, not deleted: files of opt-outs would bring it back.
+    """
     of_launch = select(campaigns.c.target).join(launches, launches.c.campaign_id == campaigns.c.id)
     target = of_launch.where(launches.c.id == launch_id).scalar_subquery()
     is_reply = (opt_outs.c.target == target) & (opt_outs.c.source == "reply")
     guids = sorted(renamed)
     for start in range(0, len(guids), _GROUP):
-        is_old = opt_outs.c.evidence.in_(guids[start : start + _GROUP])
-        dismissed = select(opt_outs.c.evidence, opt_outs.c.at).where(
-            is_reply, is_old, opt_outs.c.state == "dismissed"
-        )
-        for row in connection.execute(dismissed).all():
-            is_new = opt_outs.c.evidence == renamed[row.evidence]
-            connection.execute(update(opt_outs).where(is_reply, is_new).values(state="dismissed", at=row.at))
+        is_old = is_reply & opt_outs.c.evidence.in_(guids[start : start + _GROUP])
+        old = select(opt_outs.c.evidence, opt_outs.c.state, opt_outs.c.at).where(is_old)
+        for guid, state, at in connection.execute(old).all():
+            is_new = is_reply & (opt_outs.c.evidence == renamed[guid])
+            if state != "doubtful":
+                connection.execute(update(opt_outs).where(is_new).values(state=state, at=at))
+                continue
+            entered = connection.execute(select(opt_outs.c.at).where(is_new)).scalar()
+            if entered is not None:
+                is_this = is_reply & (opt_outs.c.evidence == guid)
+                connection.execute(update(opt_outs).where(is_this).values(state="dismissed", at=entered))
 
 
 def _remove(connection: Connection, launch_id: int, guids: Collection[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.ledger.open_sessions import OpenSession
+from runner.ledger.open_sessions import OpenSession, OpenSessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.earlier import EarlierMessage
     from runner.ledger.frequency import RecentDeliveries
-    from runner.ledger.open_sessions import OpenSessions
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.suppressions import Pause
     from runner.ledger.unread_replies import UnreadReplies

@@ -82,11 +82,13 @@ def count_assignments(
     adders = [(tally.add, size.add) for tally, size in zip(counts.messages, sizes, strict=True)]
     people = 0
     for recipient, assignments in assigned:
-        gets_something = False
+        gets_something = comes_later = is_sure = False
         for assignment in assignments:
             index = assignment.message
             add, add_group = adders[index]
-            add(assignment)
+            if add(assignment):
+                comes_later = True
+                is_sure = is_sure or assignment.is_sure
             payload = assignment.payload
             if payload is not None:
                 gets_something = True
@@ -96,9 +98,9 @@ def count_assignments(
                     terms.add(recipient.phone, index, digest_terms(assignment.arm, assignment.until))
         if gets_something:
             people += 1
-        elif any(assignment.comes_later for assignment in assignments):
+        elif comes_later:
             counts.later += 1
-            counts.sure += any(assignment.is_sure for assignment in assignments)
+            counts.sure += is_sure
     counts.people = people
     counts.digests = digest.finish()
     counts.terms = {} if terms is None else terms.finish()

@@ -44,10 +44,11 @@ class Outlook:
         ]
         places = {message.id: place for place, message in enumerate(self._messages)}
         self._earlier = [places.get(one.after.message, -1) if one.after else None for one in self._messages]
+        self._has_follow_ups = any(earlier is not None for earlier in self._earlier)
         self._is_sure_at_all = campaign.policy.frequency_cap is None
         self._may_expire = campaign.schedule.expires is not None
         self._find_session = find_session
-        self._known: dict[tuple[bool, tuple[str, ...]], tuple[bool, ...]] = {}
+        self._known: dict[tuple[bool, tuple[object, ...]], tuple[bool, ...]] = {}
 
     def mark(self, found: list[Assignment], phone: str) -> list[Assignment]:
         """Return what a recipient gets, with a mark on what comes later for sure.
@@ -56,16 +57,17 @@ class Outlook:
             found: what they get of every message.
             phone: E.164.
         """
-        if not self._is_sure_at_all or not any(one.disposition in ("deferred", "awaiting") for one in found):
+        if not self._is_sure_at_all:
             return found
+        states: tuple[object, ...] = tuple([one.disposition for one in found])
+        if "deferred" not in states and "awaiting" not in states:
+            return found
+        if self._has_follow_ups:
+            states = (*states, *[one.comes_later for one in found])
         is_asked = self._find_session is not None and self._find_session(phone) is not None
-        known = (
-            is_asked,
-            tuple(one.disposition if one.comes_later else f"-{one.disposition}" for one in found),
-        )
-        marks = self._known.get(known)
+        marks = self._known.get((is_asked, states))
         if marks is None:
-            marks = self._known[known] = self._find_sure(found, is_asked=is_asked)
+            marks = self._known[is_asked, states] = self._find_sure(found, is_asked=is_asked)
         return [one._replace(is_sure=True) if mark else one for one, mark in zip(found, marks, strict=True)]
 
     def _find_sure(self, found: Sequence[Assignment], *, is_asked: bool) -> tuple[bool, ...]:

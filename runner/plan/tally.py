@@ -34,9 +34,10 @@ class MessageTally:
         self._reasons: Counter[str] = Counter()
         self._overdue = 0
 
-    def add(self, assignment: Assignment) -> None:
-        """Count one recipient."""
-        _, disposition, payload, arm, _, due, reasons, largest, *_, may_queue = assignment
+    def add(self, assignment: Assignment) -> bool:
+        """Count one recipient; return whether they may get the message later."""
+        _, disposition, payload, arm, _, due, reasons, largest, _, _, coming, is_sure, may_queue = assignment
+        comes_later = False
         if payload is not None:
             self._sent[arm, payload.segments, payload.segments_max, payload.largest, may_queue] += 1
             if payload.costly is not None:
@@ -48,10 +49,10 @@ class MessageTally:
             self._dispositions[disposition] += 1
             if largest:
                 self._later[largest] += 1
-            if assignment.comes_later:
-                text = assignment.coming
-                segments = (None, 0) if text is None else (text.segments, text.segments_max)
-                self._coming[disposition, arm, *segments, assignment.is_sure] += 1
+            comes_later = assignment.comes_later
+            if comes_later:
+                least, most = (None, 0) if coming is None else (coming.segments, coming.segments_max)
+                self._coming[disposition, arm, least, most, is_sure] += 1
                 self._overdue += disposition == "awaiting" and bool(reasons)
         if due is not None:
             moment, zone = due
@@ -59,6 +60,7 @@ class MessageTally:
             self._due[(moment + _MINUTE).replace(second=0, microsecond=0), zone] += 1
         for reason in reasons:
             self._reasons[reason] += 1
+        return comes_later
 
     def merge(self, other: MessageTally) -> None:
         """Add the counts of other recipients of the same message."""

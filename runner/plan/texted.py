@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from runner.campaign.audience import Recipient
     from runner.campaign.model import Campaign
-    from runner.plan.passage import Assigned
+    from runner.plan.assignment import Assignment
     from runner.plan.track import Track
 
 
@@ -65,7 +66,9 @@ class TextedTally:
         self._texted = array("Q")
         self._asked = array("Q")
 
-    def watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+    def watch(
+        self, assigned: Iterable[tuple[Recipient, list[Assignment]]]
+    ) -> Iterator[tuple[Recipient, list[Assignment]]]:
         """Yield what comes by, and keep what is to be sent now."""
         for pair in assigned:
             recipient, assignments = pair

@@ -25,11 +25,12 @@ from runner.optout.reply import Reading, classify
 from runner.reconcile.question import is_told, place_result
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import OpenLaunch
+    from runner.ledger.opt_outs import Source as OptOutSource
     from runner.ledger.opt_outs import State
     from runner.ledger.target_key import KeySource, LedgerConnection
     from runner.optout.reply import Kind
@@ -108,6 +109,8 @@ class Intake:
     def store_stopped(self, stats: Iterable[StatRecord], at: str) -> None:
         """Enter the people of whom the service itself says that they opted out.
 
+        Who had done so before a launch is on the service's list: the launch met with no opt-out of theirs.
+
         Args:
             stats: all launches of the campaign.
             at: UTC, ISO 8601.
@@ -115,16 +118,21 @@ class Intake:
         Raises:
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
-        waiting = ((phone, stat.project_launch_guid) for stat in stats for phone in stat.stopped)
+        waiting: Iterator[tuple[str, str, OptOutSource]] = (
+            (phone, stat.project_launch_guid, "import" if phone in blocked else "reply")
+            for stat in stats
+            for blocked in [frozenset(stat.blocked)]
+            for phone in stat.stopped
+        )
         while group := list(islice(waiting, _GROUP)):
             with self.ledger.writing() as connection:
                 exclude_others(connection)
                 key = self.people.enter(connection)
-                found = [(key.fingerprint(phone), guid) for phone, guid in group]
-                forgotten = find_forgotten(connection, key.target, {person for person, _ in found})
+                found = [(key.fingerprint(phone), guid, source) for phone, guid, source in group]
+                forgotten = find_forgotten(connection, key.target, {person for person, *_ in found})
                 replies = [
-                    OptOut(person, guid, "reply", "confirmed", at)
-                    for person, guid in found
+                    OptOut(person, guid, source, "confirmed", at)
+                    for person, guid, source in found
                     if person not in forgotten
                 ]
                 self.opted_out += add_replies(connection, key.target, replies)
@@ -142,21 +150,21 @@ class Intake:
             LedgerError: it cannot be written.
         """
         waiting = (
-            (launches[stat.project_launch_guid].id, phone, status, phone in stopped)
+            (launches[stat.project_launch_guid].id, phone, status, phone in stopped, phone in blocked)
             for stat in stats
-            for stopped in [frozenset(stat.stopped)]
+            for stopped, blocked in [(frozenset(stat.stopped), frozenset(stat.blocked))]
             for phone, status in zip(stat.recipients, stat.statuses, strict=True)
         )
         while group := list(islice(waiting, _SESSIONS)):
             with self.ledger.writing() as connection:
                 exclude_others(connection)
-                forgotten = self._find_forgotten(connection, {phone for _, phone, _, _ in group})
+                forgotten = self._find_forgotten(connection, {phone for _, phone, *_ in group})
                 rows: dict[tuple[int, str], StoredSession] = {}
-                for number, phone, status, is_stopped in group:
+                for number, phone, status, *how in group:
                     known = rows.get((number, phone))
                     if phone not in forgotten and (known is None or known.status == ENDED):
                         participant = self.key.fingerprint(self.campaign, phone)
-                        rows[number, phone] = StoredSession(number, participant, status, is_stopped)
+                        rows[number, phone] = StoredSession(number, participant, status, *how)
                 if rows:
                     store_sessions(connection, list(rows.values()))
 

@@ -207,7 +207,7 @@ def summarise(
         unread_launches=sorted(lacking | unread.keys() | never | partly),
         sessions=whole,
         results=after.results,
-        new_results=after.results - before.results,
+        new_results=after.results - before.results + read.removed.dropped,
         expected_results=expected,
         partly_known=partly_known,
         forgotten_results=sum(after.forgotten.values()),

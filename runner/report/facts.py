@@ -141,6 +141,7 @@ class SessionFacts:
         stopped: of people without any result, whose session an opt-out ended, or kept from beginning.
         open: of people without any result, sessions that are queued or active, or of no known status.
         refused: people whose only results opt out.
+        blocked: of `listed`, those that an earlier opt-out kept from beginning: nothing was rendered.
     """
 
     listed: int = 0
@@ -148,6 +149,7 @@ class SessionFacts:
     stopped: int = 0
     open: int = 0
     refused: int = 0
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,11 @@ def write_texts(question: QuestionReport) -> str:
     if texts is None or not texts.counted:
         return ""
     length = write_number(texts.median_length, 0)
+    are = "is" if texts.counted == 1 else "are"
+    left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
     return (
-        f"{count_nouns(texts.counted, 'answer')}: half have at most {length} characters, the longest has "
-        f"{texts.longest:,}."
+        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
+        f"longest has {texts.longest:,}."
     )
 
 
@@ -177,19 +179,19 @@ def write_volume(message: MessageReport) -> str:
 def list_volume(volume: Volume) -> Iterator[str]:
     """Yield what the renders came to against their forecast, and what they cost, each as a sentence."""
     least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
+    forecast = least if least == most else f"{least} to {most}"
     if volume.renders is None:
-        forecast = least if least == most else f"{least} to {most}"
         yield f"How many renders there were is not known; the forecast was {forecast}."
         return
     renders = count_nouns(volume.renders, "render")
     if volume.renders < volume.forecast_min:
-        yield f"{renders}, fewer than the forecast of {least} to {most}."
+        yield f"{renders}, fewer than the forecast of {forecast}."
     elif volume.renders > volume.forecast_max:
-        yield f"{renders}, more than the forecast of {least} to {most}."
+        yield f"{renders}, more than the forecast of {forecast}."
     elif least == most:
         yield f"{renders}, as forecast."
     else:
-        yield f"{renders}, within the forecast of {least} to {most}."
+        yield f"{renders}, within the forecast of {forecast}."
     share = "" if volume.plan_share is None else f"{write_percent(volume.plan_share)} of the service’s plan"
     cost = f"{write_cost(volume)} of its price" if volume.cost_usd else ""
     if share or cost:
@@ -288,9 +290,9 @@ def write_p_value(p_value: float | None) -> str:
 
 
 def write_suppressed(breakdown: Breakdown) -> str:
-    """Return how many groups are not shown, as a sentence; empty when all are."""
+    """Return how many groups are not shown, or that there are none; empty when all are shown."""
     if not breakdown.suppressed:
-        return ""
+        return "" if breakdown.groups else "Nobody was texted yet."
     are = "is" if breakdown.suppressed == 1 else "are"
     together = (
         "" if breakdown.suppressed_sent is None else f", {breakdown.suppressed_sent:,} people together,"

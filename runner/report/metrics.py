@@ -90,7 +90,8 @@ def _summarise_message(
     facts: CampaignFacts, outline: MessageOutline, totals: MessageTotals, tally: MessageTally, least: int
 ) -> MessageReport:
     sent = _count_sent(facts, outline.id)
-    reached = _count_reached(outline, totals, sent)
+    sessions = facts.sessions.get(outline.id, SessionFacts())
+    reached = _count_reached(outline, totals, sent, sessions.blocked)
     steps = tuple(follow_questions(outline, tally.paths, reached))
     answered, completed = tally.participants, count_completed(outline, tally.paths)
     is_read = _is_read(facts, totals)
@@ -107,7 +108,7 @@ def _summarise_message(
         totals,
         answered,
         held["participants_completed"],
-        facts.sessions.get(outline.id, SessionFacts()),
+        sessions,
         facts.forgotten,
     )
     return MessageReport(
@@ -136,7 +137,16 @@ def _summarise_message(
         ),
         questions=tuple(_summarise_questions(facts, outline, totals, tally, steps, reached)),
         audience=_describe_audience(facts.audiences.get(outline.id)),
-        volume=measure_volume(outline, totals, sent, completed, steps if is_read else None, facts.price),
+        volume=measure_volume(
+            outline,
+            totals,
+            sent,
+            completed,
+            # After a reply that opts out services go on as they like.
+            steps if is_read and not tally.refusals else None,
+            facts.price,
+            sessions.blocked,
+        ),
         opt_outs=known["opt_outs"],
         dispositions=dispositions if has_rate else None,
         response_rates=_rate(dispositions) if has_rate and dispositions else None,
@@ -212,16 +222,18 @@ def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
     return sent
 
 
-def _count_reached(outline: MessageOutline, totals: MessageTotals, sent: Counter[str]) -> dict[str, int]:
-    """Return whom the first question has reached, by its tag: who is not queued, if all ways begin alike.
+def _count_reached(
+    outline: MessageOutline, totals: MessageTotals, sent: Counter[str], blocked: int
+) -> dict[str, int]:
+    """Return whom the first question has reached, by its tag: who is not queued or blocked.
 
-    How many of an arm's sessions are queued is not told, so where arms begin in different ways all count, as
-    they do where it is not known how many are queued at all.
+    How many of an arm's sessions are is not told, so where arms begin in different ways all count, as they do
+    where it is not known how many are queued at all.
     """
     firsts = {way.arm: way.questions[0].tag for way in outline.all_ways if way.questions}
     tags = dict.fromkeys(firsts.values())
     if len(tags) == 1:
-        return dict.fromkeys(tags, totals.sent - (totals.queued or 0))
+        return dict.fromkeys(tags, totals.sent - (totals.queued or 0) - blocked)
     return {tag: sum(sent[arm] for arm, first in firsts.items() if first == tag) for tag in tags}
 
 

@@ -10,6 +10,7 @@ from runner.report.scores import divide
 from runner.report.timing import format_duration
 from runner.report.wording import (
     NOT_DEFINED,
+    count_nouns,
     write_count,
     write_known,
     write_number,
@@ -148,7 +149,7 @@ def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
     if message.opt_outs != 0:
         yield FunnelRow("Opted out", message.opt_outs, divide(message.opt_outs, sent), "sent", "opt_outs")
     if message.rejected:
-        yield FunnelRow("Refused", message.rejected)
+        yield FunnelRow("Refused by the service", message.rejected)
 
 
 def tabulate_reserved(audience: Audience) -> Table:
@@ -296,11 +297,13 @@ def _write_times(times: TimeSummary | None) -> tuple[str, str]:
 
 
 def _write_group_score(score: GroupScore) -> str:
-    """Return a group's score with its interval, as its measure is written."""
+    """Return a group's score with its interval, or else with its few answers, as its measure is written."""
     if score.measure == "nps":
         value, ends = write_score(score.value), write_score_range(score.interval)
     elif score.measure == "csat":
         value, ends = write_percent(score.value), write_percent_range(score.interval)
     else:
         value, ends = write_number(score.value), write_number_range(score.interval)
-    return value if score.interval is None else f"{value} ({ends})"
+    if score.value is None:
+        return value
+    return f"{value} ({ends if score.interval else count_nouns(score.counted, 'answer')})"

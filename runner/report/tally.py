@@ -82,6 +82,7 @@ class MessageTally:
 
     Attributes:
         results: all of them, earlier answers of the same participant among them.
+        refusals: those of them that opt out, and are no answers.
         paths: participants by arm and path.
         questions: by tag; those of the campaign in its order, then those that only results know.
         unlisted: further questions that only results know, and that are too many to look at.
@@ -93,6 +94,7 @@ class MessageTally:
     """
 
     results: int = 0
+    refusals: int = 0
     paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unlisted: int = 0

@@ -24,6 +24,7 @@ def measure_volume(
     completed: Mapping[str, int],
     steps: Sequence[FunnelStep] | None,
     price: ServicePlan | None,
+    blocked: int = 0,
 ) -> Volume:
     """Return a message's renders, forecast and cost.
 
@@ -36,8 +37,9 @@ def measure_volume(
         totals: the service's counts.
         sent: recipients by arm.
         completed: participants who reached the end, by arm.
-        steps: of the funnel, by question; None where not all answers were read.
+        steps: of the funnel, by question; None where they do not tell what was rendered.
         price: None when the service was never asked.
+        blocked: sessions that an earlier opt-out kept from beginning.
     """
     share = None if price is None else divide(totals.renders, price.renders_max)
     price_usd = None if price is None else _read_price(price.price_usd)
@@ -45,7 +47,7 @@ def measure_volume(
         renders=totals.renders,
         forecast_min=sum(sent.get(way.arm, 0) * way.renders_min for way in outline.all_ways),
         forecast_max=sum(sent.get(way.arm, 0) * way.renders_max for way in outline.all_ways),
-        asked_again=_count_asked_again(outline, totals, sent, completed, steps),
+        asked_again=_count_asked_again(outline, totals, sent, completed, steps, blocked),
         plan_share=share,
         cost_usd=None if share is None or price_usd is None else share * price_usd,
     )
@@ -57,21 +59,25 @@ def _count_asked_again(
     sent: Mapping[str, int],
     completed: Mapping[str, int],
     steps: Sequence[FunnelStep] | None,
+    blocked: int,
 ) -> int | None:
     """Return the renders that nothing but an invalid answer explains; None if that cannot be told."""
-    introduces = {way.introduces for way in outline.all_ways}
+    beginnings = {(way.introduces, way.questions[0].tag) for way in outline.all_ways if way.questions}
     renders, queued = totals.renders, totals.queued
     if steps is None or totals.reconciled_at is None or renders is None or queued is None:
         return None
-    if not outline.questions or (len(introduces) > 1 and queued):
+    unreached = queued + blocked
+    if not outline.questions or (len(beginnings) > 1 and unreached):
         return None
-    waiting = queued if introduces == {True} else 0
-    introductions = sum(sent.get(way.arm, 0) for way in outline.all_ways if way.introduces) - waiting
+    introductions = sum(sent.get(way.arm, 0) for way in outline.all_ways if way.introduces)
+    if all(way.introduces for way in outline.all_ways):
+        introductions -= unreached
     conclusions = sum(completed.get(way.arm, 0) for way in outline.all_ways if way.concludes)
     again = renders - introductions - conclusions - sum(step.asked for step in steps)
     return again if again >= 0 else None
 
 
 def _read_price(text: str | None) -> Fraction | None:
-    price = None if text is None else read_number(text)
+    # An answer may have a decimal comma; a price is decimal text.
+    price = None if text is None or "," in text else read_number(text)
     return None if price is None or price < 0 else price

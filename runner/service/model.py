@@ -28,6 +28,9 @@ Statuses: TypeAlias = tuple[str, ...]
 Stopped: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an opt-out has ended, or kept from beginning."""
 
+Blocked: TypeAlias = tuple[Phone, ...]
+"""The phones of those whose sessions an earlier opt-out has kept from beginning."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
@@ -66,6 +69,7 @@ class StatRecord:
         project_definition: the send body less the phones, as the service keeps it.
         recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
         stopped: those of them who opted out, as far as `sessions[].sub_status` says.
+        blocked: those of `stopped` who had opted out before, so that nothing reached them.
         statuses: of their sessions, in the order of `recipients`.
     """
 
@@ -84,6 +88,7 @@ class StatRecord:
     project_definition: dict[str, Any] = field(repr=False)
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
     stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
+    blocked: Blocked = field(default=(), repr=False, metadata={"wire": "sessions"})
     statuses: Statuses = field(default=(), repr=False, metadata={"wire": "sessions"})
 
     @property

@@ -18,7 +18,8 @@ _E164 = re.compile(r"\+[1-9][0-9]{1,14}")
 """ITU-T E.164: at most 15 digits."""
 _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """What people put between a number's digits: blanks, dots, brackets and dashes."""
-_STOPPED = frozenset({"OPTED_OUT", "BLOCKED"})
+_BLOCKED = "BLOCKED"
+_STOPPED = frozenset({"OPTED_OUT", _BLOCKED})
 """A `sub_status` that says that its participant opted out, then or before: the reference shows no value but
 null, these are the sandbox's (README, "Decisions")."""
 _INTEGERS = range(-(2**31), 2**31)
@@ -114,6 +115,12 @@ def _read_stopped(sessions: Any) -> tuple[str, ...]:
     )
 
 
+def _read_blocked(sessions: Any) -> tuple[str, ...]:
+    return tuple(
+        _read_phone(session["to"]) for session in sessions or () if session.get("sub_status") == _BLOCKED
+    )
+
+
 def _read_statuses(sessions: Any) -> tuple[str, ...]:
     # A few words for very many sessions: each is kept once.
     return tuple(intern(_read_text(session.get("status")).strip().upper()) for session in sessions or ())
@@ -131,6 +138,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
     "Stopped": _read_stopped,
+    "Blocked": _read_blocked,
     "Statuses": _read_statuses,
 }
 """How a field is read from its wire form, by its type."""

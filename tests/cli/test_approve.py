@@ -244,7 +244,8 @@ def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
     desk.edit(
         "campaigns/pulse.yaml",
         '    conclusion: "Thank you!"\n',
-        '    conclusion: "Thank you!"\n  - {id: nudge, after: {message: ask, wait: 1s}, text: Still there?}\n',
+        '    conclusion: "Thank you!"\n  - {id: nudge, after: {message: ask, wait: 1s}, text: Still there?, '
+        "complete_existing_sessions: true}\n",
     )
     desk.plan()
     desk.approve()
@@ -257,7 +258,8 @@ def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
     soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     outputs = desk.plan("--now", soon)
     assert (outputs["to-send"], outputs["approval"]) == ("4", "covered")
-    desk.edit("campaigns/pulse.yaml", "Still there?}", "Still there?}\n  - {id: more, text: Hello}")
+    with (desk.folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write("  - {id: more, text: Hello, complete_existing_sessions: true}\n")
     assert desk.plan("--now", soon)["approval"] == "needed"
 
 
@@ -267,6 +269,7 @@ def test_each_campaign_is_approved_for_itself(desk: Desk) -> None:
     desk.approve()
     other = (desk.folder / "campaigns/pulse.yaml").read_text(encoding="utf-8")
     text = other.replace("name: pulse", "name: other").replace("tag: pulse-2026", "tag: other-2026")
+    text += "policy: {open_session: queue}\n"
     (desk.folder / "campaigns/other.yaml").write_text(text, encoding="utf-8")
     assert desk.plan()["approval"] == "needed"
     assert desk.said.endswith("other: needs approval: nothing was approved yet\npulse: approved by ada\n")

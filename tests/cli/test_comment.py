@@ -408,6 +408,11 @@ def test_a_title_cannot_end_its_element(text: str) -> None:
     assert "@a" not in shown
 
 
+def test_a_title_keeps_its_quotes() -> None:
+    """Quotes and apostrophes are shown as they are written."""
+    assert inert_html('Bo\'s "offer" & more') == 'Bo\'s "offer" &amp; more'
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

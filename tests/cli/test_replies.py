@@ -119,6 +119,9 @@ def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
         "The shop moves on Friday.",
         1,
     )
+    status = check_json(shop.run("status", "campaigns/notice.yaml", "--format", "json").stdout, "status")
+    answered = status["campaigns"][0]["messages"][0]["answered"]
+    assert answered == report["messages"][0]["participants_answered"] == 1
 
 
 def test_a_stop_in_a_sentence_to_an_ignored_text_is_lost_and_the_plan_says_so(shop: Shop) -> None:

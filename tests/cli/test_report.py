@@ -377,6 +377,27 @@ def test_a_ledger_of_the_version_before_is_brought_up_to_date(folder: Path) -> N
         assert not ledger.is_older()
 
 
+@pytest.mark.parametrize("state", [".runner", ".runner/ledger.sqlite"])
+def test_what_only_the_lockfile_knows_is_no_zero(folder: Path, state: str) -> None:
+    """In a clone without a ledger there is no report, and status knows who was texted, and no more."""
+    shutil.rmtree(folder / state) if state == ".runner" else (folder / state).unlink()
+    done = run("report", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith(
+        "Error: the ledger has nothing of pulse, and its lockfile has people who were texted\n"
+        "  run `runner report --reconcile`, which fills the ledger and reads the answers\n"
+    )
+    done = run("status", "--format", "json", cwd=folder)
+    assert done.stderr == (
+        "The ledger lacks launches that a lockfile has: pulse/ask. `runner reconcile` brings them in.\n"
+    )
+    status = json.loads(done.stdout)
+    (message,) = status["campaigns"][0]["messages"]
+    unknown = ("queued", "active", "complete", "answered", "unresolved", "rejected", "launches")
+    assert message["sent"] == PEOPLE + 1
+    assert {name: message[name] for name in unknown} == dict.fromkeys(unknown)
+
+
 def test_a_report_waits_for_another(folder: Path) -> None:
     """While another report has the copy in hand, this one waits, and then is as it would have been."""
     expected = run("report", cwd=folder).stdout

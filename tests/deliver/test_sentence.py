@@ -92,7 +92,10 @@ def test_whoever_the_hours_leave_out_is_told_once(
 ) -> None:
     """Launches that had their intent when the hours ended are not counted besides their recipients."""
     phones = repository.write_campaign(6)
-    append(repository, rules)
+    text = repository.campaign.read_text(encoding="utf-8")
+    # Launches go until the last moment of the hours.
+    text = text.replace("limits:\n", "limits:\n  settle_margin: 0s\n")
+    repository.campaign.write_text(text + rules, encoding="utf-8")
     with freeze_time(EVENING, tick=True) as frozen:
 
         def take_time(number: int, _request: Request) -> Behaviour:

@@ -179,8 +179,9 @@ def test_sessions_are_counted_as_they_stand(
     """By message, state, opt-out, and whether there is a result; what was read last counts, whatever was before."""
     first, second = deliver(make_record("a", 101, 102, 103), make_record("b", 104, message="nudge"))
     rows = [StoredSession(first, one, "ACTIVE", stopped=False) for one in ("p", "q", "r")]
+    blocked = StoredSession(second, "q", "COMPLETE", stopped=True, blocked=True)
     with ledger.writing() as connection:
-        store_sessions(connection, [*rows, StoredSession(second, "p", "", stopped=False)])
+        store_sessions(connection, [*rows, StoredSession(second, "p", "", stopped=False), blocked])
         store_sessions(
             connection,
             [replace(rows[1], status="COMPLETE"), replace(rows[2], status="COMPLETE", stopped=True)],
@@ -192,6 +193,7 @@ def test_sessions_are_counted_as_they_stand(
         counted = count_sessions(connection, 1, {"nudge": "again"})
     assert sorted(counted, key=str) == [
         SessionRow("again", "", stopped=False, replied=False, count=1),
+        SessionRow("again", "COMPLETE", stopped=True, replied=False, count=1, blocked=True),
         SessionRow("ask", "ACTIVE", stopped=False, replied=True, count=1),
         SessionRow("ask", "COMPLETE", stopped=False, replied=False, count=1),
         SessionRow("ask", "COMPLETE", stopped=True, replied=False, count=1),

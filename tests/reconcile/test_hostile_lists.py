@@ -17,10 +17,12 @@ from runner.ledger.database import Ledger
 from runner.ledger.opt_outs import decide_reply
 from runner.ledger.result_feed import iterate_feed
 from runner.ledger.tables import launches
+from runner.reconcile.refusals import iterate_refusals
 from runner.service.paging import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
 if TYPE_CHECKING:
+    from runner.ledger.opt_outs import State
     from tests.postgres import PostgresServer
 
 
@@ -204,15 +206,28 @@ def test_an_answer_of_other_words_is_another_one(campaign: Campaign) -> None:
     assert (summary.renamed_results, summary.unlisted_results, summary.results) == (2, 1, 4)
 
 
-def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign) -> None:
-    """A reply that a person has dismissed does not come back because the service calls it otherwise."""
+@pytest.mark.parametrize("state", ["dismissed", "confirmed"])
+def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign, state: State) -> None:
+    """A reply on which a person has decided stays so when the service calls it otherwise: waits no more, counts alike."""
     campaign.launch("a")
     campaign.service.add(1, "a", result_response="lose my number")
     campaign.reconcile()
     with campaign.ledger.writing() as opened:
-        assert decide_reply(opened, "live", "result-1", "dismissed", AT)
+        assert decide_reply(opened, "live", "result-1", state, AT)
     rename_results(campaign)
     assert campaign.reconcile(full=True).doubtful == 0
+    with campaign.ledger.reading() as opened:
+        refusals = list(iterate_refusals(opened, campaign.id))
+    assert len(refusals) == (state == "confirmed")
+
+
+def test_a_reply_waits_for_a_decision_under_its_new_guid_alone(campaign: Campaign) -> None:
+    """One decision is enough for a reply that the service lists under another guid now."""
+    campaign.launch("a")
+    campaign.service.add(1, "a", result_response="lose my number")
+    campaign.reconcile()
+    rename_results(campaign)
+    assert campaign.reconcile(full=True).doubtful == 1
 
 
 def test_an_edited_result_is_replaced(campaign: Campaign) -> None:

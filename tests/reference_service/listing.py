@@ -165,7 +165,7 @@ def _read_count(query: dict[str, str], name: str, otherwise: int) -> int:
 
 def _write_plan(store: Store, switches: Switches) -> dict[str, Any]:
     renders = {"max": switches.renders_max, "used": store.count_renders()}
-    return {"name": "reference", "price_usd": "0.0250", "renders": renders}
+    return {"name": "reference", "price_usd": switches.price_usd, "renders": renders}
 
 
 def _sum_up(store: Store) -> dict[str, Any]:

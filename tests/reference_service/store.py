@@ -36,6 +36,7 @@ class Session:
 
     Attributes:
         place: of the question that it waits at, from 0.
+        sub_status: more about how it ended.
     """
 
     guid: str
@@ -44,6 +45,7 @@ class Session:
     created: datetime
     status: str = "QUEUED"
     place: int = 0
+    sub_status: str | None = None
 
 
 @dataclass(slots=True)

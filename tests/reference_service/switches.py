@@ -59,6 +59,7 @@ class Switches:
     times: str = _choice(
         bare="UTC with microseconds and without a suffix, as in section 2",
         zulu="UTC with microseconds and a Z",
+        offsets="with the offset of the zone in which the moment was noted",
         ahead="the service's clock is an hour ahead",
         behind="the service's clock is an hour behind",
         words="no moment at all, but words",
@@ -141,6 +142,7 @@ class Switches:
     delay_s: float = _amount(0.0, "seconds for what comes late")
     remembers: int = _amount(2, "launches of a tag that a forgetful service still lists")
     renders_max: int = _amount(1_000_000, "renders that the plan allows; then sends are answered 403")
+    price_usd: str = _amount("0.0250", "the price of the plan, in US dollars")
     retry_after: str | None = _amount("0", "`Retry-After` of each 429 and 503; none if it is none")
     hangs_s: float = _amount(2.0, "seconds for which a request that hangs is left without an answer")
 
@@ -179,7 +181,7 @@ AMOUNTS: dict[str, str] = {
 def _parse_amount(name: str, text: str) -> float | str | None:
     if text == "none":
         return None
-    if name == "retry_after":
+    if name in ("price_usd", "retry_after"):
         return text
     return float(text) if name.endswith("_s") else int(text)
 

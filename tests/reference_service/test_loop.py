@@ -29,6 +29,7 @@ RECOGNISED: tuple[str, ...] = (
     "phones=blanks",
     "phones=reversed",
     "times=zulu",
+    "times=offsets",
     "times=ahead",
     "times=behind",
     "times=words",

@@ -153,7 +153,7 @@ def _write_session(session: Session, switches: Switches) -> dict[str, Any]:
         "to": write_phone(session.participant.phone, switches),
         "method": str(session.launch.sent.definition.get("method") or "SMS").upper(),
         "status": session.status,
-        "sub_status": None,
+        "sub_status": session.sub_status,
     }
 
 
@@ -163,6 +163,8 @@ def _write_moment(moment: datetime, switches: Switches) -> str | None:
     if switches.times == "words":
         return "a moment ago"
     moment += {"ahead": _HOUR, "behind": -_HOUR}.get(switches.times, timedelta())
+    if switches.times == "offsets":
+        return moment.isoformat(timespec="microseconds")
     text = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
     return f"{text}Z" if switches.times == "zulu" else text
 

@@ -19,18 +19,22 @@ if TYPE_CHECKING:
     from runner.report.tally import CampaignTally
 
 
-def count_rows(facts: CampaignFacts, rows: Iterable[FeedRow]) -> CampaignTally:
-    """Return what is counted in rows that the ledger could have."""
+def count_rows(
+    facts: CampaignFacts, rows: Iterable[FeedRow], refusals: Iterable[tuple[int, str]] = ()
+) -> CampaignTally:
+    """Return what is counted in rows that the ledger could have, some of which opt out."""
     with tempfile.TemporaryDirectory() as folder:
         columns = ResultColumns(Path(folder))
         with columns.hold() as engine:
-            columns.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
+            columns.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "", refusals)
             return count_campaign(engine, [outline for outline, _ in facts.messages], {})
 
 
-def report_rows(facts: CampaignFacts, rows: Iterable[FeedRow]) -> CampaignReport:
-    """Return the report of rows that the ledger could have."""
-    return summarise(facts, count_rows(facts, rows))
+def report_rows(
+    facts: CampaignFacts, rows: Iterable[FeedRow], refusals: Iterable[tuple[int, str]] = ()
+) -> CampaignReport:
+    """Return the report of rows that the ledger could have, some of which opt out."""
+    return summarise(facts, count_rows(facts, rows, refusals))
 
 
 def make_row(

@@ -156,6 +156,7 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         (Volume(7, 7, 7), ["7 renders, as forecast."]),
         (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
         (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
+        (Volume(1, 7, 7), ["1 render, fewer than the forecast of 7."]),
         (
             Volume(2001, 7, 20, 1981),
             [
@@ -195,6 +196,7 @@ def test_small_groups_are_counted_not_shown() -> None:
         "1 group is left out, so that no group of fewer than 25 people can be made out."
     )
     assert write_suppressed(replace(breakdown, suppressed=0)) == ""
+    assert write_suppressed(replace(breakdown, groups=(), suppressed=0)) == "Nobody was texted yet."
 
 
 def test_times_are_said_as_people_do() -> None:
@@ -241,6 +243,9 @@ def test_a_question_says_who_was_asked_and_who_stopped() -> None:
     assert write_turnout(stranger) == "402 answered; the campaign does not have this question."
     assert write_texts(reason) == "214 answers: half have at most 38 characters, the longest has 160."
     assert write_texts(nps) == ""
+    assert write_texts(replace(reason, scale="number")) == (
+        "214 answers are no number, and not in the mean: half have at most 38 characters, the longest has 160."
+    )
 
 
 def test_a_score_without_an_interval_has_none() -> None:
@@ -338,6 +343,17 @@ def test_groups_have_their_scores() -> None:
     assert [column.name for column in table.columns][-2:] == ["NPS", "CSAT service"]
     assert table.rows[0][-2:] == ("+34.0 (+23.8 to +43.9)", "68.8 % (61.0–75.0 %)")
     assert tabulate_groups("city", (), "by city").rows == ()
+
+
+def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:
+    """No score stands bare: it has its interval, or else the answers that it rests on."""
+    first = build_breakdown().groups[0]
+    one, none = (
+        replace(first.scores[0], value=value, counted=count, interval=None)
+        for value, count in ((Fraction(100), 1), (None, 0))
+    )
+    table = tabulate_groups("Arm", [replace(first, scores=(one, none))], "by arm")
+    assert table.rows[0][-2:] == ("+100.0 (1 answer)", "–")
 
 
 def test_tiles_say_how_sure_they_are() -> None:

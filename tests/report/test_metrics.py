@@ -10,9 +10,17 @@ import pytest
 
 from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.dispositions import Dispositions
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, Scale, SessionFacts
+from runner.report.facts import (
+    CampaignFacts,
+    MessageOutline,
+    QuestionOutline,
+    Scale,
+    SessionFacts,
+    WayOutline,
+)
 from runner.report.model import CampaignReport, MessageReport, Sessions
 from runner.report.questions import OWN_WORDS_LABEL
+from runner.report.timing import TimeSummary
 from tests.report.counted import make_row, report_rows
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
@@ -50,6 +58,40 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
     assert (message.participants_answered, message.response_rate) == (6, Fraction(6, 10))
     assert (message.participants_completed, message.completion_rate) == (3, Fraction(1, 2))
     assert message.discrepancies == ()
+
+
+def test_nobody_is_asked_whom_an_earlier_opt_out_blocks() -> None:
+    """Blocked sessions begin with no render: they were not asked, and hide no question that was asked again."""
+    totals = replace(TOTALS, renders=9)
+    sessions = SessionFacts(10, stopped=2, ended=6, blocked=2)
+    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": sessions})
+    message = report_rows(
+        facts, [make_row(f"p{number}", "first", "No", "2") for number in range(2)]
+    ).messages[0]
+    assert (message.questions[0].asked, message.volume.asked_again) == (8, 1)
+
+
+def test_what_was_asked_again_is_not_known_after_an_opt_out() -> None:
+    """Services that take STOP for an answer ask on, and others do not."""
+    totals = replace(TOTALS, renders=13, results=1)
+    rows = [make_row("p", "first", "Yes"), make_row("q", "words", "STOP", "STOP", guid="stop")]
+    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),))
+    assert report_rows(facts, rows).messages[0].volume.asked_again == 1
+    assert report_rows(facts, rows, refusals=[(1, "stop")]).messages[0].volume.asked_again is None
+
+
+def test_times_to_answer_follow_the_order_of_each_arm() -> None:
+    """An arm that asks in another order is timed from the answer before in that order."""
+    ways = (WayOutline("a", (FIRST, SECOND)), WayOutline("b", (SECOND, FIRST)))
+    rows = [
+        make_row("p", "first", "Yes", arm="a", created="2026-11-20T09:00:10", guid="1"),
+        make_row("p", "second", "Red", arm="a", created="2026-11-20T09:00:30", guid="2"),
+        make_row("q", "second", "Red", arm="b", created="2026-11-20T09:00:20", guid="3"),
+        make_row("q", "first", "Yes", arm="b", created="2026-11-20T09:00:30", guid="4"),
+    ]
+    first, second = report_of(MessageOutline("ask", "tag", (FIRST, SECOND), ways), TOTALS, *rows).questions
+    times = [question.time_to_answer for question in (first, second)]
+    assert times == [TimeSummary(2, Fraction(10), Fraction(10)), TimeSummary(2, Fraction(20), Fraction(20))]
 
 
 def test_recipients_are_sent_and_unresolved() -> None:

@@ -33,7 +33,8 @@ def outline_of(*ways: WayOutline) -> MessageOutline:
         ("", None),
         ("free", None),
         ("$12.50", None),
-        ("12,50", None),
+        ("12,50", Fraction(25, 2) * Fraction(25, 1000)),
+        ("1,250", None),
         (None, None),
         ("NaN", None),
         ("Infinity", None),
@@ -93,17 +94,17 @@ def test_what_was_asked_again_is_what_was_repeated(seed: int, introduces: bool) 
         WayOutline("b", (FIRST, SECOND, THIRD), introduces=introduces),
     )
     outline, paths = outline_of(*ways), Counter[tuple[str, str]]()
-    sent, queued, renders, again = Counter(a=60, b=40), 7, 0, 0
+    sent, queued, blocked, renders, again = Counter(a=60, b=40), 7, 5, 0, 0
     for way in ways:
-        # The queued ones, all of the first arm, have not had a text yet.
-        for _ in range(sent[way.arm] - (queued if way.arm == "a" else 0)):
+        # The queued and the blocked ones, all of the first arm, have not had a text yet.
+        for _ in range(sent[way.arm] - (queued + blocked if way.arm == "a" else 0)):
             path, rendered, repeated = simulate(way, chance)
             renders, again = renders + rendered, again + repeated
             if path.strip("-"):
                 paths[way.arm, path] += 1
     totals = MessageTotals("ask", sent=100, queued=queued, renders=renders, reconciled_at="2026-11-20")
-    steps = tuple(follow_questions(outline, paths, {"first": 100 - queued}))
-    volume = measure_volume(outline, totals, sent, count_completed(outline, paths), steps, None)
+    steps = tuple(follow_questions(outline, paths, {"first": 100 - queued - blocked}))
+    volume = measure_volume(outline, totals, sent, count_completed(outline, paths), steps, None, blocked)
     assert (volume.renders, volume.asked_again) == (renders, again)
     assert again > 0
 
@@ -115,6 +116,10 @@ def test_what_was_asked_again_is_what_was_repeated(seed: int, introduces: bool) 
         (
             MessageTotals("ask", sent=10, queued=1, renders=30, reconciled_at="2026-11-20"),
             (WayOutline("a", (FIRST,), introduces=True), WayOutline("b", (FIRST,))),
+        ),
+        (
+            MessageTotals("ask", sent=10, queued=1, renders=30, reconciled_at="2026-11-20"),
+            (WayOutline("a", (FIRST,)), WayOutline("b", (SECOND, FIRST))),
         ),
         (MessageTotals("ask", sent=10, renders=9, reconciled_at="2026-11-20"), (WayOutline("", (FIRST,)),)),
         (MessageTotals("ask", sent=10, renders=30, reconciled_at="2026-11-20"), (WayOutline("", ()),)),

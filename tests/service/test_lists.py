@@ -73,11 +73,23 @@ def test_a_result_is_read(client: ServiceClient, service: ListService, make_resu
 
 def test_a_stat_is_read(client: ServiceClient, service: ListService, make_stat: Make) -> None:
     """A launch is read from the list and from its own address alike; its phones are given their `+`."""
-    sessions = [{"to": "+14155550101"}, {"to": "14155550102"}]
-    phones = ("+14155550101", "+14155550102")
+    phones = ("+14155550101", "+14155550102", "+14155550103")
+    ends = (None, "OPTED_OUT", "BLOCKED")
+    sessions = [
+        {"to": phone.lstrip("+") if end else phone, "status": "Complete", "sub_status": end}
+        for phone, end in zip(phones, ends, strict=True)
+    ]
     counts = (1, 2, 3, 4, 5, 6, 7)
     expected = StatRecord(
-        "launch-1", "2026-11-20T12:00:00.000001", *counts, "pulse-2026", {"text": "Hello"}, phones
+        "launch-1",
+        "2026-11-20T12:00:00.000001",
+        *counts,
+        "pulse-2026",
+        {"text": "Hello"},
+        phones,
+        stopped=phones[1:],
+        blocked=phones[2:],
+        statuses=("COMPLETE",) * 3,
     )
     service.records = [make_stat(1, sessions=sessions)]
     assert read_stats(client) == [expected]

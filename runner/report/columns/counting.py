@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from runner.report.columns.engine import quote
 from runner.report.columns.found import count_participants, find_results, list_all_names, name_message
 from runner.report.columns.groups import WholeGroups
 from runner.report.columns.pooling import begin_pool, count_pool, find_place, pool_answers
@@ -150,6 +151,7 @@ def count_message(
     """
     return MessageTally(
         results=asked.results,
+        refusals=asked.refusals,
         paths=_count_paths(groups),
         questions={
             tag: _count_question(groups, asked, place, readings) for place, tag in enumerate(asked.tags)
@@ -234,14 +236,23 @@ def _count_question(groups: Groups, asked: Asked, place: int, readings: Sequence
         words=dict(groups.rows(_WORDS, [place], choose=_FREQUENT))
         if is_known and not asked.questions[place].responses
         else {},
-        gaps_s=dict(groups.rows(_count_gaps(place))) if is_known else {},
+        gaps_s=dict(groups.rows(_count_gaps(asked, place))) if is_known else {},
     )
 
 
-def _count_gaps(place: int) -> str:
-    before = [f"answered_us_{earlier}" for earlier in range(place)]
-    since = "started_us" if not before else f"greatest({', '.join(before)})"
-    return _count_seconds(f"answered_us_{place} - {since}")
+def _count_gaps(asked: Asked, place: int) -> str:
+    """Return the statement for the times from the answer before a question, in the order of each arm."""
+    since = {arm: _write_since(order, place) for arm, order in asked.orders}
+    usual = next(iter(since.values()))
+    others = "".join(f" WHEN {quote(arm)} THEN {text}" for arm, text in since.items() if text != usual)
+    begun = f"CASE arm{others} ELSE {usual} END" if others else usual
+    return _count_seconds(f"answered_us_{place} - ({begun})")
+
+
+def _write_since(order: Sequence[int], place: int) -> str:
+    before = order[: order.index(place)] if place in order else order
+    earlier = ", ".join(f"answered_us_{one}" for one in before)
+    return f"greatest({earlier})" if earlier else "started_us"
 
 
 def _count_days(groups: Groups) -> dict[date, DayTally]:

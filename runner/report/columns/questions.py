@@ -81,6 +81,8 @@ class Asked:
         unlisted: further ones, which are not looked at.
         arms: of the results, empty for a message without arms.
         results: of all questions, those that opt out among them.
+        refusals: those that opt out.
+        orders: the places of an arm's questions as it asks them; the first one's are those of unknown arms.
     """
 
     questions: tuple[QuestionOutline, ...]
@@ -88,6 +90,8 @@ class Asked:
     unlisted: int
     arms: tuple[str, ...]
     results: int
+    refusals: int = 0
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -103,7 +107,7 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int], re
         found: answers by arm and question tag.
         refusals: results that opt out.
     """
-    known = {question.tag for question in outline.questions}
+    known = {question.tag: place for place, question in enumerate(outline.questions)}
     strange: dict[str, int] = {}
     for (_, tag), count in found.items():
         if tag not in known:
@@ -115,6 +119,10 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int], re
         unlisted=len(ordered[_MOST_UNKNOWN:]),
         arms=tuple(sorted({arm for arm, _ in found})),
         results=sum(found.values()) + refusals,
+        refusals=refusals,
+        orders=tuple(
+            (way.arm, tuple(known[question.tag] for question in way.questions)) for way in outline.all_ways
+        ),
     )
 
 

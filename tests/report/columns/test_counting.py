@@ -158,12 +158,16 @@ class Reference:
         return Counter(chain.from_iterable(self._gap(person, place) for person in self.people))
 
     def _gap(self, person: str, place: int) -> list[int]:
-        tags = [question.tag for question in self.outline.questions[: place + 1]]
-        answered = [self._answered(person, tag) for tag in tags]
+        tag, ways = self.outline.questions[place].tag, self.outline.all_ways
+        way = next((way for way in ways if way.arm == self.arms[person]), ways[0])
+        order = [question.tag for question in way.questions]
+        earlier = order[: order.index(tag)] if tag in order else order
+        times = [self._answered(person, one) for one in earlier]
         starts = [read_time(row.started) for row in self._of(person)]
-        before = [time for time in (answered[:-1] if place else starts) if time]
-        since = (max(before) if place else min(before)) if before else None
-        return _seconds(since, answered[-1]) if since and answered[-1] else []
+        before = [time for time in (times if earlier else starts) if time]
+        since = (max(before) if earlier else min(before)) if before else None
+        answered = self._answered(person, tag)
+        return _seconds(since, answered) if since and answered else []
 
     def _answered(self, person: str, tag: str) -> datetime | None:
         row = self.latest.get((person, tag))

@@ -1,0 +1,189 @@
+"""What came back to a question, counted again."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.second_hand import formulas
+from tests.second_hand.lives import FUNCTION_WORDS
+from tests.second_hand.tables import fold
+from tests.second_hand.times import time_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+
+    from tests.second_hand.tables import Figures, Message
+
+SCORED = ("nps", "csat", "ces", "number")
+"""The scales that have a score."""
+STRANGE: dict[str, Any] = {
+    "tag": "old",
+    "text": "Did you come by bus?",
+    "responses": ["Yes", "No", "By train"],
+}
+"""A question that is asked at the service, and in no campaign."""
+_OWN_WORDS = "(in the participant's own words)"
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+
+
+def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> Figures:
+    tag = question["tag"]
+    if not one.sent.is_read.any() and not one.sent.empty:
+        return describe_question(question, None) | {"asked": None, "answer_rate": None, "broke_off": None}
+    latest = one.latest[one.latest.tag == tag]
+    whole = describe_question(question, latest) | {
+        "asked": steps["asked"][tag],
+        "answer_rate": len(latest) / steps["asked"][tag] if steps["asked"][tag] else None,
+        "broke_off": steps["broken"].get(tag),
+        "time_to_answer": time_answer(one, tag),
+        "texts": None if question.get("responses") else _describe_texts(latest, question),
+    }
+    if one.is_read:
+        return whole
+    part = whole | {"asked": None, "answer_rate": None, "broke_off": None}
+    empty = describe_question(question, None)
+    return empty | {"in_part": {"launches": int(one.sent.is_read.sum()), "question": part}}
+
+
+def recount_strange_questions(one: Message) -> list[Figures]:
+    """Return the questions that only answers know: which responses were chosen, and no more."""
+    known = {question["tag"] for question in one.questions}
+    strange = one.latest[~one.latest.tag.isin(known)]
+    found = []
+    for tag, latest in strange.groupby("tag"):
+        question = {"tag": tag, "text": STRANGE["text"], "scale": "choice", "responses": []}
+        counts = Counter(zip(latest.answer, latest.response, strict=True))
+        rows = [
+            {"answer": answer, "label": label, "count": count, "share": count / len(latest)}
+            for (answer, label), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ]
+        found.append(describe_question(question, latest) | {"distribution": rows})
+    return found
+
+
+def describe_question(question: dict[str, Any], latest: pd.DataFrame | None) -> Figures:
+    scale = question.get("scale", "choice" if "responses" in question else "text")
+    nothing = dict.fromkeys(
+        ("asked", "answers", "answer_rate", "nps", "csat", "mean", "median", "mean_interval",
+         "numeric_answers", "texts", "broke_off", "time_to_answer", "in_part")
+    )  # fmt: skip
+    about = {"tag": question["tag"], "text": question["text"], "scale": scale, "distribution": []}
+    if latest is None:
+        return nothing | about
+    numbers = _read_numbers(question, latest.response)
+    found = nothing | about | {"answers": len(latest), "distribution": _distribute(question, latest)}
+    if scale == "nps":
+        found["nps"] = _score_nps(numbers)
+    if scale == "csat":
+        found["csat"] = _score_csat(question, numbers)
+    if scale in ("csat", "ces", "number"):
+        found |= {
+            "mean": float(np.mean(numbers)) if numbers else None,
+            "median": float(np.median(numbers)) if numbers else None,
+            "mean_interval": formulas.mean_of(numbers),
+            "numeric_answers": len(numbers),
+        }
+    return found
+
+
+def _distribute(question: dict[str, Any], latest: pd.DataFrame) -> list[Figures]:
+    offered = question.get("responses", [])
+    if not offered:
+        return []
+    folded = [fold(response) for response in offered]
+    counts: Counter[int] = Counter()
+    others: Counter[tuple[str, str]] = Counter()
+    for answer, response in zip(latest.answer, latest.response, strict=True):
+        if fold(response) in folded:
+            counts[folded.index(fold(response))] += 1
+        elif re.fullmatch(r"[1-9][0-9]{0,2}", answer.strip()):
+            others[answer.strip(), response.strip()] += 1
+        else:
+            others["", _OWN_WORDS] += 1
+    rows = [(str(place + 1), label, counts[place]) for place, label in enumerate(offered)]
+    rows += [(*key, count) for key, count in sorted(others.items(), key=lambda item: (-item[1], item[0]))]
+    return [
+        {"answer": a, "label": label, "count": n, "share": n / len(latest) if len(latest) else None}
+        for a, label, n in rows
+    ]
+
+
+def _read_numbers(question: dict[str, Any], responses: Iterable[str]) -> list[float]:
+    """Return what answers count as on the question's scale, without those that count as nothing."""
+    offered, scale = question.get("responses"), question.get("scale", "choice")
+    if scale not in SCORED:
+        return []
+    if not offered:
+        read = (_read_number(text) for text in responses)
+        return [number for number in read if number is not None]
+    points = _list_points(question)
+    folded = {fold(response): point for response, point in zip(offered, points, strict=True)}
+    found = []
+    for text in responses:
+        point = folded.get(fold(text))
+        if point is not None:
+            found.append(point)
+    return found
+
+
+def _list_points(question: dict[str, Any]) -> list[float]:
+    read = [re.match(r"\d+", response) for response in question["responses"]]
+    if not all(read):
+        return [float(place) for place in range(1, len(read) + 1)]
+    return [float(one[0]) for one in read if one]
+
+
+def _read_number(text: str) -> float | None:
+    """Return a number written with a decimal point or comma; None where a comma may part thousands."""
+    text = text.strip()
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text) or not re.fullmatch(r"[+-]?\d+([.,]\d+)?", text):
+        return None
+    return float(text.replace(",", "."))
+
+
+def _score_nps(numbers: Sequence[float]) -> Figures:
+    counted = [number for number in numbers if number in range(11)]
+    promoters, detractors = (sum(map(test, counted)) for test in (lambda n: n >= 9, lambda n: n <= 6))
+    return {
+        "score": 100 * (promoters - detractors) / len(counted) if counted else None,
+        "promoters": promoters,
+        "passives": len(counted) - promoters - detractors,
+        "detractors": detractors,
+        "counted": len(counted),
+        "interval": formulas.score_points(promoters, detractors, len(counted)),
+    }
+
+
+def _score_csat(question: dict[str, Any], numbers: Sequence[float]) -> Figures:
+    top = sorted(_list_points(question))[-2:]
+    satisfied, counted = sum(number in top for number in numbers), len(numbers)
+    return {
+        "score": satisfied / counted if counted else None,
+        "satisfied": satisfied,
+        "counted": counted,
+        "interval": formulas.wilson(satisfied, counted) if counted else None,
+    }
+
+
+def _describe_texts(latest: pd.DataFrame, question: dict[str, Any]) -> Figures:
+    # An answer that reads as a number on a scale of numbers is none in somebody's own words.
+    is_number = question.get("scale") == "number"
+    own = [text for text in latest.response if not (is_number and _read_number(text) is not None)]
+    words: Counter[str] = Counter()
+    for text in own:
+        plain = unicodedata.normalize("NFC", text.replace("’", "'").lower())
+        words.update({word for word in _WORD.findall(plain) if len(word) >= 3})
+    frequent = sorted((-n, word) for word, n in words.items() if n >= 5 and word not in FUNCTION_WORDS)
+    return {
+        "counted": len(own),
+        "median_length": float(np.median([len(text) for text in own])) if own else None,
+        "longest": max(map(len, own), default=0),
+        "words": [{"word": word, "participants": -n} for n, word in frequent[:20]],
+    }

@@ -1,0 +1,172 @@
+"""What happened, as tables; and what is known of a figure that nobody can know exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tests.second_hand.campaigns import list_questions, list_ways
+from tests.second_hand.lives import Conversation, Reply, Sending
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.second_hand.lives import Facts
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Within:
+    """A moment that is known no more exactly than between two others."""
+
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True)
+class Matching:
+    """A text that is known by its pattern alone."""
+
+    pattern: str
+
+
+@dataclass
+class Situation:
+    """What is known beside the lives when a report is made.
+
+    Attributes:
+        target: the target's name.
+        facts: what happened.
+        groups: of everybody who is in the audience now, by phone: the value of the column `city`.
+        applied: of each run of `apply`: when, its plan's digest by campaign, commit and job.
+        audiences: of each campaign and message, what the last `apply` was to find.
+        reconciled: when what was read was read last; None before.
+        renders_max: of the service's plan; None if it was never asked.
+        price: of the plan, in US dollars.
+    """
+
+    target: str
+    facts: Facts
+    groups: dict[str, str]
+    applied: list[Figures]
+    audiences: dict[tuple[str, str], Figures]
+    reconciled: Within | None
+    renders_max: int | None
+    price: float
+
+
+@dataclass
+class Message:
+    """One message with its lives, as tables."""
+
+    situation: Situation
+    campaign: dict[str, Any]
+    message: dict[str, Any]
+    launches: pd.DataFrame
+    people: pd.DataFrame
+    replies: pd.DataFrame
+
+    @property
+    def ways(self) -> dict[str, dict[str, Any]]:
+        return list_ways(self.campaign, self.message)
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        return list_questions(self.campaign, self.message)
+
+    @property
+    def sent(self) -> pd.DataFrame:
+        return self.launches[self.launches.state == "sent"]
+
+    @property
+    def is_read(self) -> bool:
+        return bool(self.sent.is_read.all())
+
+    @property
+    def answers(self) -> pd.DataFrame:
+        """The replies that count as answers."""
+        return self.replies[~self.replies.refuses]
+
+    @property
+    def latest(self) -> pd.DataFrame:
+        """Of each person the latest answer to each question, a column a question."""
+        ordered = self.answers.sort_values("at", kind="stable")
+        return ordered.drop_duplicates(["phone", "tag"], keep="last")
+
+
+def gather(situation: Situation, campaign: dict[str, Any], message: dict[str, Any]) -> Message:
+    facts = situation.facts
+    own = [one for one in facts.sendings if (one.campaign, one.message) == (campaign["name"], message["id"])]
+    launches = pd.DataFrame([asdict(one) for one in own], columns=_name_columns(Sending))
+    launches["start"] = pd.to_datetime(launches.start, utc=True)
+    launches["is_read"] = launches.is_read.astype(bool)
+    launches["size"] = launches.phones.map(len).astype(int)
+    people = launches.explode("phones").rename(columns={"phones": "phone"})
+    lives = pd.DataFrame(
+        [asdict(one) for one in facts.conversations.values()],
+        columns=_name_columns(Conversation),
+    )
+    people = people.merge(lives, on=["guid", "phone"], how="left")
+    read = set(launches[launches.is_read].guid)
+    replies = pd.DataFrame(
+        [asdict(one) for one in facts.replies if one.guid in read],
+        columns=_name_columns(Reply),
+    )
+    replies["at"] = pd.to_datetime(replies["at"], utc=True)
+    replies["refuses"] = (replies.kind == "stop") | (replies.decision == "confirmed")
+    replies = replies.merge(launches[["guid", "arm", "start"]], on="guid", how="left")
+    return Message(situation, campaign, message, launches, people, replies)
+
+
+def _name_columns(kind: type[Sending | Conversation | Reply]) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def walk(one: Message) -> Figures:
+    """Return who was asked, answered and broke off at each question, and who reached the end."""
+    sent = one.sent.groupby("arm")["size"].sum()
+    asked: Counter[str] = Counter()
+    broken: dict[str, int] = {}
+    completed: set[str] = set()
+    latest = one.latest
+    firsts = {way["questions"][0]["tag"] for way in one.ways.values() if way.get("questions")}
+    for arm, way in one.ways.items():
+        questions = way.get("questions", [])
+        tags = [question["tag"] for question in questions]
+        own = latest[latest.arm == arm]
+        said = {tag: dict(zip(group.phone, group.response, strict=True)) for tag, group in own.groupby("tag")}
+        ended = {
+            phone
+            for question in questions
+            for phone, response in said.get(question["tag"], {}).items()
+            if fold(response) == fold(question.get("conclude_on", "\0"))
+        }
+        for place, tag in enumerate(tags):
+            answered = set(said.get(tag, ()))
+            if place == 0:
+                asked[tag] += int(sent.get(arm, 0))
+            else:
+                before = set(said.get(tags[place - 1], ()))
+                asked[tag] += len((before - ended) | answered)
+            if place < len(tags) - 1:
+                later = {phone for each in tags[place + 1 :] for phone in said.get(each, ())}
+                broken[tag] = broken.get(tag, 0) + len(answered - later - ended)
+        if tags:
+            completed |= set(said.get(tags[-1], ())) | ended
+    if len(firsts) == 1:
+        asked[firsts.pop()] -= len(find_unreached(one))
+    return {"asked": asked, "broken": broken, "completed": completed}
+
+
+def find_unreached(one: Message) -> set[str]:
+    """Return whose conversation has not begun, or never will."""
+    people = one.people
+    return set(people[(people.status == "QUEUED") | (people.sub_status == "BLOCKED")].phone)
+
+
+def fold(text: str) -> str:
+    return text.strip().casefold()
