@@ -25,7 +25,7 @@ from runner.plan.circumstances import Circumstances
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from runner.ledger.recorded import RecordHead
     from runner.ledger.suppressions import Pause, Told
     from runner.ledger.unread_replies import UnreadReplies
+    from runner.plan.texted import TextedPeople
 
 
 class CircumstanceReader:
@@ -75,12 +76,12 @@ class CircumstanceReader:
         self._records = list(records)
         self._siblings = self._sessions = None
 
-    def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
+    def read(self, campaign: Campaign, planned: Sequence[TextedPeople]) -> Circumstances:
         """Return the circumstances of one campaign.
 
         Args:
             campaign: the campaign.
-            planned: what campaigns before it, in the same run, will send, by phone as a number.
+            planned: the people whom campaigns before it, in the same run, will text.
 
         Raises:
             LedgerError: the ledger cannot be read, or a key that it was written with is not at hand.

@@ -18,6 +18,7 @@ from runner.ledger.moment import format_moment
 from runner.ledger.open_sessions import has_open_launches
 from runner.ledger.opt_outs import count_opt_outs
 from runner.ledger.target_key import read_target_key
+from runner.plan.texted import concerns
 from runner.service.target import list_variables
 from runner.source.diagnostic import Problems
 
@@ -56,10 +57,12 @@ class ClusterPlans:
     terms: dict[str, str] = field(default_factory=dict)
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
-    def list_counted(self) -> list[tuple[PartFile, ...]]:
-        """Return the files of what will be sent: what breaks a limit is not, and takes nobody's turn."""
-        names = [item.campaign.name for item in self.planned if not item.plan.refusals]
-        return [self.parts[name] for name in names if name in self.parts]
+    def list_before(self, campaign: Campaign) -> list[tuple[str, tuple[PartFile, ...]]]:
+        """Return the names and files of what will be sent before a campaign, and its plan goes by."""
+        # What breaks a limit is not sent: it takes nobody's turn.
+        sent = [item.campaign for item in self.planned if not item.plan.refusals]
+        names = [each.name for each in sent if concerns(each, (campaign,))]
+        return [(name, self.parts[name]) for name in names if name in self.parts]
 
 
 class Stages:
@@ -158,7 +161,7 @@ class ClusterPlanning:
         problems: Problems,
         stages: Stages,
     ) -> ClusterPlans:
-        """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
+        """Plan campaigns; each reckons with what the ones before it are about to send."""
         # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
         recorded = find_records(campaigns, self._find_record, self._failures)
         self._reader.note_records(recorded)
@@ -168,9 +171,8 @@ class ClusterPlanning:
         plans = ClusterPlans()
         own = f"{self._folder.url}/plans"
         for index, ((campaign, record), audience) in enumerate(zip(recorded, audiences, strict=True)):
-            is_counted = any(later.policy.frequency_cap for later, _ in recorded[index + 1 :])
-            has_cap = campaign.policy.frequency_cap is not None
-            before = tuple((out or own, parts) for parts in plans.list_counted()) if has_cap else ()
+            is_kept = concerns(campaign, (later for later, _ in recorded[index + 1 :]))
+            before = tuple((name, out or own, parts) for name, parts in plans.list_before(campaign))
             place = self._failures.attempt(campaign, partial(self._place, campaign, record))
             if place is None:
                 continue
@@ -183,7 +185,7 @@ class ClusterPlanning:
                 partitions,
                 place,
                 before,
-                out or (own if is_counted else None),
+                out or (own if is_kept else None),
             )
             found = Problems()
             made = planner.make_plan(request, found)

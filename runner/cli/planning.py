@@ -11,6 +11,7 @@ from runner.cli.diagnostics import show_problems
 from runner.cli.failures import Failures
 from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
 from runner.plan.planner import Planner
+from runner.plan.texted import concerns
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from runner.ledger.recorded import Record, SummedRecord
     from runner.plan.circumstances import Circumstances
     from runner.plan.model import CampaignPlan, PlanOptions
+    from runner.plan.texted import TextedPeople
     from runner.service.target import Target
 
 _Found = TypeVar("_Found", "Record", "SummedRecord")
@@ -123,24 +125,26 @@ class _Turn:
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
     def plan(self, campaigns: Sequence[Campaign], find_record: Callable[[Campaign], Record]) -> list[Planned]:
-        """Plan campaigns; those with a frequency cap count what the ones before them are about to send."""
+        """Plan campaigns; each reckons with what the ones before it are about to send."""
         found: list[Planned] = []
-        texted: dict[int, int] = {}
+        texted: list[TextedPeople] = []
         # All before the first plan: a frequency cap counts what the other campaigns' lockfiles tell of, too.
         recorded = find_records(campaigns, find_record, self.failures)
         self.reader.note_records(recorded)
         for index, (campaign, record) in enumerate(recorded):
-            counts_people = any(later.policy.frequency_cap for later, _ in recorded[index + 1 :])
-            own = replace(self.options, counts_people=counts_people)
-            item = self.failures.attempt(campaign, partial(self._plan_one, campaign, record, own, texted))
+            keeps_people = concerns(campaign, (later for later, _ in recorded[index + 1 :]))
+            own = replace(self.options, keeps_people=keeps_people)
+            item = self.failures.attempt(
+                campaign, partial(self._plan_one, campaign, record, own, tuple(texted))
+            )
             if item is None:
                 continue
             found.append(item)
-            texted = add_planned(texted, item)
+            texted += list_texted(item)
         return found
 
     def _plan_one(
-        self, campaign: Campaign, record: Record, options: PlanOptions, texted: dict[int, int]
+        self, campaign: Campaign, record: Record, options: PlanOptions, texted: Sequence[TextedPeople]
     ) -> Planned | None:
         circumstances = self.reader.read(campaign, texted)
         problems = Problems()
@@ -170,21 +174,15 @@ def find_records(
     return found
 
 
-def add_planned(texted: dict[int, int], item: Planned) -> dict[int, int]:
-    """Return what a run sends, with one more campaign's plan in it.
+def list_texted(item: Planned) -> list[TextedPeople]:
+    """Return whom a plan texts now, as far as campaigns after it have to know.
 
     Args:
-        texted: how many messages the campaigns before send, by phone as a number; it stays as it is, since
-            their plans go by what was known when they were made.
-        item: planned with `counts_people`.
+        item: planned with `keeps_people` if they have to.
     """
     # What breaks a limit is not sent: it takes nobody's turn.
-    if not item.planner.planned or item.plan.refusals:
-        return texted
-    added = dict(texted)
-    for number, count in item.planner.planned.items():
-        added[number] = added.get(number, 0) + count
-    return added
+    texted = item.planner.texted
+    return [] if texted is None or item.plan.refusals else [texted]
 
 
 def warn_of_lost_ids(item: PlannedHead) -> None:

@@ -15,7 +15,7 @@ from runner.cli.diagnostics import human_lines, refuse_errors, show_problems
 from runner.cli.gone import find_gone, say_gone
 from runner.cli.inert import inert
 from runner.cli.plan_text import column_words
-from runner.cli.planning import add_planned, plan_campaign
+from runner.cli.planning import list_texted, plan_campaign
 from runner.cli.scope import Scope, format_option, target_scope
 from runner.cli.unread import list_unread
 from runner.cli.workspace import Workspace
@@ -28,6 +28,7 @@ from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_
 from runner.ledger.suppressions import Pause
 from runner.ledger.unread_replies import UnreadReplies
 from runner.plan.model import MessagePlan, PlanOptions
+from runner.plan.texted import TextedPeople, concerns
 from runner.reconcile.refusals import count_refusing
 from runner.repository.git import GitError
 from runner.source.diagnostic import Problems
@@ -103,9 +104,9 @@ class _Reader:
         self._verbose = verbose
         self._ledger: Ledger | None = None
         self._is_ledger_readable = True
-        self._texted: dict[int, int] = {}
+        self._texted: tuple[TextedPeople, ...] = ()
         self._records: list[tuple[Campaign, Record]] = []
-        self._has_caps = False
+        self._left: list[Campaign] = []
         self._pauses: dict[str, Pause | None] = {}
         self._waiting: dict[str, UnreadReplies] = {}
         self._reader: CircumstanceReader | None = None
@@ -124,7 +125,7 @@ class _Reader:
         """Return what is known of campaigns; what isn't is None."""
         found = [(campaign, *self._read_safely(campaign)) for campaign in campaigns]
         self._records = [(campaign, record) for campaign, record, _ in found if record is not None]
-        self._has_caps = any(campaign.policy.frequency_cap for campaign in campaigns)
+        self._left = [campaign for campaign, record, _ in found if record is not None]
         return [self._find_status(*item) for item in found]
 
     def find_gone(self, scope: Scope, claimed: Collection[str]) -> list[Campaign]:
@@ -183,7 +184,9 @@ class _Reader:
     def _plan(self, campaign: Campaign, record: Record) -> dict[str, MessagePlan] | None:
         problems = Problems()
         per_send = self._workspace.target.recipients_per_send
-        options = PlanOptions(recipients_per_send=per_send, counts_people=self._has_caps)
+        self._left = [each for each in self._left if each is not campaign]
+        keeps_people = concerns(campaign, self._left)
+        options = PlanOptions(recipients_per_send=per_send, keeps_people=keeps_people)
         try:
             if self._reader is None:
                 self._reader = CircumstanceReader(self._workspace, self._ledger, self._workspace.now())
@@ -197,7 +200,7 @@ class _Reader:
             self._pauses[campaign.name] = item.plan.pause
             if item.plan.unread is not None and item.plan.waiting_for_replies:
                 self._waiting[campaign.name] = item.plan.unread
-            self._texted = add_planned(self._texted, item)
+            self._texted += tuple(list_texted(item))
             return {message.id: message for message in item.plan.messages}
         self.has_failed = True
         errors = count_words(problems.error_count, "error")

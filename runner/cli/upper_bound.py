@@ -19,23 +19,26 @@ from runner.plan.model import PlanOptions
 from runner.timing.law import load_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cli.failures import Failures
     from runner.cli.planning import Planned
     from runner.cli.scope import Scope
     from runner.cli.workspace import Workspace
+    from runner.plan.texted import TextedPeople
     from runner.source.diagnostic import Problems
 
 
 class _NothingKnown(CircumstanceReader):
     """Circumstances in which nobody was texted yet, or has opted out."""
 
-    def read(self, campaign: Campaign, planned: Mapping[int, int]) -> Circumstances:
+    def read(self, campaign: Campaign, planned: Sequence[TextedPeople]) -> Circumstances:
         """Return what needs no key: the time, and the law."""
+        # Those who are new to the campaigns before may have had them long ago: they hold nobody back.
+        del planned
         law = load_law() if campaign.policy.quiet_hours == "legal" else None
-        return Circumstances(now=self.now, planned=planned, law=law)
+        return Circumstances(now=self.now, law=law)
 
 
 def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> list[Planned]:

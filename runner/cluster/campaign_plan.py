@@ -47,8 +47,8 @@ class PlanRequest:
         audience: in slices.
         partitions: how many there are: a power of two, the same for all campaigns of a command.
         record: where the ledger has its people; None to go by the files alone.
-        plans: the files of the campaigns that were planned before in the same run, partition by partition,
-            each with its folder: what they send counts for the frequency cap.
+        plans: of campaigns that were planned before in the same run, and text people of this one: the
+            name, the URL of the folder, and the files there, partition by partition.
         out: the URL of the folder to write the launches to; None to write none.
         planned_at: of a saved plan, the moment for which it was made.
     """
@@ -60,7 +60,7 @@ class PlanRequest:
     audience: CutAudience
     partitions: int
     record: RecordPlace | None = None
-    plans: tuple[tuple[str, tuple[PartFile, ...]], ...] = ()
+    plans: tuple[tuple[str, str, tuple[PartFile, ...]], ...] = ()
     out: str | None = None
     planned_at: datetime | None = None
 
@@ -127,7 +127,7 @@ class CampaignPlanner:
                 excluded.files,
                 partition,
                 None,
-                tuple((url, parts[partition]) for url, parts in request.plans),
+                tuple((name, url, parts[partition]) for name, url, parts in request.plans),
                 request.out,
             )
             for partition in range(request.partitions)

@@ -15,7 +15,7 @@ from runner.campaign.row_problems import RowReporter
 from runner.cluster.partition_audience import PartitionAudience, read_excluded_numbers
 from runner.cluster.partition_record import read_partition_record
 from runner.cluster.plan_job import open_job
-from runner.cluster.plan_set import PartFile, count_phones, write_partition
+from runner.cluster.plan_set import PartFile, read_texted, write_partition
 from runner.plan.assigner import Assigner
 from runner.plan.counting import PlanCounts, count_assignments
 from runner.plan.gathering import LaunchGroups
@@ -26,7 +26,7 @@ from runner.source.collector import pause_collector
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import OpenJob
@@ -44,8 +44,8 @@ class PartitionTask:
         excluded: the same of the exclusion lists.
         partition: which.
         limit: the most of these people who get something now; None for all.
-        plans: the URLs of the folders of campaigns that were planned before in the same run, with their
-            names: what they send counts for the frequency cap.
+        plans: of campaigns that were planned before in the same run, and text people of this one: the
+            name, the URL of the folder, and the partition's file there.
         out: the URL of the folder to write the launches to; None to write none.
     """
 
@@ -55,7 +55,7 @@ class PartitionTask:
     excluded: tuple[str, ...]
     partition: int
     limit: int | None = None
-    plans: tuple[tuple[str, PartFile], ...] = ()
+    plans: tuple[tuple[str, str, PartFile], ...] = ()
     out: str | None = None
 
 
@@ -138,7 +138,9 @@ def _pass_over(
     task: PartitionTask, job: OpenJob, audience: PartitionAudience, reporter: RowReporter, problems: Problems
 ) -> Iterator[Assigned]:
     campaign, options = job.job.campaign, job.job.options
-    record = read_partition_record(job.job, audience.list_phones, _count_planned(task), os.environ)
+    record = read_partition_record(
+        job.job, audience.list_phones, [read_texted(*plan) for plan in task.plans], os.environ
+    )
     assigner = Assigner(
         campaign,
         job.tracks,
@@ -163,11 +165,3 @@ def _pass_over(
         is_paused=pause is not None,
         unread=unread,
     )
-
-
-def _count_planned(task: PartitionTask) -> Mapping[int, int]:
-    planned: dict[int, int] = {}
-    for url, part in task.plans:
-        for number in count_phones(url, part):
-            planned[number] = planned.get(number, 0) + 1
-    return planned

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runner.cluster.plan_job import PlanJob, RecordPlace
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.opt_outs import Suppressions
+    from runner.plan.texted import TextedPeople
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class _Found:
 def read_partition_record(
     job: PlanJob,
     list_phones: Callable[[], Sequence[str]],
-    planned: Mapping[int, int],
+    planned: Sequence[TextedPeople],
     environment: Mapping[str, str],
 ) -> PartitionRecord:
     """Return what is known of some people of a campaign.
@@ -60,7 +61,7 @@ def read_partition_record(
     Args:
         job: the campaign.
         list_phones: returns theirs, E.164; only called if there is something to ask.
-        planned: how many messages campaigns before it, in the same run, will send them, by phone as a number.
+        planned: the people whom campaigns before it, in the same run, will text.
         environment: of this process: the ledger's URL and the user's secret.
 
     Raises:

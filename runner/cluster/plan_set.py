@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from runner.errors import PlanChangedError, RunnerError
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.model import PlannedLaunch
 from runner.plan.shard import DeliveryDigest, digest_terms, join_digests, partition_of
+from runner.plan.texted import TextedPeople
 from runner.source.schema import load_validator
 
 if TYPE_CHECKING:
@@ -154,18 +156,25 @@ def read_launches(plan_set: PlanSet, campaign: Campaign, partition: int) -> Iter
         yield PlannedLaunch(messages[known], payload, phones, row.arm, row.until)
 
 
-def count_phones(url: str, part: PartFile) -> Iterator[int]:
-    """Yield the phones of a partition's launches as numbers, each as often as it gets a message.
+def read_texted(campaign: str, url: str, part: PartFile) -> TextedPeople:
+    """Return whom a partition's launches text.
 
     Args:
+        campaign: the campaign's name.
         url: the set's folder.
         part: the partition's file.
 
     Raises:
         PlanChangedError: the file is missing, or is not the one that was planned.
     """
-    for row in LaunchFile(_read_part(url, part)):
-        yield from row.phones
+    file = LaunchFile(_read_part(url, part))
+    asking = {(message, arm) for message, arm, shape in json.loads(file.shapes) if "questions" in shape}
+    texted, asked = array("Q"), array("Q")
+    for row in file:
+        texted.extend(row.phones)
+        if (row.message, row.arm) in asking:
+            asked.extend(row.phones)
+    return TextedPeople(campaign, texted, asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ a phone is made anew and looked up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, inspect, select, true
 
@@ -51,11 +51,12 @@ class OpenSession(NamedTuple):
 
     Attributes:
         campaign: the name of the campaign whose survey it is.
-        is_read: whether the service has said that it is open; else nothing was read of it yet.
+        state: whether the service has said that it is open, nothing was read of it yet, or an earlier
+            campaign of the same run is about to send it.
     """
 
     campaign: str
-    is_read: bool
+    state: Literal["read", "unread", "planned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,9 @@ class OpenSessions:
         for shelf in self.shelves:
             person = shelf.key.fingerprint(shelf.first_name, phone)
             if person in shelf.open:
-                return OpenSession(shelf.campaign, is_read=True)
+                return OpenSession(shelf.campaign, "read")
             if person in shelf.unread:
-                return OpenSession(shelf.campaign, is_read=False)
+                return OpenSession(shelf.campaign, "unread")
         return None
 
 

@@ -82,10 +82,11 @@ class Assigner:
         self._timekeepers = self._make_timekeepers()
         self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(tracks) if not t.has_arms]
         self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        has_sessions = circumstances is not None and circumstances.has_sessions
+        self._find_session = circumstances.find_session if circumstances and has_sessions else None
         self._queue = self._make_queue_rule()
         self.follows = _find_follows([track.message for track in tracks])
-        sessions = None if circumstances is None else circumstances.sessions
-        self.outlook = Outlook(campaign, tracks, sessions) if self._timekeepers else None
+        self.outlook = Outlook(campaign, tracks, self._find_session) if self._timekeepers else None
         self._is_plain = self._sends_to_all() and len(self._unvaried) == len(tracks)
 
     def _sends_to_all(self) -> bool:
@@ -103,10 +104,9 @@ class Assigner:
 
     def _make_queue_rule(self) -> QueueRule | None:
         """Return what keeps messages out of the service's queue; None if nothing can get there."""
-        if self._circumstances is None or not self._is_timed:
+        if not self._is_timed or (self._find_session is None and not may_meet(self._tracks)):
             return None
-        sessions = self._circumstances.sessions
-        return QueueRule(self._campaign, sessions) if sessions is not None or may_meet(self._tracks) else None
+        return QueueRule(self._campaign, self._find_session)
 
     def _make_timekeepers(self) -> dict[str, Timekeeper]:
         campaign, circumstances = self._campaign, self._circumstances
@@ -339,7 +339,7 @@ class Assigner:
         """Hold back what would be a message too many; those that come first in the campaign go first."""
         if not any(assignment.counts for assignment in found):
             return found
-        count = self._count_recent(phone)
+        count = self._circumstances.count_recent(phone) if self._circumstances is not None else 0
         kept = []
         for assignment in found:
             if not assignment.counts:
@@ -351,12 +351,6 @@ class Assigner:
                 kept.append(assignment)
                 count += 1
         return kept
-
-    def _count_recent(self, phone: str) -> int:
-        if self._circumstances is None:
-            return 0
-        recent, planned = self._circumstances.recent, self._circumstances.planned
-        return (recent.count(phone) if recent is not None else 0) + planned.get(int(phone[1:]), 0)
 
 
 def _find_follows(messages: list[Message]) -> dict[int, Follow]:

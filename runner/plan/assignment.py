@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from runner.campaign.audience import Recipient
     from runner.campaign.payload import Payload
     from runner.plan.model import Disposition
     from runner.timing.histogram import Due
@@ -103,17 +102,3 @@ def find_hopeless(found: list[Assignment], follows: Mapping[int, Follow]) -> lis
         else assignment
         for assignment in found
     ]
-
-
-def count_planned(tally: dict[int, int], recipient: Recipient, assignments: list[Assignment]) -> None:
-    """Add what a recipient gets now to what a run sends them.
-
-    Args:
-        tally: by phone as a number.
-        recipient: who.
-        assignments: what.
-    """
-    count = sum(assignment.payload is not None for assignment in assignments)
-    if count:
-        number = int(recipient.phone[1:])
-        tally[number] = tally.get(number, 0) + count

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.ledger.open_sessions import OpenSession, OpenSessions
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from runner.ledger.earlier import EarlierMessage
     from runner.ledger.frequency import RecentDeliveries
-    from runner.ledger.open_sessions import OpenSessions
     from runner.ledger.opt_outs import Suppressions
     from runner.ledger.suppressions import Pause
     from runner.ledger.unread_replies import UnreadReplies
+    from runner.plan.texted import TextedPeople
     from runner.timing.law import LawBook
 
 
@@ -28,7 +30,7 @@ class Circumstances:
         earlier: by message id, who got the messages that others come after.
         sessions: who has an open survey on the target, as last read; None if nobody is to be asked for it.
         recent: what was sent on the target in the time of the frequency cap; None without a cap.
-        planned: how many messages other campaigns of the same run will send, by phone as a number.
+        planned: the people whom campaigns before it, in the same run, will text.
         planned_at: of a saved plan, the moment for which it was made: who was not to be texted then is
             not texted now.
         law: the legal sending hours; None if the campaign does not ask for them.
@@ -41,8 +43,36 @@ class Circumstances:
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
     sessions: OpenSessions | None = None
     recent: RecentDeliveries | None = None
-    planned: Mapping[int, int] = field(default_factory=dict)
+    planned: Sequence[TextedPeople] = ()
     planned_at: datetime | None = None
     law: LawBook | None = None
     pause: Pause | None = None
     unread: UnreadReplies | None = None
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether somebody has an open survey, or will have one before the campaign is sent."""
+        return self.sessions is not None or any(one.asks_anybody for one in self.planned)
+
+    def find_session(self, phone: str) -> OpenSession | None:
+        """Return what holds a person, or will before the campaign is sent; None if nothing does.
+
+        Args:
+            phone: E.164.
+        """
+        found = self.sessions.find(phone) if self.sessions is not None else None
+        if found is not None:
+            return found
+        number = int(phone[1:])
+        asking = next((one.campaign for one in self.planned if one.asks(number)), None)
+        return None if asking is None else OpenSession(asking, "planned")
+
+    def count_recent(self, phone: str) -> int:
+        """Return how many messages count for a person's frequency cap.
+
+        Args:
+            phone: E.164.
+        """
+        number = int(phone[1:])
+        sent = self.recent.count(phone) if self.recent is not None else 0
+        return sent + sum(one.count(number) for one in self.planned)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.plan.assignment import count_planned
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.limits import find_refusals
 from runner.plan.model import CampaignPlan, Span
@@ -67,7 +66,6 @@ def count_assignments(
     assigned: Iterable[Assigned],
     sizes: Sequence[LaunchSizes],
     per_send: int,
-    planned: dict[int, int] | None = None,
     terms: DeliveryDigest | None = None,
 ) -> PlanCounts:
     """Return what a pass gives.
@@ -76,7 +74,6 @@ def count_assignments(
         assigned: the pass.
         sizes: of each message; receive how many share its launches.
         per_send: the most recipients of a launch.
-        planned: receives how many messages everyone gets, by phone as a number; None to keep no count.
         terms: receives in which arm everyone gets what, and until when.
     """
     counts = PlanCounts.start(len(sizes))
@@ -101,8 +98,6 @@ def count_assignments(
                     terms.add(recipient.phone, index, digest_terms(assignment.arm, assignment.until))
         if gets_something:
             people += 1
-            if planned is not None:
-                count_planned(planned, recipient, assignments)
         elif comes_later:
             counts.later += 1
             counts.sure += is_sure

@@ -47,14 +47,14 @@ class PlanOptions:
         recipients_per_send: the target's limit; None if it has none.
         ignore_time: plan as if it were always the time to send, and every follow-up due: for what is only
             looked at, or sent to oneself.
-        counts_people: keep how many messages everyone gets, for campaigns that come after.
+        keeps_people: keep who gets something now, for campaigns that come after.
     """
 
     only: str | None = None
     limit: int | None = None
     recipients_per_send: int | None = None
     ignore_time: bool = False
-    counts_people: bool = False
+    keeps_people: bool = False
 
 
 class CostlyCharacter(NamedTuple):

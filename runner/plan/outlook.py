@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign, Message
-    from runner.ledger.open_sessions import OpenSessions
     from runner.plan.assignment import Assignment
     from runner.plan.model import MessagePlan
+    from runner.plan.queueing import FindSession
     from runner.plan.track import Track
 
 _REACHED = frozenset(("to_send", "already_sent"))
@@ -29,10 +29,10 @@ class Outlook:
     Args:
         campaign: the campaign.
         tracks: its messages that are planned.
-        sessions: who has an open survey; None if nobody has.
+        find_session: returns what holds a person, by phone; None if nothing holds anybody.
     """
 
-    def __init__(self, campaign: Campaign, tracks: Sequence[Track], sessions: OpenSessions | None) -> None:
+    def __init__(self, campaign: Campaign, tracks: Sequence[Track], find_session: FindSession | None) -> None:
         self._messages = [track.message for track in tracks]
         self._asks = [
             any(renderer.message.questions for renderer in track.renderers.values()) for track in tracks
@@ -47,7 +47,7 @@ class Outlook:
         self._has_follow_ups = any(earlier is not None for earlier in self._earlier)
         self._is_sure_at_all = campaign.policy.frequency_cap is None
         self._may_expire = campaign.schedule.expires is not None
-        self._sessions = sessions
+        self._find_session = find_session
         self._known: dict[tuple[bool, tuple[object, ...]], tuple[bool, ...]] = {}
 
     def mark(self, found: list[Assignment], phone: str) -> list[Assignment]:
@@ -64,7 +64,7 @@ class Outlook:
             return found
         if self._has_follow_ups:
             states = (*states, *[one.comes_later for one in found])
-        is_asked = self._sessions is not None and self._sessions.find(phone) is not None
+        is_asked = self._find_session is not None and self._find_session(phone) is not None
         marks = self._known.get((is_asked, states))
         if marks is None:
             marks = self._known[is_asked, states] = self._find_sure(found, is_asked=is_asked)

@@ -22,6 +22,7 @@ from runner.plan.counting import add_up_plan, count_assignments, describe_empty
 from runner.plan.grouping import LaunchSizes, group_of
 from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
 from runner.plan.passage import find_last_day, find_overdue, find_per_send, iterate_assignments
+from runner.plan.texted import TextedPeople, TextedTally
 from runner.plan.track import Track, compile_tracks
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
@@ -53,8 +54,7 @@ class Planner:
         circumstances: what else there is to know; None to go by the files and the record alone.
 
     Attributes:
-        planned: the messages that the plan sends now, by phone as a number; only counted where a later
-            campaign of the same run has to know.
+        texted: the people whom the plan texts now; None unless it was to keep them.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Planner:
         self._last_day = find_last_day(campaign, circumstances)
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False
-        self.planned: dict[int, int] = {}
+        self.texted: TextedPeople | None = None
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
         """Pass over the audience and count.
@@ -100,14 +100,16 @@ class Planner:
         # If some texts are no templates, the audience is checked with the others all the same.
         self._tracks = self._compile(problems)
         self._sizes = [LaunchSizes() for _ in self._tracks]
-        self.planned = {}
+        self.texted = None
+        tally = TextedTally(self._tracks) if self._options.keeps_people else None
         self._consent_changes = find_consent_changes(self._campaign, self._last_day)
         audience = AudienceTally()
         assigned = self._pass_over(self._make_assigner(problems), problems, audience)
-        planned = self.planned if self._options.counts_people else None
-        counts = count_assignments(assigned, self._sizes, self._per_send, planned)
+        assigned = assigned if tally is None else tally.watch(assigned)
+        counts = count_assignments(assigned, self._sizes, self._per_send)
         if problems.error_count > before:
             return None
+        self.texted = None if tally is None else tally.finish(self._campaign.name)
         if not audience.rows:
             problems.add(describe_empty(self._campaign))
         now = None if self._circumstances is None else self._circumstances.now

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runner.campaign.model import Campaign, Message
-    from runner.ledger.open_sessions import OpenSession, OpenSessions
+    from runner.ledger.open_sessions import OpenSession
     from runner.plan.track import Track
+
+    FindSession = Callable[[str], OpenSession | None]
 
 ENDS = "they lose a survey that they have not ended: this goes with `complete_existing_sessions: true`"
 """The remark about those whose open survey a message ends."""
@@ -36,13 +38,13 @@ class QueueRule:
 
     Args:
         campaign: the campaign.
-        sessions: who has an open survey; None if nobody has.
+        find_session: returns what holds a person, by phone; None if nothing holds anybody.
     """
 
-    def __init__(self, campaign: Campaign, sessions: OpenSessions | None) -> None:
+    def __init__(self, campaign: Campaign, find_session: FindSession | None) -> None:
         self._names = {campaign.name, *campaign.renamed_from}
         self._lets_queue = campaign.policy.open_session == "queue"
-        self._sessions = sessions
+        self._find_session = find_session
 
     def keep_apart(
         self, found: list[Assignment], phone: str, find_message: Callable[[Assignment], Message]
@@ -60,7 +62,7 @@ class QueueRule:
         """
         if not any(assignment.counts for assignment in found):
             return found
-        session = self._sessions.find(phone) if self._sessions is not None else None
+        session = self._find_session(phone) if self._find_session is not None else None
         kept: list[Assignment] = []
         sent: list[Message] = []
         for assignment in found:
@@ -116,7 +118,9 @@ def _remark(assignment: Assignment, remark: str) -> Assignment:
 
 
 def _explain(session: OpenSession) -> str:
-    if session.is_read:
+    if session.state == "planned":
+        return f"`{session.campaign}` sends them a survey in this run: this waits until that has ended"
+    if session.state == "read":
         return (
             f"they have an open survey of `{session.campaign}`, as last read: this goes out once `runner "
             "reconcile` finds that it has ended; `open_session` in `policy` can end it instead"

@@ -29,6 +29,15 @@ ADA, BOB = "+14155550101", "+14155550102"
 ASK = '{id: ask, questions: [{tag: why, text: "Why?"}, {tag: how, text: "How?"}]}'
 NEWS = "{id: news, text: Some news}"
 NUDGE = "{id: nudge, after: {message: ask, wait: 1d}, to: unanswered, text: Still there?}"
+KINDS = {
+    "ask": ((ASK,), ""),
+    "news": ((NEWS,), ""),
+    "several": ((NEWS, ASK), ""),
+    "recorded": (("{id: news, text: Some news, replies: recorded}",), ""),
+    "ending": ((ASK.replace("{id: ask,", "{id: ask, complete_existing_sessions: true,"),), ""),
+    "completing": ((NEWS,), "policy: {open_session: complete}\n"),
+    "queueing": ((ASK,), "policy: {open_session: queue}\n"),
+}
 UNREAD = (
     "`first` has sent them a survey, and whether it has ended was not read yet: run `runner reconcile` first"
 )
@@ -131,7 +140,7 @@ def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
     """They are neither planned nor deferred, and have a column of their own where there are any."""
     world.write("first", ASK)
     world.write("second", NEWS, phones=(ADA, BOB))
-    assert "open session" not in world.run("status")
+    assert "open session" not in world.run("status", "campaigns/second.yaml")
     world.apply("first")
     shown = world.run("status", "campaigns/second.yaml")
     assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "open session"]
@@ -248,7 +257,7 @@ def test_two_plain_texts_of_a_run_both_go(world: World) -> None:
 
 
 def test_a_campaign_waits_for_another_one_of_the_same_run(world: World) -> None:
-    """What the first has sent since the plan was made is seen when the second is about to send."""
+    """Who is to get a survey from the first waits at the second, and after the run until that was read."""
     world.write("first", ASK, phones=(ADA,))
     world.write("second", ASK, phones=(ADA, BOB))
     done = json.loads(world.run("apply", "--auto-approve", "--format", "json"))
@@ -256,6 +265,71 @@ def test_a_campaign_waits_for_another_one_of_the_same_run(world: World) -> None:
     assert counts == {"first": (1, 0), "second": (1, 1)}
     assert world.list_sessions(ADA) == [("ACTIVE", None)]
     assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("ask", "ask", "ask"), [(4, 0), (2, 2), (1, 3)]),
+        (("ask", "news", "ask"), [(4, 0), (2, 2), (2, 2)]),
+        (("news", "ask", "news"), [(4, 0), (4, 0), (2, 2)]),
+        (("news", "news", "ask"), [(4, 0), (4, 0), (4, 0)]),
+        (("ask", "ending", "news"), [(4, 0), (4, 0), (1, 3)]),
+        (("ask", "completing", "news"), [(4, 0), (4, 0), (2, 2)]),
+        (("ask", "completing", "queueing"), [(4, 0), (4, 0), (4, 0)]),
+        (("queueing", "several", "ask"), [(4, 0), (2, 6), (2, 2)]),
+        (("recorded", "news", "completing"), [(4, 0), (2, 2), (4, 0)]),
+    ],
+)
+def test_a_plan_foresees_what_its_own_campaigns_ask(
+    world: World, kinds: tuple[str, ...], expected: list[tuple[int, int]]
+) -> None:
+    """Of campaigns that share people the saved plan counts what is then sent, message by message."""
+    names = ("first", "second", "third")
+    phones = [f"+141555501{number:02}" for number in range(1, 8)]
+    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        # By the bits of their numbers, somebody is in each of the campaigns, and in each pair of them.
+        people = tuple(phone for number, phone in enumerate(phones, 1) if number >> place & 1)
+        messages, rules = KINDS[kind]
+        world.write(name, *messages, phones=people, rules=rules)
+    saved = json.loads(world.run("plan", "--format", "json", "--out", "plan.json"))
+    assert add_up(saved, "to_send") == expected
+    assert add_up(json.loads(world.run("status", "--format", "json")), "planned") == expected
+    done = json.loads(world.run("apply", "--plan", "plan.json", "--format", "json"))
+    assert [(one["recipients_sent"], one["open_session"]) for one in done["campaigns"]] == expected
+
+
+def test_the_plan_names_the_campaign_of_the_run_that_they_wait_for(world: World) -> None:
+    """The reason is that of the first campaign that asks them, and what is on record goes before it."""
+    for name in ("first", "second", "third"):
+        world.write(name, ASK, phones=(ADA,))
+    planned = json.loads(world.run("plan", "--format", "json"))["campaigns"]
+    reason = "`first` sends them a survey in this run: this waits until that has ended"
+    assert [each["messages"][0]["reasons"] for each in planned] == [
+        [],
+        *[[{"reason": reason, "recipients": 1}]] * 2,
+    ]
+    world.apply("first")
+    for each in json.loads(world.run("plan", "--format", "json"))["campaigns"][1:]:
+        assert each["messages"][0]["reasons"] == [{"reason": UNREAD, "recipients": 1}]
+
+
+def test_what_is_not_sent_now_holds_nobody(world: World) -> None:
+    """Neither a survey that is paused nor one that breaks a limit makes later campaigns wait."""
+    world.write("first", ASK)
+    world.write("second", ASK, phones=(ADA, BOB), rules="limits: {recipients: 1}\n")
+    world.write("third", NEWS, phones=(ADA, BOB))
+    world.run("pause", "first")
+    planned = json.loads(world.run("plan", "--format", "json", code=5))
+    assert [each["messages"][0]["open_session"] for each in planned["campaigns"]] == [0, 0, 0]
+
+
+def add_up(document: dict[str, Any], column: str) -> list[tuple[int, int]]:
+    """Return of each campaign how many texts are in a column, and how many wait behind an open survey."""
+    return [
+        (sum(one[column] for one in each["messages"]), sum(one["open_session"] for one in each["messages"]))
+        for each in document["campaigns"]
+    ]
 
 
 def test_a_reminder_waits_until_the_survey_has_ended(world: World) -> None:

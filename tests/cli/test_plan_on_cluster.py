@@ -136,6 +136,31 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
     assert 100 < after[0] < 200
 
 
+def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, shared: Path) -> None:
+    """Three campaigns that share people: the plan is that of one process, and so is what a set sends."""
+    campaigns = shared / "campaigns"
+    survey = 'questions: [{tag: why, text: "Why, {{ name }}?"}]'
+    (campaigns / "alpha.yaml").write_text(FIRST.replace('text: "Hi {{ name }}"', survey), encoding="utf-8")
+    beta = CAPPED.partition("policy")[0]
+    (campaigns / "beta.yaml").write_text(beta.replace('text: "Hello {{ name }}"', survey), encoding="utf-8")
+    gamma = CAPPED.replace("beta", "gamma").replace("messages: 1,", "messages: 2,")
+    rows = [f"+1415555{number:04},Name{number}\n" for number in range(150, 350)]
+    (campaigns / "late.csv").write_text("phone,name\n" + "".join(rows), encoding="utf-8")
+    (campaigns / "gamma.yaml").write_text(gamma.replace("more.csv", "late.csv"), encoding="utf-8")
+    options = ("plan", "--format", "json", "--now", NOW)
+    alone = read(run(*options, cwd=shared))
+    assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
+    assert read(run(*options, "--cluster", "local:2", "--out", "set", cwd=shared)) == alone
+    counts = [each["messages"][0] for each in alone["campaigns"]]
+    assert [(one["to_send"], one["open_session"]) for one in counts] == [(200, 0), (100, 100), (50, 150)]
+    done = read(run("apply", "--plan", "set", "--cluster", "local:2", "--format", "json", cwd=shared))
+    assert [(one["recipients_sent"], one["open_session"]) for one in done["campaigns"]] == [
+        (200, 0),
+        (100, 100),
+        (50, 150),
+    ]
+
+
 def test_surveys_that_only_lockfiles_tell_of_count_on_a_cluster(
     run: Run, shared: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

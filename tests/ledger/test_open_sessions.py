@@ -67,7 +67,7 @@ def find_held(ledger: Ledger) -> dict[str, bool]:
         asked = read_open_sessions(connection, "live", None, [CY, BOB, ADA])
         is_any = has_open_launches(connection, "live")
     found, again = (
-        {phone: session.is_read for phone in (ADA, BOB, CY) if (session := known.find(phone))}
+        {phone: session.state == "read" for phone in (ADA, BOB, CY) if (session := known.find(phone))}
         for known in (everybody, asked)
     )
     assert again == found
@@ -190,8 +190,8 @@ def test_the_campaign_that_holds_is_named(ledger: Ledger) -> None:
         everybody = read_open_sessions(connection, "live", None)
         others = read_open_sessions(connection, "live", None, [ADA, BOB], other_than=first)
         elsewhere = read_open_sessions(connection, "test", None)
-    assert everybody.find(ADA) == OpenSession("alpha", is_read=False)
-    assert everybody.find(BOB) == others.find(BOB) == OpenSession("beta", is_read=False)
+    assert everybody.find(ADA) == OpenSession("alpha", "unread")
+    assert everybody.find(BOB) == others.find(BOB) == OpenSession("beta", "unread")
     assert others.find(ADA) is None
     assert elsewhere.shelves == ()
 

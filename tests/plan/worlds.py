@@ -26,6 +26,7 @@ from runner.ledger.target_key import TargetKey
 from runner.plan.circumstances import Circumstances
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
+from runner.plan.texted import TextedPeople
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,7 @@ class Person:
         reconciled: how long ago the answers to that were read; None if they never were.
         recent: messages that other campaigns have sent them.
         planned: messages that another campaign of the run is about to send them.
+        polled: whether these are surveys.
         surveyed: whether a survey of another campaign is open for them.
     """
 
@@ -110,6 +112,7 @@ class Person:
     opt_out: Literal["confirmed", "doubtful"] | None = None
     recent: int = 0
     planned: int = 0
+    polled: bool = False
     surveyed: bool = False
 
 
@@ -196,7 +199,13 @@ class World:
                 (OpenShelf("news", "news", KEY, FingerprintSet(surveyed), FingerprintSet()),)
             ),
             recent=RecentDeliveries((("news", KEY, FingerprintSet(recent)),)),
-            planned={int(self.phone(i)[1:]): one.planned for i, one in people if one.planned},
+            planned=[
+                TextedPeople(
+                    "poll",
+                    [int(self.phone(i)[1:]) for i, one in people for _ in range(one.planned)],
+                    [int(self.phone(i)[1:]) for i, one in people if one.planned and one.polled],
+                )
+            ],
             law=self.law,
             pause=Pause("2026-11-01T00:00:00.000000Z", "") if self.is_paused else None,
         )
@@ -215,7 +224,8 @@ class World:
         for index, person in enumerate(self.people):
             is_held = self.is_held_out(self.phone(index))
             one = {message: self._decide(message, person, is_held=is_held) for message in ("ask", "nudge")}
-            if person.surveyed and not self.ignore_time:
+            is_asked = person.surveyed or (person.planned > 0 and person.polled)
+            if is_asked and not self.ignore_time:
                 one = {m: ("open_session", None) if d[0] == "to_send" else d for m, d in one.items()}
             texts = person.recent + person.planned
             # What is sent to oneself is no text to them.
@@ -300,6 +310,7 @@ PEOPLE = st.builds(
     opt_out=st.sampled_from([None] * 4 + ["confirmed", "doubtful"]),
     recent=st.integers(0, 2),
     planned=st.integers(0, 1),
+    polled=st.booleans(),
     surveyed=st.sampled_from([False] * 3 + [True]),
 )
 _MOMENTS = st.sampled_from(
