@@ -24,6 +24,7 @@ version: 1
 name: {name}
 recipients:
   - csv: audience/guests.csv
+policy: {{open_session: queue}}
 messages:
   - id: news
     questions:
