@@ -110,6 +110,7 @@ _KEPT_FILTERS = (
     "truncate",
     "unique",
     "upper",
+    "urlencode",
     "wordcount",
 )
 

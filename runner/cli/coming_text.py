@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.plan.model import CampaignPlan, Coming, MessagePlan
 
 COLUMNS = ("when", "message", "why", "recipients", "launches", "segments", "renders")
-ONCE_MORE = "each reply that is none of the choices costs one render more, and the segments of its question"
+ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
 """The remark about questions with choices, which are asked again as often as the reply is none of these."""
 _WHY = {
     "unresolved": "held: `runner resolve`",
@@ -99,11 +99,11 @@ def sum_up_later(plans: Iterable[CampaignPlan]) -> str:
 
 
 def describe_people(plan: CampaignPlan) -> str:
-    """Return a sentence that counts each person of a plan once."""
+    """Return in words how many people a plan reaches, each counted once."""
     later = plan.recipients_later
     now = count_words(plan.recipients_to_send, "person", "people")
-    text = f"each person once: {now} now; {_write(later, at_most=False)} others later"
-    return f"{text}; {ONCE_MORE}" if asks_again(plan) else text
+    text = f"Each person counted once: {now} now, {_write(later, at_most=False)} others later."
+    return f"{text} {ONCE_MORE}" if asks_again(plan) else text
 
 
 def asks_again(plan: CampaignPlan) -> bool:

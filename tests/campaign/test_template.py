@@ -52,6 +52,11 @@ def render(compiler: TextCompiler, text: Callable[[str], TemplateText]) -> Rende
         ("  Hello\n\n", {}, "Hello"),
         ("{{ name | default('there') }}", {}, "there"),
         ("{{ name | d('there') | title }}", {"name": "ada"}, "Ada"),
+        (
+            "https://example.com/?who={{ name | urlencode }}",
+            {"name": "Zoë & Bo"},
+            "https://example.com/?who=Zo%C3%AB%20%26%20Bo",
+        ),
         ("{{ order.count }}, {{ order['zfill'] }}", {"order": {"count": 2, "zfill": "x"}}, "2, x"),
         ("{% if name is defined %}{{ name }}{% else %}you{% endif %}", {}, "you"),
         ("{% for a in items %}{{ loop.index }}{{ a }} {% endfor %}", {"items": ["x", "y"]}, "1x 2y"),
@@ -259,7 +264,15 @@ FILTERS = st.sampled_from(
             "title",
             "nothing",
         ),
-        *("wordcount", "selectattr('a')", "last", "count", "capitalize", "truncate(10**9, leeway=10**9)"),
+        *(
+            "wordcount",
+            "urlencode",
+            "selectattr('a')",
+            "last",
+            "count",
+            "capitalize",
+            "truncate(10**9, leeway=10**9)",
+        ),
     ]
 )
 CHAINS = st.builds(

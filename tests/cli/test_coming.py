@@ -39,8 +39,8 @@ TABLE = """\
 | 2026-11-20 14:00 UTC to 2026-11-20 17:00 UTC | ask | deferred | 2 | 1 to 2 | 4 to 6 | 4 to 6 |
 """
 PEOPLE = (
-    "each person once: 0 people now; 2 others later; each reply that is none of the choices costs one render "
-    "more, and the segments of its question"
+    "Each person counted once: 0 people now, 2 others later. Each reply that is none of the choices costs one render "
+    "more, and the segments of its question."
 )
 
 
