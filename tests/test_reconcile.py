@@ -414,7 +414,7 @@ def test_a_stop_stays_decided(survey: Survey) -> None:
     assert survey.reconcile().opted_out == 1
     with survey.ledger.reading() as opened:
         rows = [(item.source, item.state) for item in iterate_opt_outs(opened, "sandbox")]
-    assert sorted(rows) == [("forgotten", "confirmed"), ("reply", "confirmed"), ("reply", "dismissed")]
+    assert sorted(rows) == [("forgotten", "confirmed"), ("import", "confirmed"), ("reply", "dismissed")]
 
 
 @pytest.mark.parametrize(("first", "second", "asking"), [("STOP!", "START", 1), ("START", "STOP!", 0)])

@@ -265,11 +265,12 @@ def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
 
 def test_each_campaign_is_approved_for_itself(desk: Desk) -> None:
     """Of two campaigns the one that was approved is sent, and the other left out, with exit code 5."""
+    with (desk.folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write("policy: {open_session: queue}\n")
     desk.plan()
     desk.approve()
     other = (desk.folder / "campaigns/pulse.yaml").read_text(encoding="utf-8")
     text = other.replace("name: pulse", "name: other").replace("tag: pulse-2026", "tag: other-2026")
-    text += "policy: {open_session: queue}\n"
     (desk.folder / "campaigns/other.yaml").write_text(text, encoding="utf-8")
     assert desk.plan()["approval"] == "needed"
     assert desk.said.endswith("other: needs approval: nothing was approved yet\npulse: approved by ada\n")

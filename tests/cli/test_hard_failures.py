@@ -41,6 +41,8 @@ UNKNOWN = dict.fromkeys(
         "complete",
         "answered",
         "unresolved",
+        "open_session",
+        "no_rule",
         "rejected",
         "reconciled_at",
         "launches",

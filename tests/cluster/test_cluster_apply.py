@@ -80,7 +80,9 @@ def test_workers_send_everyone_once(sending: Sending) -> None:
     assert campaign == {
         "name": "pulse",
         **dict.fromkeys(("rejected", "unknown", "not_sent", "adopted", "unresolved", "not_tried"), 0),
-        **dict.fromkeys(("deferred", "expired", "opted_out", "capped", "open_session", "waiting"), 0),
+        **dict.fromkeys(
+            ("deferred", "expired", "opted_out", "capped", "open_session", "no_rule", "waiting"), 0
+        ),
         "sent": 30,
         "recipients_sent": 30,
     }
