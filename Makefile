@@ -2,18 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The tests start hundreds of processes: each module is compiled once, whatever the machine prefers.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-long lint format lock torture torture-cluster fuzz bench bench-cluster clean help
+.PHONY: demo test test-slow test-all lint format docs reference lock torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
 
-test: $(VENV)/.installed-dev ## run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: $(VENV)/.installed-dev ## run the tests that a change needs: five minutes on two cores
+	$(PYTEST) -n auto --dist worksteal
 
-test-long: $(VENV)/.installed-dev ## run the tests that take long: a cluster of many processes, a hundred rehearsals
-	$(BIN)/python -m pytest -n 2 -m long
+test-slow: $(VENV)/.installed-dev ## run the others: kills, fuzzing, clusters, the state remote, the workflows, a hundred rehearsals
+	$(PYTEST) -n auto --dist worksteal -m slow
+
+test-all: test test-slow ## run all tests
 
 lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check
@@ -24,18 +28,24 @@ format: $(VENV)/.installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(VENV)/.installed-docs ## build the documentation as a site with search, in build/docs; each broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file .ci/mkdocs.yml
+
+reference: $(VENV)/.installed-dev ## write the generated pages of docs/reference anew
+	@$(BIN)/python -m tests.docs.reference
+
 lock: $(VENV)/.installed-lock ## renew .github/requirements.lock: the newest releases, with the hashes of all of their files
 	.ci/lock $(BIN)
 
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 2,000 times on all kinds of records (faults=N, seed=N)
 	@$(BIN)/python -m tests.torture $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
 
-torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times
-	@$(BIN)/python -m tests.torture --cluster $(if $(seed),--seed $(seed))
+torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times, while workers come and go (faults=N, seed=N)
+	@$(BIN)/python -m tests.torture --cluster $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
 
 fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minutes (seconds=N, seed=N)
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
-		$(BIN)/python -m pytest -n 0 tests/sandbox/web/test_fuzz.py
+		$(PYTEST) -n 0 -m slow tests/sandbox/web/test_fuzz.py
 
 bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and reports, as ratios, and how often reports are wrong (wrk and gcc are used where they are installed)
 	@$(BIN)/python -m tests.benchmarks.loading
@@ -50,7 +60,9 @@ bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and re
 bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N), and what its stages cost
 	@$(BIN)/python -m tests.benchmarks.cluster_stages
 	@$(BIN)/python -m tests.benchmarks.ledger_at_size
+	@$(BIN)/python -m tests.benchmarks.plan_again
 	@$(BIN)/python -m tests.benchmarks.cluster_report
+	@$(BIN)/python -m tests.benchmarks.client_memory
 	@$(BIN)/python -m tests.benchmarks.cluster_plan $(if $(rows),--rows $(rows))
 
 clean: ## remove what was built and installed here, and the sandbox's data
@@ -70,8 +82,12 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,cluster,test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,cluster,telemetry,test,lint]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 $(VENV)/.installed-lock: pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lock]'

@@ -1,23 +1,29 @@
-"""Every error that a user can meet, each with its exit code.
-
-The codes are those of the command-line contract; the README lists them.
-"""
+"""The errors that users can meet, each with its exit code; docs/reference/exit-codes.md lists the codes."""
 
 from __future__ import annotations
 
+import os
+import re
 from typing import ClassVar
+
+_SYSTEM_FAULT = re.compile(r'"errno":"(\d+)"')
+
+
+def write_install_hint(extra: str) -> str:
+    """Return the remedy for a missing extra: the package is on no index, so it is installed from a clone."""
+    return f"install the extra `{extra}`: in the clone, `pipx install --force '.[{extra}]'`"
 
 
 class RunnerError(Exception):
-    """Something went wrong that a user can understand and mend.
+    """A failure that a user can understand and mend.
 
     Args:
-        message: what is wrong and where, as a sentence without a full stop at its end.
-        hint: what to do about it.
+        message: the fault and its place, as a sentence without a full stop at its end.
+        hint: the remedy.
 
     Attributes:
-        exit_code: how a command ends that meets it.
-        is_of_one_campaign: whether only one campaign is concerned: a command goes on with its others.
+        exit_code: the exit code of a command that fails with it.
+        is_of_one_campaign: whether a command can go on with its other campaigns.
     """
 
     exit_code: ClassVar[int] = 1
@@ -30,7 +36,7 @@ class RunnerError(Exception):
 
 
 class UsageError(RunnerError):
-    """The command line itself is wrong."""
+    """A mistake on the command line."""
 
     exit_code = 64
 
@@ -40,71 +46,89 @@ class ConfigurationError(RunnerError):
 
 
 class ServiceError(RunnerError):
-    """The service cannot be reached, refuses, or answers something that cannot be read."""
+    """A service that cannot be reached, refuses, or answers something unreadable."""
 
 
 class UnusableListError(ServiceError):
-    """A list of the service's cannot be read, or proves nothing; other campaigns have lists of their own."""
+    """A list of the service that cannot be read or proves nothing; other campaigns have their own."""
 
     is_of_one_campaign = True
 
 
 class CampaignError(RunnerError):
-    """Something is wrong with one campaign: its file, its audience, or its record."""
+    """A fault of one campaign: its file, its audience, or its record."""
 
     is_of_one_campaign = True
 
 
 class LockfileError(CampaignError):
-    """A lockfile cannot be read, was written with another key, or cannot be written."""
+    """A lockfile that cannot be read or written, or was written with another key."""
 
 
 class MissingKeyError(LockfileError, ConfigurationError):
-    """The key that recipients' fingerprints are made with is not set."""
+    """A missing key for recipients' fingerprints."""
 
     is_of_one_campaign = False
 
 
 class SuppressionsError(RunnerError):
-    """The file that keeps who is not to be texted cannot be read, proves nothing, or cannot be written."""
+    """A file of suppressions that cannot be read or written, or proves nothing."""
 
 
 class LedgerError(RunnerError):
-    """The ledger cannot be opened, read or written."""
+    """A ledger that cannot be opened, read or written."""
+
+
+class StorageError(RunnerError):
+    """A file or folder of a cluster's work that cannot be read or written."""
 
 
 class PlanChangedError(RunnerError):
-    """A saved plan no longer describes what would be sent."""
+    """A saved plan that no longer matches the texts to be sent."""
 
 
 class LimitError(RunnerError):
-    """A safety limit or policy of the campaign or the target stops the plan."""
+    """A plan that breaks a safety limit or policy of the campaign or the target."""
 
     exit_code = 5
     is_of_one_campaign = True
 
 
 class OnHoldError(RunnerError):
-    """A person has paused the campaign."""
+    """A campaign that a person has paused."""
 
     exit_code = 7
     is_of_one_campaign = True
 
 
 class RunLockedError(RunnerError):
-    """Another run is sending the same campaign."""
+    """A campaign that another run is sending."""
 
     exit_code = 6
     is_of_one_campaign = True
 
 
 class StateLockedError(RunLockedError):
-    """Another run holds the state remote, which all campaigns share."""
+    """A state remote, common to all campaigns, that another run holds."""
 
     is_of_one_campaign = False
 
 
+class UnknownOutcomesError(RunnerError):
+    """Launches whose outcome nobody knows, of a campaign that cannot be planned."""
+
+    exit_code = 4
+
+
 class InterruptedRunError(RunnerError):
-    """The user stopped the run; everything that was sent is recorded."""
+    """A run that the user stopped; everything that was sent is recorded."""
 
     exit_code = 130
+
+
+def describe_fault(error: Exception) -> str:
+    """Return the first line of DuckDB's error; if the system is at fault, the system's own words."""
+    said = " ".join(str(error).partition("\n")[0].split())
+    # As `{"exception_type":"IO", …, "errno":"28"}`.
+    found = _SYSTEM_FAULT.search(said)
+    return os.strerror(int(found[1])) if found else said

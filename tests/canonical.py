@@ -1,4 +1,4 @@
-"""The digest of a definition, computed anew: what the program keeps must be the same."""
+"""An independent digest of a definition, to be compared with the program's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How choices are shown: one table, to which the client's preview and the sandbox are held."""
+"""A table of shown choices, for the client's preview and the sandbox alike."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from pathlib import Path
 from typing import Any
 
 SHOWN: list[dict[str, Any]] = json.loads(Path(__file__).with_name("choices.json").read_text("utf-8"))
-"""Rows of `responses`, and how the question "Well?" is `shown` with them."""
+"""Rows of `responses`, and the question "Well?" as it is `shown` with them."""

@@ -1,4 +1,4 @@
-"""What every test shares: a quiet environment, the same random examples each time, the real command."""
+"""Fixtures of all tests: a quiet environment, the same random examples each time, the real command."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    # A fixture such as `tmp_path` only gives a place to write: sharing it among examples is meant.
+    # Examples may share a fixture such as `tmp_path`, which only gives a place to write.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     database=None,
 )
 settings.load_profile("ci")
 
-# Before anyone imports Dask. Its processes look at themselves fifty times a second and more: those that wait
-# for the next test would keep a core busy together.
+# Set before the first import of Dask. Its processes check on themselves fifty times a second and more:
+# idle ones would keep a core busy together.
 os.environ.update(
     {
         "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
@@ -46,29 +46,38 @@ _FOREIGN = (
     "CLICOLOR_FORCE",
     "COLUMNS",
     "COVERAGE_PROCESS_START",
+    "TRACEPARENT",
 )
-"""Variables of the machine that would change what a command writes."""
-_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_")
+"""Variables of the machine that would change a command's output."""
+_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_")
 """With the second, a test of `runner comment` in this project's own CI would comment there."""
 
 
-_LONGEST = ("tests/torture/", "tests/gitops/test_story.py", "tests/test_readme.py", "tests/test_wheel.py")
-"""What takes longest by far comes first, so that no worker is left alone with it at the end."""
+_LONGEST = (
+    "tests/torture/",
+    "tests/second_hand/",
+    "tests/gitops/test_story.py",
+    "tests/gitops/test_jobs.py",
+    "tests/gitops/test_installing.py",
+    "tests/docs/",
+    "tests/test_wheel.py",
+)
+"""The longest tests come first, so that no worker is left alone with one at the end."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many workers `-n auto` means: half as many again as cores, since many tests wait."""
+    """Return the number of workers for `-n auto`: half as many again as cores, since many tests wait."""
     cores = os.cpu_count() or 1
     return cores + cores // 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the longest tests to the front; the others stay as they are."""
+    """Move the longest tests to the front; the others stay as they are."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what the torture added up to: a proof is as good as what it went through."""
+    """Report the totals of the torture tests: a proof is only as good as its extent."""
     for report in terminalreporter.getreports("passed"):
         for name, words in report.user_properties:
             if name == "torture":
@@ -86,7 +95,7 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server of the tests' own; where none is installed, its tests are skipped."""
+    """A PostgreSQL server of the tests' own; without one installed, its tests are skipped."""
     programs = find_postgres()
     if programs is None:
         assert "REQUIRE_POSTGRES" not in os.environ, "PostgreSQL is required here, and not installed"
@@ -97,7 +106,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_ledger(postgres: PostgresServer) -> str:
-    """The URL of a ledger on PostgreSQL that has its tables, and nothing in them."""
+    """The URL of a ledger on PostgreSQL with empty tables."""
     return postgres.url(postgres.create_ledger())
 
 
@@ -112,14 +121,9 @@ def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
         stdin: str | None = None,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Return the finished process, whatever its exit code.
+        """Run `runner` with these arguments and return the finished process, whatever its exit code.
 
-        Args:
-            arguments: after `runner`.
-            cwd: the current folder of the process.
-            env: variables beside those of the test's own environment.
-            stdin: what it can read; None for nothing.
-            timeout: in seconds.
+        `env` is added to the test's own environment; without `stdin` the command can read nothing.
         """
         return subprocess.run(
             [sys.executable, "-m", "runner", *map(str, arguments)],
@@ -140,5 +144,5 @@ def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
 def run(
     run_process: Callable[..., subprocess.CompletedProcess[str]],
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the real command; as a process, but where a folder of tests has a quicker way."""
+    """Run the real command, as a process unless a folder of tests has a quicker way."""
     return run_process

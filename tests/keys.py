@@ -1,4 +1,4 @@
-"""State keys for tests: good enough to be taken, and plainly nobody's."""
+"""State keys for tests: good enough to be accepted, and obviously not real."""
 
 from __future__ import annotations
 

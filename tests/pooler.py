@@ -1,7 +1,7 @@
-"""A connection pooler in front of a PostgreSQL server: it lends its one session for a transaction at a time.
+"""A connection pooler for a PostgreSQL server: it lends its one session for a transaction at a time.
 
 So does pgbouncer with `pool_mode=transaction`. It speaks version 3.0 of the protocol as far as a driver needs
-it that asks one thing after the other: https://www.postgresql.org/docs/current/protocol-message-formats.html
+it that sends one query after another: https://www.postgresql.org/docs/current/protocol-message-formats.html
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PORT = 6432
 _SETTINGS = ("client_encoding", "server_version", "standard_conforming_strings", "integer_datetimes")
 _ANSWERED = (b"Q", b"S")
-"""Messages that the server answers with whether it is in a transaction: a query, and a sync."""
+"""Messages whose answers contain the transaction's state: a query, and a sync."""
 
 
 class _Pooler:
@@ -29,7 +29,7 @@ class _Pooler:
         self._refusal = refusal
         self._session = server.connect(database)
         self._wire = socket.socket(fileno=self._session.fileno())
-        # The driver leaves it so that reading never waits.
+        # The driver disables it so that reading never waits.
         self._wire.settimeout(None)
         self._turn = threading.Lock()
 
@@ -67,7 +67,7 @@ class _Pooler:
         client.sendall(b"".join([_write(b"R", bytes(4)), *settings, key, _write(b"Z", b"I")]))
 
     def _relay(self, client: socket.socket) -> bytes:
-        """Pass on what the server says until it is ready, and return its state."""
+        """Pass on the server's answers until it is ready, and return its state."""
         while True:
             message = _read(self._wire)
             client.sendall(message)
@@ -81,11 +81,7 @@ def run_pooler(
 ) -> Iterator[str]:
     """Yield the ledger's URL of a database behind a pooler, which runs while the block lasts.
 
-    Args:
-        server: the server.
-        database: the database.
-        folder: where the pooler's socket is made.
-        refusal: what it answers every query with; None to pass them on.
+    The pooler's socket is in `folder`. With a `refusal` it answers every query with that.
     """
     pooler = _Pooler(server, database, refusal)
     with socket.socket(socket.AF_UNIX) as listener:

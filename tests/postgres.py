@@ -28,7 +28,7 @@ USER = "ada"
 PASSWORD = "s3cret"  # noqa: S105  of a server that nobody else can reach
 _DEBIAN = Path("/usr/lib/postgresql")
 _PATIENCE_S = 30
-# A language's order, as most servers have it: a ledger that relies on the server's order is found out.
+# A language's order, as on most servers, exposes ledgers that rely on the server's order.
 _INITDB = (
     "--encoding=UTF8",
     "--locale=C",
@@ -36,18 +36,13 @@ _INITDB = (
     "--icu-locale=en-US",
     "--auth=scram-sha-256",
 )
-# Nothing of these servers outlives them: that it be safe from a loss of power need not be awaited.
+# These servers are temporary: safety from a loss of power is not worth the wait.
 _SETTINGS = ("listen_addresses=", "fsync=off", "full_page_writes=off")
 
 
 @dataclass(slots=True)
 class PostgresServer:
-    """A running server.
-
-    Attributes:
-        folder: where its socket is.
-        process: the server.
-    """
+    """A running server, with the folder of its socket."""
 
     folder: Path
     process: subprocess.Popen[bytes]
@@ -65,7 +60,7 @@ class PostgresServer:
         return name
 
     def create_ledger(self) -> str:
-        """Create a database with an empty ledger's tables, and return its name: a copy, which is made faster."""
+        """Create a database with an empty ledger's tables, as a copy, which is faster, and return its name."""
         if not self._template:
             self._template = self.create_database()
             with Ledger(self.url(self._template)) as ledger:
@@ -90,7 +85,7 @@ class PostgresServer:
         )
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
-        """Return a connection, each statement of which is committed by itself."""
+        """Return a connection that commits each statement by itself."""
         return psycopg.connect(
             host=str(self.folder), user=USER, password=PASSWORD, dbname=database, autocommit=True
         )
@@ -106,7 +101,7 @@ def find_postgres() -> Path | None:
 
 @contextmanager
 def run_postgres(programs: Path) -> Iterator[PostgresServer]:
-    """Run a server while the block lasts; nothing of it stays."""
+    """Run a server while the block lasts, and remove all of it afterwards."""
     # Outside pytest's folder, which another user cannot enter. A socket's path has to be short, too.
     with tempfile.TemporaryDirectory(prefix="pg-") as name:
         folder = Path(name)
@@ -132,7 +127,7 @@ def run_postgres(programs: Path) -> Iterator[PostgresServer]:
             _wait_until_ready(server)
             yield server
         finally:
-            # Immediate shutdown: what it holds goes with the folder.
+            # Immediate shutdown: its data is removed with the folder.
             process.send_signal(signal.SIGQUIT)
             process.wait(_PATIENCE_S)
 

@@ -1,8 +1,8 @@
-"""Campaigns as people write them, wrong ones and right ones, and what `validate` says of each.
+"""Right and wrong campaigns as people write them, and the output of `validate` for each.
 
-A folder below `cases/invalid` or `cases/valid` is a test: its files, and in `expected.txt` what
-`runner validate .` writes there. Lines `link -> target` of a `links.txt` become symbolic links.
-Beside each folder's copy lies a readable file `outside.csv` that no campaign may see.
+A folder below `cases/invalid` or `cases/valid` is a test: its files, and in `expected.txt` the output of
+`runner validate .` there. Lines `link -> target` of a `links.txt` become symbolic links. Beside each folder's
+copy lies a readable file `outside.csv` that no campaign may see.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.inert import printable
 from runner.cli.main import run as run_command
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
+from runner.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], P
 
 
 def write_human(document: dict[str, Any]) -> str:
-    """Return what the human format says of the problems in a JSON document."""
+    """Return the problems in a JSON document in the human format."""
     lines: list[str] = []
     said = None
     for problem in document["diagnostics"]:
@@ -105,7 +105,7 @@ def test_json_says_the_same(
 def test_a_folder_below_a_hidden_one_is_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is hidden below the given folder is passed over; where that folder itself stands doesn't matter."""
+    """Hidden folders below the given one are skipped; its own parents may be hidden."""
     folder = shutil.copytree(CASES / "valid" / "plain", tmp_path / ".checkout" / "campaigns")
     shutil.copytree(CASES / "invalid" / "file-empty", folder / ".draft")
     monkeypatch.chdir(tmp_path)

@@ -1,9 +1,10 @@
-"""The shape of the house: who may know whom (design: architecture)."""
+"""The layers of the program: the allowed imports of each room (docs/architecture.md)."""
 
 from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -12,122 +13,77 @@ import runner
 
 PACKAGE = Path(runner.__file__).parent
 
-MAY_KNOW: dict[str, tuple[str, ...]] = {
-    "runner.errors": (),
-    "runner.source": ("runner.errors", "runner.source"),
-    "runner.timing": ("runner.timing",),
-    "runner.campaign": ("runner.errors", "runner.source", "runner.timing", "runner.campaign"),
-    "runner.ledger": ("runner.errors", "runner.source", "runner.ledger"),
-    "runner.service": ("runner.errors", "runner.source", "runner.service", "runner"),
-    "runner.report": ("runner.errors", "runner.report", "runner.ledger.report_model"),
-    "runner.plan": (
-        "runner.errors",
-        "runner.source",
-        "runner.timing",
-        "runner.campaign",
-        "runner.ledger",
-        "runner.plan",
-    ),
-    "runner.deliver": (
-        "runner.errors",
-        "runner.campaign",
-        "runner.plan",
-        "runner.ledger",
-        "runner.service",
-        "runner.source.folding",
-        "runner.deliver",
-    ),
-    "runner.forge": ("runner.forge", "runner"),
-    "runner.repository": ("runner.errors", "runner.repository"),
-    "runner.optout": ("runner.source.yaml", "runner.optout"),
-    "runner.reconcile": (
-        "runner.errors",
-        "runner.ledger",
-        "runner.service",
-        "runner.source.folding",
-        "runner.optout",
-        "runner.reconcile",
-    ),
-    "runner.cluster": (
-        "runner.errors",
-        "runner.source",
-        "runner.timing",
-        "runner.campaign",
-        "runner.plan",
-        "runner.ledger",
-        "runner.service",
-        "runner.deliver",
-        "runner.optout",
-        "runner.reconcile",
-        "runner.report",
-        "runner.cluster",
-        "runner",
-    ),
-    "runner.sandbox": ("runner.sandbox",),
-}
+STOREYS: tuple[tuple[str, ...], ...] = (
+    ("runner.errors", "runner.wording", "runner.version", "runner.execution"),
+    ("runner.telemetry",),
+    ("runner.source", "runner.git", "runner.github"),
+    ("runner.timing", "runner.optout"),
+    ("runner.campaign.model",),
+    ("runner.audience",),
+    ("runner.text",),
+    ("runner.campaign",),
+    ("runner.ledger", "runner.service"),
+    ("runner.plan", "runner.report"),
+    ("runner.delivery", "runner.reconcile"),
+    ("runner.cluster",),
+    ("runner.workflow",),
+    ("runner.api",),
+    ("runner.cli",),
+)
+"""Layers from the ground up: a room may import those on the layers below it."""
 SANDBOX_STOREYS = (
     ("runner.sandbox.web", "runner.sandbox.inbox", "runner.sandbox.pytest_plugin"),
     ("runner.sandbox.rehearsal",),
 )
-"""Storeys of the sandbox above its core: each may know those below it."""
+"""Layers of the sandbox above its core: each may import those below it."""
 VALUES_BELOW: dict[str, set[str]] = {
-    "runner.campaign.policy": {"runner.timing.schedule"},
-    "runner.campaign.position": set(),
-    "runner.campaign.recipients": {"runner.campaign.position"},
-    "runner.campaign.model": {
-        "runner.campaign.policy",
-        "runner.campaign.position",
-        "runner.campaign.recipients",
-        "runner.timing.schedule",
-    },
+    "runner.campaign.model": {"runner.source.diagnostic", "runner.timing.schedule"},
     "runner.ledger.model": set(),
     "runner.ledger.report_model": {"runner.ledger.model"},
     "runner.service.model": set(),
 }
-"""The modules of values, and which others each of them may know."""
+"""The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
-    "yaml": ("runner.source.yaml",),
-    "jsonschema": ("runner.source.schema",),
+    # The sandbox shares nothing with the rest; its own description is no foreign file.
+    "yaml": ("runner.source.yaml", "runner.sandbox.web.description"),
+    "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
-    "requests": ("runner.service.connection", "runner.service.route", "runner.forge.connection"),
+    "requests": ("runner.service.connection", "runner.service.connection", "runner.github.rest"),
     "sqlalchemy": ("runner.ledger",),
-    # Campaign texts and our own documents: the first are theirs and bounded, the others escape HTML.
+    # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
-        "runner.campaign.absent",
-        "runner.campaign.bounds",
-        "runner.campaign.branch",
-        "runner.campaign.language",
-        "runner.campaign.template",
-        "runner.campaign.failure",
-        "runner.report.custom_template",
-        "runner.report.html",
+        "runner.text.template",
+        "runner.text.language",
+        "runner.text.preview",
+        "runner.report.documents.html",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (
-        "runner.campaign.allocation",
-        "runner.campaign.phone",
+        "runner.audience.phone",
         "runner.campaign.checks",
-        "runner.timing.place",
+        "runner.timing.legal_hours",
         "runner.timing.zone",
     ),
-    "holidays": ("runner.timing.public_holidays",),
+    "holidays": ("runner.timing.window",),
     "csv": (
-        "runner.campaign.table",
-        "runner.report.columns.staging",
-        "runner.report.csv_table",
+        "runner.audience.table",
+        "runner.report.columns.engine",
+        "runner.report.documents.formats",
         "runner.sandbox.records",
     ),
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
-    "subprocess": ("runner.repository.git", "runner.cli.demo"),
-    # One counts the results of reports, the other writes exports of the ledger and reads them again.
-    "duckdb": ("runner.report.columns.engine", "runner.ledger.parquet_files"),
-    "pygal": ("runner.report.charts",),
+    "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
+    # One counts the results of reports, the other exports and imports the ledger.
+    "duckdb": ("runner.report.columns.engine", "runner.ledger.maintenance.ledger_export"),
+    "pygal": ("runner.report.documents.charts",),
     "fsspec": ("runner.source.storage", "runner.cluster.folder"),
-    "pyarrow": ("runner.campaign.parquet_table", "runner.cluster.columns"),
-    "dask": ("runner.cluster.connection",),
-    "distributed": ("runner.cluster.connection", "runner.cluster.engine"),
-    "sqlite3": ("runner.sandbox",),
+    "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
+    "pandas": ("runner.workflow.report",),
+    "dask": ("runner.cluster.dask_connection",),
+    "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine", "runner.cluster.roster"),
+    "opentelemetry": ("runner.telemetry",),
+    "sqlite3": ("runner.sandbox", "runner.ledger.engine"),
     "starlette": ("runner.sandbox",),
     "uvicorn": ("runner.sandbox",),
 }
@@ -158,15 +114,31 @@ def is_within(module: str, places: tuple[str, ...]) -> bool:
     return any(module == place or (place != "runner" and module.startswith(f"{place}.")) for place in places)
 
 
-@pytest.mark.parametrize("shelf", MAY_KNOW)
-def test_shelf_knows_only_its_neighbours(shelf: str) -> None:
-    """A shelf imports nothing of the program but what stands below it."""
-    modules = [module for module in IMPORTS if is_within(module, (shelf,))]
+ROOMS = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
+
+
+def find_room(module: str) -> str | None:
+    """Return the room of the plan that a module is in; None for the entry point and the sandbox."""
+    return max((room for room in ROOMS if is_within(module, (room,))), key=len, default=None)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_knows_only_those_below_it(room: str) -> None:
+    """A room imports nothing of the program but itself and rooms on lower layers."""
+    modules = [module for module in IMPORTS if find_room(module) == room]
     assert modules
     for module in modules:
-        ours = {name for name in IMPORTS[module] if name.split(".")[0] == "runner"}
-        strangers = {name for name in ours if not is_within(name, MAY_KNOW[shelf])}
+        known = {name: find_room(name) for name in IMPORTS[module]}
+        strangers = {
+            n for n, other in known.items() if other not in {None, room} and ROOMS[other] >= ROOMS[room]
+        }
         assert not strangers, f"{module} knows {strangers}"
+
+
+def test_no_module_stands_outside_of_the_plan() -> None:
+    """Every module is in a room of the plan, in the sandbox, or is the entry point."""
+    outside = {module for module in IMPORTS if find_room(module) is None}
+    assert {m for m in outside if not is_within(m, ("runner.sandbox",))} == {"runner", "runner.__main__"}
 
 
 def test_nobody_knows_the_command_line() -> None:
@@ -175,17 +147,24 @@ def test_nobody_knows_the_command_line() -> None:
     assert {m for m in knowing if not is_within(m, ("runner.cli",))} == {"runner.__main__"}
 
 
-def test_only_the_command_line_knows_the_sandbox() -> None:
+def test_only_use_cases_start_the_sandbox() -> None:
     """Client and server share schemas alone, so that one wrong idea can't satisfy both ends."""
     for module, names in IMPORTS.items():
         if any(is_within(name, ("runner.sandbox",)) for name in names):
-            assert is_within(module, ("runner.sandbox", "runner.cli")), module
+            assert is_within(module, ("runner.sandbox", "runner.workflow", "runner.api", "runner.cli")), (
+                module
+            )
 
 
 def test_the_sandbox_is_built_on_its_core() -> None:
-    """Conversations and store know nothing of HTTP, pages or rehearsals; those know only what is below them."""
+    """Conversations and store import neither HTTP, pages nor rehearsals; those import only lower modules."""
     for module, names in IMPORTS.items():
         if is_within(module, ("runner.sandbox",)):
+            assert not {
+                name
+                for name in names
+                if name.startswith("runner.") and not is_within(name, ("runner.sandbox",))
+            }
             above = next(
                 (SANDBOX_STOREYS[:i] for i, own in enumerate(SANDBOX_STOREYS) if is_within(module, own)),
                 SANDBOX_STOREYS,
@@ -202,17 +181,61 @@ def test_models_know_nobody(model: str) -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    """No module imports, by whatever way, a module that imports it."""
+    """No module imports, directly or indirectly, a module that imports it."""
     graph = {module: {name for name in names if name in IMPORTS} for module, names in IMPORTS.items()}
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize("library", DOORS)
 def test_a_library_has_one_door(library: str) -> None:
-    """A library is imported in the one place that is its door."""
+    """A library is imported only in its one place."""
     entered = {m for m, names in IMPORTS.items() if any(n.split(".")[0] == library for n in names)}
     assert entered
     assert {module for module in entered if not is_within(module, DOORS[library])} == set()
+
+
+COMMANDS_KNOW = (
+    "runner.api",
+    "runner.workflow",
+    "runner.cli",
+    "runner.errors",
+    "runner.wording",
+    "runner.sandbox",
+)
+"""Rooms that commands call; `runner sandbox` serves the sandbox itself."""
+COMMANDS_STILL_KNOW = {
+    "apply": {"runner.ledger"},
+    "demo": {"runner.source"},
+    "forget": {"runner.audience"},
+    "key": {"runner.service"},
+    "law": {"runner.timing"},
+    "ledger": {"runner.ledger"},
+    "pause": {"runner.service"},
+    "plan": {"runner.github"},
+    "record": {"runner.git"},
+    "report": {"runner.campaign", "runner.report"},
+    "schema": {"runner.source"},
+}
+"""Rooms below the use cases that commands still import: this list may only become shorter."""
+
+
+def test_commands_call_use_cases() -> None:
+    """A command parses, calls a use case and shows the result: it imports few other rooms, and no new one."""
+    for module, names in IMPORTS.items():
+        if is_within(module, ("runner.cli.commands",)):
+            rooms = {".".join(n.split(".")[:2]) for n in names if n.startswith("runner.")}
+            strangers = {room for room in rooms if not is_within(room, COMMANDS_KNOW)}
+            command = module.rpartition(".")[2]
+            assert strangers <= COMMANDS_STILL_KNOW.get(command, set()), f"{module} knows {strangers}"
+
+
+def test_commands_do_not_share_work() -> None:
+    """Work that two commands share is in a use case or a writer: no command imports another."""
+    shared = {"resume": {"runner.cli.commands.pause"}, "report": {"runner.cli.commands.reconcile"}}
+    for module, names in IMPORTS.items():
+        if is_within(module, ("runner.cli.commands",)):
+            others = {name for name in names if is_within(name, ("runner.cli.commands",))}
+            assert others <= shared.get(module.rpartition(".")[2], set()), module
 
 
 def test_only_the_command_line_writes_output() -> None:
@@ -221,3 +244,35 @@ def test_only_the_command_line_writes_output() -> None:
         calls = (n for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(n, ast.Call))
         prints = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
         assert not prints, file
+
+
+def test_the_environment_is_an_argument() -> None:
+    """The command line passes the process's environment on; a program that uses the API chooses one.
+
+    Exceptions: git runs with that of the process, cluster workers have their own, and a forge's jobs are
+    described by it.
+    """
+    reading = set()
+    for file in PACKAGE.rglob("*.py"):
+        names = (
+            n for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(n, ast.Attribute)
+        )
+        if any(name.attr in {"environ", "getenv"} and ast.unparse(name.value) == "os" for name in names):
+            reading.add(name_module(file))
+    known = (
+        "runner.cli",
+        "runner.cluster",
+        "runner.git.command",
+        "runner.github.job_summary",
+        "runner.workflow.review",
+    )
+    assert {module for module in reading if not is_within(module, known)} == set()
+
+
+def test_the_plan_of_the_house_names_what_is_there() -> None:
+    """Each room and module that docs/architecture.md names exists."""
+    page = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| \d+ \|.*\| ([^|]+) \|$", page, re.MULTILINE)
+    named = {name for step in steps for name in re.findall(r"`([a-z_.]+)`", step)}
+    assert 20 <= len(steps) <= 25
+    assert not {name for name in named if not any(is_within(each, (f"runner.{name}",)) for each in IMPORTS)}

@@ -15,18 +15,18 @@ import pytest
 from runner.cli.main import run as run_command
 from runner.errors import LedgerError, ServiceError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forget import forget_person
-from runner.ledger.forgotten import let_in
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.opt_ins import list_opt_ins
-from runner.ledger.opt_outs import iterate_opt_outs, read_suppressions
-from runner.ledger.reconciled import count_answered, read_totals
-from runner.ledger.result_feed import iterate_feed
+from runner.ledger.people.forgotten import forget_person, let_in
+from runner.ledger.people.opt_outs import iterate_opt_outs, read_suppressions
+from runner.ledger.people.replies import list_opt_ins
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.target_key import KeySource, TargetSecret
 from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.context import ReadingOrder, ReconcileContext
 from runner.reconcile.summary import ReconcileSummary
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
@@ -56,7 +56,7 @@ DEFINITION = {
 
 
 class CountingConnection(Connection):
-    """A connection that counts its requests, and lets a test in between two of them."""
+    """A connection that counts its requests, and lets a test act between two of them."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -90,7 +90,7 @@ class Survey:
         reply = self._client.send(json.dumps(DEFINITION), list(phones))
         assert reply.project_launch_guid is not None
         recipients = tuple(sorted(KEY.fingerprint("pulse", phone) for phone in phones))
-        intent = Intent(message, f"key-{len(self.guids)}", "pulse-2026", "d1g35t", "{}", recipients)
+        intent = Intent(message, f"key-{len(self.guids)}", "pulse-2026", "d1g35t", recipients, "{}")
         with self.ledger.writing() as opened:
             (number,) = add_intents(opened, self.campaign_id, [intent], AT)
             record_outcomes(opened, [Outcome(number, "sent", AT, reply.project_launch_guid)])
@@ -98,7 +98,7 @@ class Survey:
         return reply.project_launch_guid
 
     def answer(self, *phones: str, text: str = "10") -> None:
-        """Have participants text an answer."""
+        """Make participants text an answer."""
         with closing(open_store(self._db)) as store:
             service = Service(store)
             for phone in phones:
@@ -107,17 +107,8 @@ class Survey:
     def reconcile(self, opt_out_words: tuple[str, ...] = ()) -> ReconcileSummary:
         """Reconcile once, and forget the requests that were counted before."""
         self.connection.requests.clear()
-        return reconcile_campaign(
-            self.ledger,
-            self._client,
-            campaign_id=self.campaign_id,
-            campaign="pulse",
-            key=KEY,
-            people=PEOPLE,
-            now=lambda: AT,
-            observe_progress=lambda _steps: None,
-            opt_out_words=opt_out_words,
-        )
+        order = ReadingOrder(self.campaign_id, "pulse", AT, opt_out_words=opt_out_words)
+        return reconcile_campaign(ReconcileContext(order, self.ledger, self._client, KEY, PEOPLE))
 
     def list_results(self) -> list[tuple[str, str]]:
         """Return participant and response of each result in the ledger."""
@@ -235,7 +226,7 @@ def test_only_what_is_new_is_read(survey: Survey) -> None:
 
 
 def test_many_launches_are_read_by_tag(survey: Survey) -> None:
-    """Where every launch has news and few results, one list of the tag takes fewer requests than one each."""
+    """If every launch has news and few results, one list of the tag takes fewer requests than one each."""
     for phone in PHONES[:30]:
         survey.launch(phone)
     survey.answer(*PHONES[:30])
@@ -282,7 +273,7 @@ def test_a_result_that_is_listed_twice_is_kept_once(survey: Survey) -> None:
 
 
 def test_a_result_of_another_launch_is_left_out(survey: Survey) -> None:
-    """A service that lists more than was asked for does no harm: what isn't ours is not kept."""
+    """Results that were not asked for are not kept."""
     survey.launch(PHONES[0])
     survey.answer(PHONES[0])
 
@@ -342,7 +333,7 @@ def test_what_was_read_before_a_failure_is_kept(survey: Survey) -> None:
 
 
 def rewrite_replies(**words: str) -> Callable[[str, Answer], Answer]:
-    """Have the service report other words than were texted: services differ in what they take for commands."""
+    """Make the service report other words than were texted: services differ in their commands."""
 
     def change(path: str, answer: Answer) -> Answer:
         page: dict[str, Any] = json.loads(answer.body)
@@ -401,7 +392,7 @@ def test_a_stop_that_the_service_obeys_itself_is_seen(survey: Survey) -> None:
 
 
 def test_a_stop_stays_decided(survey: Survey) -> None:
-    """Whoever was let in again stays so until they stop another launch; of the forgotten nothing is entered."""
+    """Readmitted people stay readmitted until they stop another launch; nothing is entered of the forgotten."""
     survey.launch(*PHONES[:2])
     survey.answer(*PHONES[:2], text="STOP")
     survey.reconcile()
@@ -544,7 +535,7 @@ def test_the_answers_of_the_forgotten_are_not_stored_again(survey: Survey) -> No
 
 
 def test_a_forgotten_person_answers_for_the_first_time(survey: Survey) -> None:
-    """Where only what is new is read, what is left out of that is counted too."""
+    """If only new results are read, those left out of them are counted too."""
     survey.launch(*PHONES[:3])
     survey.answer(PHONES[0])
     survey.reconcile()
@@ -570,7 +561,7 @@ def test_whoever_is_let_in_again_is_heard_again(survey: Survey) -> None:
 
 
 def test_a_person_is_forgotten_while_results_are_read(survey: Survey) -> None:
-    """What was read before and comes after is not kept either; the next time makes the counts whole."""
+    """Neither earlier nor later results of the person are kept; the next time makes the counts whole."""
     survey.launch(*PHONES)
     survey.answer(*PHONES)
     listed = iter([None])
@@ -628,7 +619,7 @@ def change_ledger(repository: Path, *statements: str) -> None:
 
 
 def test_the_command_warns_of_missing_launches(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the ledger has as sent and the service doesn't list is told in words, and by the exit code."""
+    """Launches in the ledger that the service doesn't list are reported in words, and by the exit code."""
     change_ledger(sent, "UPDATE launches SET project_launch_guid = 'gone'")
     (sent / "campaigns" / "pulse.sandbox.lock.json").unlink()
     assert run_command(["reconcile"]) == 1
@@ -643,7 +634,7 @@ def test_the_command_warns_of_missing_launches(sent: Path, capsys: pytest.Captur
 
 
 def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was stored is held against the service's own counts, and a difference is told."""
+    """Stored results are compared with the service's own counts, and a difference is reported."""
     change_ledger(
         sent,
         "INSERT INTO results (launch_id, result_guid, participant, question_guid, question_tag, question_text, "
@@ -692,7 +683,7 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
 
 
 def test_the_command_tells_of_opt_outs(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was found is told, and with what to decide what is in doubt."""
+    """The command reports its findings, and how to decide doubtful ones."""
     with closing(open_store(sent / ".runner" / "sandbox" / "service.sqlite")) as store:
         service = Service(store)
         for phone, text in ((PHONES[0], "Ştop"), (PHONES[1], "please stop texting me"), (PHONES[2], "Fine")):

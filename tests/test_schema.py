@@ -1,4 +1,4 @@
-"""The campaign's schema as editors and readers meet it: explained, shown in examples, in step with its page."""
+"""The campaign's schema for editors and readers: explained, with examples, and in step with its page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from markdown_it import MarkdownIt
 
 from runner import DOCUMENTATION_URL
 from runner.cli.main import run as run_command
-from runner.source.duration import parse_duration
-from runner.source.schema import load_validator, schema_names, schema_text
+from runner.source.json_schema import load_validator, schema_names, schema_text
+from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parent.parent
 SCHEMA: dict[str, Any] = json.loads(schema_text("campaign"))
-PAGE = REPOSITORY / "schemas" / "campaign.md"
+PAGE = REPOSITORY / "docs" / "reference" / "campaign.md"
 EXAMPLES = sorted((REPOSITORY / "campaigns").rglob("*.yaml"))
 SECTION_TABLE = re.compile(r"^## (.+?)$.*?^\| Key (.+?)\n\n", re.DOTALL | re.MULTILINE)
 SECTION_EXAMPLES = re.compile(r"^## (.+?)$(?:(?!^## ).)*?^```yaml\n(.*?)```$", re.DOTALL | re.MULTILINE)
@@ -38,7 +38,7 @@ LANGUAGE_SERVER = re.compile(r"# yaml-language-server: \$schema=(\S+)")
 
 
 def resolve(rules: dict[str, Any]) -> dict[str, Any]:
-    """Return rules with what their `$ref` says; their own words win, as they do in editors."""
+    """Return rules with their `$ref` resolved; their own words win, as they do in editors."""
     name = rules.get("$ref", "").rpartition("/")[2]
     return {**resolve(SCHEMA["$defs"][name]), **rules} if name else rules
 
@@ -75,7 +75,7 @@ SHOWN = list(iterate_rules(SCHEMA))
 
 
 def find_errors(rules: dict[str, Any], value: Any) -> list[str]:
-    """Return what some rules of the schema do not allow in a value."""
+    """Return the errors of a value under some rules of the schema."""
     validator = load_validator("campaign").evolve(schema={**rules, "$defs": SCHEMA["$defs"]})
     return [error.message for error in validator.iter_errors(value)]
 
@@ -105,7 +105,7 @@ def test_editors_can_explain_every_key(key: str, rules: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("name", "rules"), list(SCHEMA["$defs"].items()), ids=list(SCHEMA["$defs"]))
 def test_editors_can_explain_every_kind_of_value(name: str, rules: dict[str, Any]) -> None:
-    """What keys share is explained, too."""
+    """Definitions that keys share are explained, too."""
     assert rules["title"], name
     assert rules["description"].endswith("."), name
 
@@ -172,7 +172,7 @@ def test_a_schema_has_no_keywords_of_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", schema_names())
 def test_every_property_is_described(name: str) -> None:
-    """Each key of each schema says what it is, by itself or by what it refers to."""
+    """Each key of each schema says what it is, by itself or by what it refers to; so does each definition."""
     schema = json.loads(schema_text(name))
     bare = [
         f"{place}/{key}"
@@ -181,10 +181,14 @@ def test_every_property_is_described(name: str) -> None:
         if inner and isinstance(inner, dict) and not describe(schema, inner)
     ]
     assert bare == []
+    bare = [
+        key for key, rules in schema.get("$defs", {}).items() if not {"description", "title"} & rules.keys()
+    ]
+    assert bare == []
 
 
 def describe(schema: dict[str, Any], rules: dict[str, Any]) -> str | None:
-    """Return what a property's rules say that it is."""
+    """Return the description of a property from its rules."""
     target = schema.get("$defs", {}).get(rules.get("$ref", "").rpartition("/")[2], {})
     said: str | None = rules.get("description") or target.get("description")
     return said
@@ -200,7 +204,7 @@ def test_a_schema_is_called_by_its_place(name: str) -> None:
 
 @given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())
 def test_a_duration_that_the_schema_allows_is_read(units: list[str], data: st.DataObject) -> None:
-    """What fits the schema is read, and is over before the calendar is."""
+    """Durations that fit the schema can be read, and end within the calendar."""
     counts = {unit: data.draw(st.integers(0, 99_999)) for unit in sorted(units, key="wdhms".index)}
     written = "".join(f"{count}{unit}" for unit, count in counts.items())
     assert find_errors(SCHEMA["$defs"]["duration"], written) == []
@@ -232,10 +236,12 @@ def test_the_examples_use_every_key() -> None:
 
 
 def test_the_page_says_what_the_schema_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """`schemas/campaign.md` is what `runner schema campaign --format markdown` writes, byte for byte."""
+    """`docs/reference/campaign.md` is what `runner schema campaign --format markdown` writes, byte for byte."""
     assert run_command(["schema", "campaign", "--format", "markdown"]) == 0
     written = capsys.readouterr().out.encode()
-    assert PAGE.read_bytes() == written, "runner schema campaign --format markdown > schemas/campaign.md"
+    assert PAGE.read_bytes() == written, (
+        "runner schema campaign --format markdown > docs/reference/campaign.md"
+    )
 
 
 def test_the_page_names_every_key_in_a_row() -> None:
@@ -265,7 +271,7 @@ def test_links_of_the_page_lead_to_its_headings() -> None:
 
 
 def test_the_page_s_examples_are_valid() -> None:
-    """What a section shows in YAML are mappings that its rules allow, alone or in a list."""
+    """A section's YAML examples are mappings that its rules allow, alone or in a list."""
     mappings = {mapping["title"]: mapping for _, mapping in iterate_mappings()}
     found = SECTION_EXAMPLES.findall(PAGE.read_text(encoding="utf-8"))
     assert [title for title, _ in found] == list(mappings)
@@ -278,6 +284,6 @@ def test_the_page_s_examples_are_valid() -> None:
 
 
 def test_other_schemas_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
-    """To ask for another page is a mistake on the command line."""
+    """A request for another page is a mistake on the command line."""
     assert run_command(["schema", "plan", "--format", "markdown"]) == 64
-    assert "there is a reference page of campaign alone, not of plan" in capsys.readouterr().err
+    assert "only campaign has a reference page, plan has none" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The package as others install it."""
+"""The package as users install it."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def test_the_wheel_ships_schemas_and_examples_and_nothing_local(wheel: Path) -> 
     ]
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     """Installed from the wheel, the command finds its schemas and examples and runs the whole loop."""
     installed = tmp_path / "site"
@@ -53,3 +54,21 @@ def test_the_installed_wheel_runs_outside_the_repository(wheel: Path, tmp_path: 
     done = subprocess.run(demo, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo/reports/customer-pulse.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_readme_s_first_lines_work_in_an_empty_environment(tmp_path: Path) -> None:
+    """`pip install` of the source distribution, with all that it needs from the index, gives `runner demo`."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (package,) = (tmp_path / "dist").iterdir()
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "machine")], check=True)
+    pip = tmp_path / "machine/bin/pip"
+    subprocess.run([pip, "install", "--quiet", package], check=True, cwd=tmp_path)
+    environment = {"PATH": f"{tmp_path}/machine/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        ["runner", "demo"], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "customer-pulse.html" in done.stdout + done.stderr

@@ -1,1 +1,1 @@
-"""What the user asked for: campaign files, audiences, phones, templates, segments."""
+"""Campaign files as values, with their problems."""

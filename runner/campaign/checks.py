@@ -1,87 +1,71 @@
-"""What a schema cannot say about a campaign: rules between its parts, and files that must be there."""
+"""Checks of a campaign beyond its schema: rules between its parts, files that it names, its variables."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import phonenumbers
 
-from runner.campaign.audience_files import check_file
-from runner.campaign.consent_record import find_date_problem
-from runner.campaign.encoding import is_text_encoding
-from runner.campaign.flow import check_flow
-from runner.campaign.position import Position
-from runner.campaign.recipients import FileRecipients, RecipientSource
-from runner.source.diagnostic import Diagnostic
-from runner.source.folding import fold_to_word
-from runner.source.schema import schema_text
+from runner.audience.consent import find_date_problem
+from runner.audience.encoding import is_text_encoding
+from runner.audience.files import check_file
+from runner.audience.rows import read_header
+from runner.audience.table import normalize_name
+from runner.campaign.model import SCORED, FileRecipients, RecipientSource
+from runner.campaign.variants import find_problems
+from runner.source.diagnostic import Diagnostic, Position
+from runner.source.json_schema import schema_text
+from runner.source.normalize import normalize_to_word, suggest
+from runner.text.include import include_folder
+from runner.text.template import TextCompiler, variable_diagnostic
+from runner.timing.schedule import Schedule, read_schedule
+from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from runner.campaign.model import Campaign, Message, Question, TemplateText
-    from runner.source.document import Key, YamlDocument
+    from runner.source.yaml import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(
-    [
-        "stop",
-        "stopall",
-        "unsubscribe",
-        "cancel",
-        "end",
-        "quit",
-        "optout",
-        "revoke",
-        "start",
-        "yes",
-        "unstop",
-        "help",
-        "info",
-    ]
+    "stop stopall unsubscribe cancel end quit optout revoke start yes unstop help info".split()  # noqa: SIM905  words
 )
-"""Replies that carriers take for themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
-`fold_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
+"""Replies that carriers act on themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
+`normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
-_ENCODINGS = (
-    "utf-8",
-    "utf-16",
-    "windows-1250",
-    "windows-1251",
-    "windows-1252",
-    "iso-8859-2",
-    "gbk",
-    "shift_jis",
-)
+_ENCODINGS = "utf-8 utf-16 windows-1250 windows-1251 windows-1252 iso-8859-2 gbk shift_jis".split()  # noqa: SIM905
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
+_LONGEST = timedelta(days=3660)
+_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
+_WORDING_HINT = (
+    'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
+)
 
 
 def check_campaign(
     campaign: Campaign, document: YamlDocument, roots: tuple[Path, ...], urls: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
-    """Yield what is wrong with a campaign whose document fits the schema.
-
-    Args:
-        campaign: the campaign.
-        document: gives the places.
-        roots: the folders below which it may read files.
-        urls: those below which it may read URLs.
-    """
+    """Yield the problems of a campaign that fits the schema and may read below `roots` and `urls`."""
     if not _NAME.fullmatch(campaign.name):
-        yield Diagnostic(
-            "error",
-            "campaign-name",
-            f"the file's name gives no name for the campaign: {campaign.name!r}",
-            campaign.file,
-            1,
-            1,
-            "write `name:` with letters, digits, `.`, `_` and `-`",
-        )
+        words = f"the file's name gives no name for the campaign: {campaign.name!r}"
+        hint = "write `name:` with letters, digits, `.`, `_` and `-`"
+        yield Position(campaign.file, 1, 1).problem("campaign-name", words, hint)
     yield from _check_messages(campaign)
-    yield from check_flow(campaign, document)
+    for index, message in enumerate(campaign.messages):
+        yield from _check_follow_up(campaign, index, message)
+    if campaign.variants is not None:
+        yield from find_problems(campaign.variants, campaign.messages)
+    yield from _check_score(campaign, document)
+    yield from _check_schedule(campaign, document)
+    yield from _check_policy(campaign, document)
+    yield from _check_lengths(campaign, document)
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])
@@ -89,24 +73,16 @@ def check_campaign(
                 yield from _check_encoding(source, document, [key, index, "encoding"])
                 yield from check_file(source, roots, urls)
             elif source.consent is not None and source.consent.date is not None:
-                yield from _check_consent_date(source.consent.date, document, [key, index, "consent", "date"])
+                place = document.position([key, index, "consent", "date"])
+                yield from filter(None, (find_date_problem(source.consent.date, place),))
 
 
 def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for message in campaign.messages:
         if message.id in seen:
-            place = message.position
             text = f"the message id `{message.id}` stands twice; first in line {seen[message.id]}"
-            yield Diagnostic(
-                "error",
-                "message-id-repeated",
-                text,
-                place.file,
-                place.line,
-                place.column,
-                "rename one of them",
-            )
+            yield message.position.problem("message-id-repeated", text, "rename one of them")
         seen.setdefault(message.id, message.position.line)
         yield from _check_questions(message)
         for varied in campaign.list_arms(message.id).values():
@@ -116,7 +92,7 @@ def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
 
 
 def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Find ids whose record two messages would go by: the one would be taken for the other."""
+    """Yield ids whose record two messages would claim."""
     places = {message.id: message.position for message in campaign.messages}
     claims: dict[str, Message] = {}
     for message in campaign.messages:
@@ -130,51 +106,38 @@ def _check_message_renames(campaign: Campaign) -> Iterator[Diagnostic]:
             else:
                 claims[name] = message
                 continue
-            place = message.position
             text = f"`renamed_from` of the message `{message.id}` claims the record of `{name}`, {words}"
-            yield Diagnostic("error", "message-id-in-use", text, place.file, place.line, place.column, hint)
+            yield message.position.problem("message-id-in-use", text, hint)
 
 
 def _check_questions(message: Message) -> Iterator[Diagnostic]:
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for question in message.questions:
-        place = question.text.position
         if question.tag in seen:
             text = f"the question tag `{question.tag}` stands twice in message `{message.id}`"
-            yield Diagnostic(
-                "error",
-                "question-tag-repeated",
-                text,
-                place.file,
-                place.line,
-                place.column,
-                "rename one of them",
-            )
-        seen[question.tag] = place.line
+            yield question.text.position.problem("question-tag-repeated", text, "rename one of them")
+        seen.add(question.tag)
         yield from _check_scale(question)
         yield from _check_conclusion(question)
         for response in question.responses:
-            if fold_to_word(response.source) in COMMAND_WORDS:
-                yield _text_problem(
-                    response,
-                    "warning",
-                    "response-command-word",
+            if normalize_to_word(response.source) in COMMAND_WORDS:
+                words = (
                     f"carriers read {response.source.strip()!r} as a command: "
-                    "they may keep the answer, or opt the person out",
-                    "choose another word",
+                    "they may keep the answer, or opt the person out"
                 )
+                hint = "choose another word"
+                yield response.position.problem("response-command-word", words, hint, "warning")
 
 
 def _check_scale(question: Question) -> Iterator[Diagnostic]:
     if question.scale in ("nps", "csat", "ces") and not question.responses:
         text = f"the scale `{question.scale}` needs `responses`"
-        yield _text_problem(question.text, "error", "scale-responses", text, "list the answers, lowest first")
+        yield question.text.position.problem("scale-responses", text, "list the answers, lowest first")
     written = [response.source.strip() for response in question.responses]
     if question.scale == "nps" and written and written != [str(n) for n in range(11)]:
         text = 'the scale `nps` needs the responses "0" to "10", in this order'
-        yield _text_problem(
-            question.responses[0], "error", "scale-responses", text, "or use the scale `number` or `choice`"
-        )
+        hint = "or use the scale `number` or `choice`"
+        yield question.responses[0].position.problem("scale-responses", text, hint)
 
 
 def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
@@ -183,50 +146,225 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
     if ending is None or not texts or any("{" in text for text in (*texts, ending.source)):
         return
     if ending.source.strip().casefold() not in (text.strip().casefold() for text in texts):
-        close = difflib.get_close_matches(ending.source, texts, n=1)
         text = f"`conclude_on` is {ending.source!r}, which is none of the responses"
-        yield _text_problem(
-            ending,
-            "error",
-            "conclude-on-unknown",
-            text + (f": did you mean {close[0]!r}?" if close else ""),
-            f"one of: {', '.join(texts)}",
-        )
-
-
-def _text_problem(
-    text: TemplateText, severity: Literal["error", "warning"], code: str, message: str, hint: str | None
-) -> Diagnostic:
-    place = text.position
-    return Diagnostic(severity, code, message, place.file, place.line, place.column, hint)
+        text += suggest(ending.source, texts, "{!r}")
+        yield ending.position.problem("conclude-on-unknown", text, f"one of: {', '.join(texts)}")
 
 
 def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     if source.region is not None and source.region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
-        line, column = document.locate(path)
-        text = f"there is no region {source.region}"
-        yield Diagnostic(
-            "error",
-            "region-unknown",
-            text,
-            document.file,
-            line,
-            column,
-            "use a code of ISO 3166-1, as in US, GB, DE",
-        )
+        hint = "use a code of ISO 3166-1, as in US, GB, DE"
+        yield document.position(path).problem("region-unknown", f"there is no region {source.region}", hint)
 
 
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     name = source.encoding
     if name is not None and not is_text_encoding(name):
-        line, column = document.locate(path)
-        close = difflib.get_close_matches(name.lower(), _ENCODINGS, n=1)
-        words = f"there is no encoding {name!r}" + (f": did you mean {close[0]!r}?" if close else "")
+        words = f"there is no encoding {name!r}{suggest(name.lower(), _ENCODINGS, '{!r}')}"
         hint = f"one of {', '.join(_ENCODINGS)}, or another name that Python knows"
-        yield Diagnostic("error", "encoding-unknown", words, document.file, line, column, hint)
+        yield document.position(path).problem("encoding-unknown", words, hint)
 
 
-def _check_consent_date(written: str, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    problem = find_date_problem(written, Position(document.file, *document.locate(path)))
-    if problem is not None:
-        yield problem
+def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterator[Diagnostic]:
+    after = message.after
+    if after is None:
+        return
+    above = {other.id: other for other in campaign.messages[:index]}
+    place = after.position
+    earlier = above.get(after.message)
+    if earlier is None:
+        words, hint = _explain_after(campaign, message, list(above))
+        yield place.problem("after-unknown", words, hint)
+    elif message.to != "everyone" and not campaign.asks(earlier):
+        words = f"`to: {message.to}` goes by answers, and the message `{earlier.id}` asks nothing"
+        hint = "take `to` out, or give that message `questions`"
+        yield place.problem("after-asks-nothing", words, hint)
+    elif message.to != "answered" and not message.complete_existing_sessions and campaign.asks(earlier):
+        queues = campaign.policy.open_session == "queue"
+        words = f"`{message.id}` waits for those who have not ended the survey `{earlier.id}`: " + (
+            "at the service, until that expires, and then leaves at any hour"
+            if queues
+            else "it is sent when that has expired and `runner reconcile` has read so"
+        )
+        hint = "add `complete_existing_sessions: true`, which ends that survey for them"
+        yield place.problem("after-queued", words, hint, "warning")
+
+
+def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    if campaign.score is None:
+        return
+    place = document.position(["score", "question"])
+    asked = [
+        question
+        for message in campaign.messages
+        for one in (message, *campaign.list_arms(message.id).values())
+        for question in one.questions
+    ]
+    scales = {question.scale for question in asked if question.tag == campaign.score}
+    if not scales:
+        close = difflib.get_close_matches(campaign.score, [question.tag for question in asked], n=1)
+        hint = f"did you mean `{close[0]}`?" if close else "write the `tag` of a question"
+        words = f"no message asks a question tagged `{campaign.score}`"
+        yield place.problem("score-unknown", words, hint)
+    elif len(scales) > 1:
+        words = f"`{campaign.score}` is asked on several scales: {', '.join(sorted(scales))}"
+        yield place.problem("score-scales", words, "give each of its questions the same `scale`")
+    elif not scales <= SCORED:
+        words = f"`{campaign.score}` has `scale: {min(scales)}`, of which there is no score"
+        hint = f"give its questions a `scale` that has one: {', '.join(sorted(SCORED))}"
+        yield place.problem("score-none", words, hint)
+
+
+def _explain_after(campaign: Campaign, message: Message, above: list[str]) -> tuple[str, str]:
+    wanted = message.after.message if message.after else ""
+    if wanted == message.id:
+        return f"the message `{wanted}` cannot come after itself", "name a message further up"
+    if wanted in {other.id for other in campaign.messages}:
+        words = f"the message `{wanted}`, which `{message.id}` comes after, stands below it"
+        return words, f"move `{message.id}` down"
+    known = f"name a message further up: {', '.join(above)}" if above else "there is no message further up"
+    return f"there is no message `{wanted}`{suggest(wanted, above)}", known
+
+
+def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    schedule = read_schedule(document.data.get("schedule", {}))
+    if not isinstance(schedule, Schedule):
+        for problem in schedule:
+            words = f"`{problem.key}`: {problem.reason}"
+            yield document.position(["schedule", problem.key]).problem("schedule", words, problem.hint)
+        return
+    start, end = schedule.not_before, schedule.expires
+    if start is None or end is None or schedule.timezone is None:
+        return
+    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).next_open(start)
+    if opening is None or opening >= end:
+        # No error: people in other time zones may well be texted.
+        place = document.position(["schedule", "expires"])
+        words = (
+            f"`not_before` to `expires`: `send_between` and `days` never allow sending in {schedule.timezone}"
+        )
+        hint = "nobody there would be texted: move one of them"
+        yield place.problem("schedule-never-open", words, hint, "warning")
+    yield from _check_waits(campaign, end - start)
+
+
+def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
+    """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once."""
+    earliest: dict[str, timedelta] = {}
+    for message in campaign.messages:
+        after = message.after
+        if after is None:
+            earliest[message.id] = timedelta()
+            continue
+        # Overlong waits are reported on their own, and their sum would overflow.
+        due = earliest.get(after.message, timedelta()) + min(after.wait, _LONGEST)
+        earliest[message.id] = due
+        if due >= length:
+            place = after.position
+            words = f"`{message.id}` is never sent: it comes due when the campaign has expired"
+            hint = "shorten `wait`, or move `expires`"
+            yield place.problem("after-expires", words, hint, "warning")
+
+
+def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    policy = campaign.policy
+    if policy.timezone_unknown == "campaign" and campaign.schedule.timezone is None:
+        yield document.position(["policy", "timezone_unknown"]).problem(
+            "policy-timezone",
+            "`timezone_unknown: campaign` needs the campaign's time zone, and `schedule` names none",
+            "add `timezone` to `schedule`, such as America/New_York",
+        )
+    if policy.consent == "required" and all(source.consent is None for source in campaign.recipients):
+        yield document.position(["policy", "consent"]).problem(
+            "policy-consent",
+            "`consent: required` would text nobody: no entry of `recipients` says where consent is on record",
+            "add `consent` to the entries whose people agreed to be texted",
+        )
+
+
+def _check_lengths(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
+    cap = campaign.policy.frequency_cap
+    lengths: list[tuple[timedelta, list[Key]]] = [
+        (message.after.wait, ["messages", index, "after", "wait"])
+        for index, message in enumerate(campaign.messages)
+        if message.after is not None
+    ]
+    lengths += [(cap.within, ["policy", "frequency_cap", "within"])] if cap is not None else []
+    lengths.append((campaign.policy.read_replies_within, ["policy", "read_replies_within"]))
+    for length, path in lengths:
+        if length > _LONGEST:
+            words = f"`{path[-1]}` is {length.days:,} days"
+            yield document.position(path).problem(
+                "duration-too-long", words, "ten years (3660d) are the most"
+            )
+
+
+def find_reference_problems(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield problems of a campaign's variables that are the same for everybody."""
+    checker = _Checker(campaign)
+    for message in campaign.messages:
+        for varied in (message, *campaign.list_arms(message.id).values()):
+            yield from checker.check(varied)
+
+
+class _Checker:
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._seen: set[TemplateText] = set()
+        self._warned: set[str] = set()
+
+    def check(self, message: Message) -> Iterator[Diagnostic]:
+        for question in message.questions:
+            yield from self._check_choices(question)
+        for text in message.iterate_texts():
+            if text not in self._seen and _MAY_DO_WITHOUT.search(text.source):
+                self._seen.add(text)
+                yield from self._check_defaults(text)
+
+    def _check_choices(self, question: Question) -> Iterator[Diagnostic]:
+        """Yield choices that a report cannot count, because they differ from person to person."""
+        if question.scale in SCORED:
+            lost = "no report could score the answers together"
+            for text in question.responses:
+                what = f"a response of a question with `scale: {question.scale}`"
+                yield from self._refuse_personal(text, what, lost)
+        if question.conclude_on is not None:
+            lost = "no report could tell who has come to the end"
+            yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)
+
+    def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
+        if "{" not in text.source or text in self._seen:
+            return
+        names = self._compiler.find_references(text).names
+        personal = sorted(name for name in names if normalize_name(name) in self._given)
+        if personal:
+            self._seen.add(text)
+            words = f"{what} refers to `{personal[0]}`, which differs from person to person: {lost}"
+            yield variable_diagnostic("choice-personal", words, text, personal[0], hint=_WORDING_HINT)
+
+    def _check_defaults(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield variables that have a default and that no recipient has."""
+        for name in sorted(self._compiler.find_references(text).optional - self._warned):
+            if name in self._campaign.vars or normalize_name(name) in self._given:
+                continue
+            self._warned.add(name)
+            known = [*self._campaign.vars, *self._given.values()]
+            words = f"no recipient has a variable `{name}`, so that all get what stands in for it"
+            words += suggest(name, known)
+            hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
+            problem = variable_diagnostic("template-default-for-all", words, text, name, hint=hint)
+            yield replace(problem, severity="warning")
+
+    @cached_property
+    def _compiler(self) -> TextCompiler:
+        return TextCompiler(include_folder(self._campaign))
+
+    @cached_property
+    def _given(self) -> dict[str, str]:
+        """The recipients' own variables as written, by their normalized names."""
+        given: dict[str, str] = {}
+        for source in self._campaign.recipients:
+            names = read_header(source) if isinstance(source, FileRecipients) else source.vars
+            for name in names:
+                given.setdefault(normalize_name(name), name)
+        return given

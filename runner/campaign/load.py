@@ -1,46 +1,80 @@
-"""From a campaign file to the model, or to all that is wrong with it."""
+"""Loading of a campaign file: the campaign, or every problem of the file.
+
+Parts that the schema refuses are removed, so that the rest can be checked, and so are references to them.
+Schema rules for the whole document concern only its keys, so the rest fits, except for emptied lists.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from runner.campaign.audience_files import expand_files
-from runner.campaign.checks import check_campaign
-from runner.campaign.reader import read_campaign
-from runner.campaign.references import find_reference_problems
-from runner.campaign.remainder import keep_sound
-from runner.source.collector import pause_collector
-from runner.source.confine import HIDDEN, is_hidden_below, is_readable_below, is_written_hidden, reading_root
-from runner.source.diagnostic import Diagnostic
-from runner.source.document import Key, YamlDocument, YamlProblemError
-from runner.source.schema import find_problems, load_validator
-from runner.source.yaml import read_yaml
+from runner.audience.files import expand_files
+from runner.campaign.checks import check_campaign, find_reference_problems
+from runner.campaign.model import (
+    After,
+    Analysis,
+    Arm,
+    Campaign,
+    Consent,
+    ConsentColumns,
+    FileFormat,
+    FileRecipients,
+    FrequencyCap,
+    InlineRecipient,
+    Limits,
+    Message,
+    Policy,
+    Question,
+    RecipientSource,
+    TemplateText,
+    Variants,
+    ask_openly,
+)
+from runner.source.diagnostic import Diagnostic, Position
+from runner.source.json_schema import find_problems, load_validator, schema_text
+from runner.source.quantity import parse_duration, parse_rate
+from runner.source.storage import (
+    HIDDEN,
+    is_hidden_below,
+    is_readable_below,
+    is_url,
+    is_written_hidden,
+    reading_root,
+)
+from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
+from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.campaign.model import Campaign
-
+_LISTS = ("recipients", "exclude", "messages")
+_NAME = "campaign"
+"""Stands in for a refused name, so that none is made from the file's."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_]*", re.ASCII)
-"""Whole numbers of YAML 1.1 (int) and 1.2 (10.3.2), one of which this program reads as it is written."""
+"""Whole numbers of YAML 1.1 (int) and 1.2 (10.3.2); this program reads some of them as text."""
 _ANCHOR = re.compile(r"^&\S+\s+")
 _PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
-"""Of a recipient that the loop over them can judge; the validator sees all others."""
+"""Keys of recipients that a loop can check; others go to the validator."""
+_FILE_URL = "file://"
+"""Start of a path written as a URL, which is read as a path."""
 
 
 @pause_collector()
 def load_campaign(
     file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()
 ) -> tuple[Campaign | None, list[Diagnostic]]:
-    """Read one campaign file.
+    """Load one campaign file.
 
     Args:
         file: the campaign file.
         current: the current folder, which bounds reading outside a git repository.
-        allowed: further folders, and URLs, that the campaign may read from.
+        allowed: further folders and URLs that the campaign may read from.
 
     Returns:
         The campaign, None if there are errors; and every problem, warnings included.
@@ -58,8 +92,8 @@ def load_campaign(
     if not isinstance(document.data, dict):
         return None, problems
     if problems:
-        keep_sound(document.data, _list_violations(document.data))
-    campaign = read_campaign(document, roots[0])
+        _drop_invalid(document.data, _list_violations(document.data))
+    campaign = _Reader(document, roots[0]).read()
     problems.extend(check_campaign(campaign, document, roots, urls))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
@@ -70,13 +104,7 @@ def load_campaign(
 
 
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
-    """Return the names whose record a campaign file claims; of one that cannot be read, the file's own.
-
-    Args:
-        file: the campaign file.
-        current: as for `load_campaign`.
-        allowed: as for `load_campaign`.
-    """
+    """Return the names whose record a campaign file claims; for an unreadable file, its own name."""
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     text, _ = _read_text(file, roots)
     try:
@@ -91,52 +119,39 @@ def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (
 
 
 def _read_text(file: Path, roots: tuple[Path, ...]) -> tuple[str | None, Diagnostic | None]:
+    start = Position(file, 1, 1)
     is_hidden = is_hidden_below(file, roots)
-    if is_hidden and not is_written_hidden(file, roots[0]):  # one that is named is read
+    if is_hidden and not is_written_hidden(file, roots[0]):  # a named file is read, even if hidden
         message = f"this campaign is a link to a file that {HIDDEN}"
-        return None, Diagnostic("error", "path-hidden", message, file, 1, 1, "write the campaign here")
+        return None, start.problem("path-hidden", message, "write the campaign here")
     if not is_hidden and not is_readable_below(file, roots):
         message = "this campaign is a link to a file outside the repository"
-        return None, Diagnostic(
-            "error", "path-outside", message, file, 1, 1, "use --allow-path to widen what may be read"
-        )
+        return None, start.problem("path-outside", message, "use --allow-path to widen what may be read")
     try:
         raw = file.read_bytes()
     except OSError as error:
-        message = f"this file cannot be read: {error.strerror}"
-        return None, Diagnostic("error", "campaign-unreadable", message, file, 1, 1)
+        return None, start.problem("campaign-unreadable", f"this file cannot be read: {error.strerror}")
     try:
         return raw.decode("utf-8-sig"), None
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        return None, Diagnostic(
-            "error", "campaign-encoding", "this file is not UTF-8", file, line, 1, "save it as UTF-8"
-        )
+        place = Position(file, line, 1)
+        return None, place.problem("campaign-encoding", "this file is not UTF-8", "save it as UTF-8")
 
 
 def _find_schema_problems(document: YamlDocument) -> Iterator[Diagnostic]:
-    """Hold a document to the schema; recipients that are plainly right are not shown to the validator.
-
-    The validator takes a hundred times as long for a row as the loop does (design: performance).
-    """
+    """Yield schema problems; a loop skips valid recipients, a hundred times as fast as the validator."""
     data = document.data
     if not isinstance(data, dict):
-        yield Diagnostic(
-            "error",
-            "campaign-empty",
-            "this file holds no campaign",
-            document.file,
-            1,
-            1,
-            "a campaign starts with `version: 1`",
-        )
+        hint = "a campaign starts with `version: 1`"
+        yield document.position([]).problem("campaign-empty", "this file holds no campaign", hint)
         return
     shown, kept = _choose_shown(data)
     yield from find_problems(document, "campaign", shown, lambda path: _restore(path, kept))
 
 
 def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
-    """Find phones that are texts here, and numbers to other readers of YAML: editors refuse them."""
+    """Yield phones that are text here and numbers to other readers of YAML, which editors refuse."""
     data = document.data if isinstance(document.data, dict) else {}
     for key in ("recipients", "exclude"):
         rows = data.get(key)
@@ -147,25 +162,24 @@ def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
             place = document.place(row, "phone")
             if place is None or place.style:
                 continue
-            # As it is written: an alias stands for a text that may well be in quotes.
+            # An alias is quoted where its text is.
             written = _ANCHOR.sub("", document.lines[place.line][place.column :])
             if not written.startswith(phone):
                 continue
             words = f"`{key}[{index + 1}].phone` must be in quotes: YAML takes it for a number without them"
             hint = 'put it in quotes, as in "+14155550101": a number loses its + and leading zeros'
-            line, column = place.line + 1, place.column + 1
-            yield Diagnostic("error", "phone-unquoted", words, document.file, line, column, hint)
+            yield document.position_of(row, "phone").problem("phone-unquoted", words, hint)
 
 
 def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
-    """Return where a document breaks the schema: the paths of all violations, those that follow included."""
+    """Return the paths of all schema violations, including those that follow from others."""
     shown, kept = _choose_shown(data)
     errors = load_validator("campaign").iter_errors(shown)
     return [_restore(list(error.absolute_path), kept) for error in errors]
 
 
 def _choose_shown(data: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """Return what the validator is shown of a document, and the indices of the recipients in that."""
+    """Return the part of a document that the validator reads, and the indices of its recipients."""
     rows = data.get("recipients")
     if not isinstance(rows, list):
         return data, []
@@ -174,7 +188,7 @@ def _choose_shown(data: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
 
 
 def _restore(path: list[Key], kept: list[int]) -> list[Key]:
-    """Return the path in the document of a path in what the validator is shown."""
+    """Return the document's path for a path in the part that the validator reads."""
     if kept and len(path) > 1 and path[0] == "recipients":
         return [path[0], kept[cast("int", path[1])], *path[2:]]
     return path
@@ -188,3 +202,224 @@ def _is_plain_recipient(row: Any) -> bool:
         return False
     zone = row.get("timezone", "UTC")
     return isinstance(zone, str) and zone != "" and all(map(str.isidentifier, variables))
+
+
+def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> None:
+    """Remove, in place to keep positions, the parts that the schema refuses."""
+    refused = {str(path[0]) for path in violations if path and (len(path) == 1 or path[0] not in _LISTS)}
+    for key in (refused | (data.keys() - _known_keys())) & data.keys():
+        del data[key]
+    if "name" in refused:
+        data["name"] = _NAME
+    has_messages = "messages" in data
+    entries = {path[:2] for path in map(tuple, violations) if len(path) > 1 and path[0] in _LISTS}
+    lost = {key: _take_out(data, key, [i for name, i in entries if name == key]) for key in _LISTS}
+    ids = [one.get("id") if isinstance(one, dict) else None for one in lost["messages"]]
+    _take_out_references(data, ids if has_messages else [None])
+    policy = data.get("policy", {})
+    if "schedule" in refused:
+        policy.pop("timezone_unknown", None)
+    if lost["recipients"] or not data["recipients"]:
+        policy.pop("consent", None)
+
+
+@cache
+def _known_keys() -> frozenset[str]:
+    return frozenset(json.loads(schema_text("campaign"))["properties"])
+
+
+def _take_out(data: dict[str, Any], key: str, indices: Iterable[Key]) -> list[Any]:
+    entries: list[Any] = data.setdefault(key, [])
+    return [entries.pop(int(index)) for index in sorted(indices, key=int, reverse=True)]
+
+
+def _take_out_references(data: dict[str, Any], lost: list[Any]) -> None:
+    """Remove references to lost messages by their ids; an id that is not text may be any."""
+    kept = {message["id"] for message in data["messages"]}
+    is_any = any(not isinstance(name, str) for name in lost)
+
+    def is_gone(name: str) -> bool:
+        return name not in kept and (is_any or name in lost)
+
+    for message in data["messages"]:
+        if "after" in message and is_gone(message["after"]["message"]):
+            del message["after"]
+            message.pop("to", None)
+    if "of" in data.get("variants", {}) and is_gone(data["variants"]["of"]):
+        del data["variants"]
+
+
+class _Reader:
+    """A converter of a document that fits the schema to a campaign that may read files below `root`."""
+
+    def __init__(self, document: YamlDocument, root: Path) -> None:
+        self._document = document
+        self._root = root
+        self._position = document.position_of
+        self._completes = document.data.get("policy", {}).get("open_session") == "complete"
+
+    def read(self) -> Campaign:
+        data = self._document.data
+        name = data.get("name", self._document.file.stem)
+        tag, columns = data.get("tag", name), data.get("export_columns", [])
+        return Campaign(
+            name=name,
+            position=self._position(data, "name"),
+            file=self._document.file,
+            root=self._root,
+            messages=tuple(self._message(item, tag) for item in data["messages"]),
+            recipients=tuple(map(self._source, data["recipients"])),
+            exclude=tuple(map(self._source, data.get("exclude", ()))),
+            vars=data.get("vars", {}),
+            limits=_read_limits(data.get("limits", {})),
+            renamed_from=tuple(data.get("renamed_from", ())),
+            variants=self._variants(data["variants"]) if "variants" in data else None,
+            schedule=_read_schedule(data.get("schedule", {})),
+            policy=_read_policy(data.get("policy", {})),
+            lockfile=data.get("lockfile", "full"),
+            export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
+            score=data["score"]["question"] if "score" in data else None,
+        )
+
+    def _source(self, row: dict[str, Any]) -> RecipientSource:
+        for key in get_args(FileFormat):
+            if key in row:
+                return self._file(row, key)
+        return InlineRecipient(
+            row["phone"],
+            row.get("region"),
+            row.get("vars", {}),
+            self._position(row, "phone"),
+            row.get("timezone"),
+            Consent(**row["consent"]) if "consent" in row else None,
+        )
+
+    def _file(self, row: dict[str, Any], key: FileFormat) -> FileRecipients:
+        written: str = row[key]
+        has_path = written.startswith(_FILE_URL) or not is_url(written)
+        path = self._document.file.parent / written.removeprefix(_FILE_URL) if has_path else Path(written)
+        return FileRecipients(
+            path,
+            row.get("phone_column", "phone"),
+            row.get("region"),
+            self._position(row, key),
+            row.get("timezone_column"),
+            ConsentColumns(**row["consent"]) if "consent" in row else None,
+            key,
+            str(path.absolute()) if has_path else written,
+            row.get("region_column"),
+            row.get("encoding"),
+            skips_invalid=row.get("invalid_rows") == "skip",
+        )
+
+    def _variants(self, item: dict[str, Any]) -> Variants:
+        place = next(key for key in ("of", "holdout", "seed") if key in item)
+        return Variants(
+            item["seed"],
+            item.get("of"),
+            tuple(self._arm(arm) for arm in item.get("arms", [])),
+            self._position(item, place),
+            float(item.get("holdout", 0)),
+            self._analysis(item["analysis"]) if "analysis" in item else None,
+        )
+
+    def _analysis(self, item: dict[str, Any]) -> Analysis:
+        return Analysis(self._position(item, next(iter(item))), item.get("at"), item.get("per_arm"))
+
+    def _arm(self, item: dict[str, Any]) -> Arm:
+        return Arm(
+            id=item["id"],
+            weight=float(item.get("weight", 1)),
+            position=self._position(item, "id"),
+            tag=item.get("tag"),
+            text=self._optional_text(item, "text"),
+            introduction=self._optional_text(item, "introduction"),
+            questions=self._questions(item) if "questions" in item else None,
+            conclusion=self._optional_text(item, "conclusion"),
+            method=item.get("method"),
+            complete_existing_sessions=item.get("complete_existing_sessions"),
+        )
+
+    def _message(self, item: dict[str, Any], tag: str) -> Message:
+        text = self._optional_text(item, "text")
+        replies = item.get("replies", "ignored")
+        questions = self._questions(item)
+        if replies == "recorded" and text is not None:
+            questions, text = ask_openly(text), None
+        return Message(
+            id=item["id"],
+            tag=item.get("tag", tag),
+            position=self._position(item, "id"),
+            text=text,
+            introduction=self._optional_text(item, "introduction"),
+            questions=questions,
+            conclusion=self._optional_text(item, "conclusion"),
+            method=item.get("method", "SMS"),
+            complete_existing_sessions=item.get("complete_existing_sessions", self._completes),
+            renamed_from=tuple(item.get("renamed_from", ())),
+            after=self._after(item["after"]) if "after" in item else None,
+            to=item.get("to", "everyone"),
+            replies=replies,
+        )
+
+    def _after(self, item: dict[str, Any]) -> After:
+        return After(item["message"], parse_duration(item["wait"]), self._position(item, "message"))
+
+    def _questions(self, item: dict[str, Any]) -> tuple[Question, ...]:
+        return tuple(self._question(question) for question in item.get("questions", []))
+
+    def _question(self, item: dict[str, Any]) -> Question:
+        responses: list[str] = item.get("responses", [])
+        return Question(
+            tag=item["tag"],
+            text=self._text(item, "text"),
+            responses=tuple(self._text(responses, index) for index in range(len(responses))),
+            scale=item.get("scale", "choice" if responses else "text"),
+            conclude_on=self._optional_text(item, "conclude_on"),
+        )
+
+    def _optional_text(self, container: dict[str, Any], key: str) -> TemplateText | None:
+        return self._text(container, key) if key in container else None
+
+    def _text(self, container: dict[str, Any] | list[Any], key: Key) -> TemplateText:
+        source: str = container[key]  # type: ignore[index]
+        position = self._position(container, key)
+        place = self._document.place(container, key)
+        if place is None or place.style != "|":
+            return TemplateText(source, position, position.line, position.column, is_block=False)
+        first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
+        indent = len(first) - len(first.lstrip(" ")) + 1
+        return TemplateText(source, position, position.line + 1, indent, is_block=True)
+
+
+def _read_limits(limits: dict[str, Any]) -> Limits:
+    read = dict(limits)
+    if "rate" in limits:
+        read["rate"] = parse_rate(limits["rate"])
+    if "settle_margin" in limits:
+        read["settle_margin"] = parse_duration(limits["settle_margin"])
+    if isinstance(limits.get("invalid_rows"), str):
+        read["invalid_rows"] = _read_share(limits["invalid_rows"])
+    return Limits(**read)
+
+
+def _read_share(written: str) -> Fraction:
+    return Fraction(written.removesuffix("%")) / 100
+
+
+def _read_schedule(written: dict[str, Any]) -> Schedule:
+    schedule = read_schedule(written)
+    # The checks report the problem at its place.
+    return schedule if isinstance(schedule, Schedule) else Schedule()
+
+
+def _read_policy(written: dict[str, Any]) -> Policy:
+    read = {**written, "opt_out_words": tuple(written.get("opt_out_words", ()))}
+    if "frequency_cap" in written:
+        cap = written["frequency_cap"]
+        read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
+    if "read_replies_within" in written:
+        read["read_replies_within"] = parse_duration(written["read_replies_within"])
+    if "review_margin" in written:
+        read["review_margin"] = _read_share(written["review_margin"])
+    return Policy(**read)

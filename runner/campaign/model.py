@@ -1,57 +1,217 @@
-"""What a campaign file says, as values: no file is read and nothing is rendered here."""
+"""A campaign file's content as values."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from datetime import timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from runner.campaign.policy import Limits, Policy
 from runner.timing.schedule import Schedule
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from pathlib import Path
 
-    from runner.campaign.position import Position
-    from runner.campaign.recipients import RecipientSource, Variables
+    from runner.source.diagnostic import Position
+    from runner.timing.schedule import NoRule, Purpose, TimezoneUnknown
+
+
+ConsentRule = Literal["required", "not_required"]
+QuietHours = Literal["legal", "none"]
+OpenSessionRule = Literal["wait", "complete", "queue"]
+Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "Variable"] | None
+Variables: TypeAlias = Mapping[str, Variable]
+FileFormat = Literal["csv", "parquet"]
+ColumnKey = Literal[
+    "phone_column", "timezone_column", "region_column", "consent.source_column", "consent.date_column"
+]
+DEFAULT_REVIEW_MARGIN = Fraction(1, 10)
+DEFAULT_READ_REPLIES_WITHIN = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """A recipient's consent on record: its source, and its ISO 8601 day if known."""
+
+    source: str
+    date: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentColumns:
+    """The columns of an audience file with the place of consent (blank for none) and its date."""
+
+    source_column: str
+    date_column: str | None = None
+
+
+class InlineRecipient(NamedTuple):
+    """A recipient in the campaign file, its phone not yet parsed. A tuple: there may be thousands.
+
+    `region` is an ISO 3166 country or state, `timezone` an IANA name; None falls back to the number.
+    """
+
+    phone: str
+    region: str | None
+    vars: Variables
+    position: Position
+    timezone: str | None = None
+    consent: Consent | None = None
+
+    @property
+    def country(self) -> str | None:
+        """The country of a number in national form, ISO 3166-1; None for one in E.164 form."""
+        return None if self.region is None else self.region.partition("-")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecipients:
+    """An audience file: every column is a variable, one column is the phone.
+
+    Attributes:
+        path: its path; of a URL, the name in messages.
+        region: the country of numbers in national form, ISO 3166-1.
+        timezone_column: column of IANA names; None to use the regions, or the numbers.
+        location: an absolute path, or a URL, valid in every process.
+        region_column: column of legal regions; None to use the numbers.
+        encoding: of a CSV file; None to detect it.
+        skips_invalid: True to skip unreadable rows instead of reporting errors.
+    """
+
+    path: Path
+    phone_column: str
+    region: str | None
+    position: Position
+    timezone_column: str | None = None
+    consent: ConsentColumns | None = None
+    format: FileFormat = "csv"
+    location: str = ""
+    region_column: str | None = None
+    encoding: str | None = None
+    skips_invalid: bool = False
+
+    @property
+    def columns(self) -> dict[ColumnKey, str]:
+        """The columns with meanings of their own, by the keys that name them."""
+        consent = self.consent
+        named: dict[ColumnKey, str | None] = {
+            "phone_column": self.phone_column,
+            "timezone_column": self.timezone_column,
+            "region_column": self.region_column,
+            "consent.source_column": None if consent is None else consent.source_column,
+            "consent.date_column": None if consent is None else consent.date_column,
+        }
+        return {key: name for key, name in named.items() if name is not None}
+
+    @property
+    def unit(self) -> str:
+        """The noun for its lines."""
+        return "line" if self.format == "csv" else "row"
+
+    @property
+    def url(self) -> str | None:
+        """Its URL; None if it is a path."""
+        return self.location if "://" in self.location else None
+
+
+RecipientSource = InlineRecipient | FileRecipients
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The safety limits of a campaign; None means unlimited.
+
+    Attributes:
+        recipients: people in one plan.
+        renders: cost of one plan.
+        recipients_per_send: phones in one launch.
+        rate: sends a second.
+        segments_per_message: SMS segments of a single text.
+        invalid_rows: unreadable rows to skip: a number, or a share of all.
+        settle_margin: time between the last sends and the end of their hours; None to use the service's
+            response times.
+    """
+
+    recipients: int | None = None
+    renders: int | None = None
+    recipients_per_send: int | None = None
+    rate: float | None = None
+    segments_per_message: int | None = None
+    invalid_rows: int | Fraction | None = None
+    settle_margin: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyCap:
+    """The maximum `messages` (a survey is one) to a person `within` the time before now, on a target."""
+
+    messages: int
+    within: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules that a campaign keeps.
+
+    Attributes:
+        consent: True to skip recipients without consent on record.
+        timezone_unknown: the rule for people of unknown time zone, where the time matters.
+        quiet_hours: True to keep the legal sending hours of the recipient's place.
+        no_rule: with legal hours, the rule for places without known hours.
+        purpose: the purpose of the texts, which selects the legal hours.
+        open_session: the rule for people with an open survey; `complete` is the default of the messages'
+            `complete_existing_sessions`.
+        opt_out_words: further words that opt out.
+        read_replies_within: maximum time since replies on the target were read; otherwise texts wait.
+        review_margin: share by which recipients may exceed the number in the pull request's comment.
+    """
+
+    consent: ConsentRule = "not_required"
+    timezone_unknown: TimezoneUnknown = "refuse"
+    quiet_hours: QuietHours = "none"
+    no_rule: NoRule = "refuse"
+    purpose: Purpose = "survey"
+    frequency_cap: FrequencyCap | None = None
+    open_session: OpenSessionRule = "wait"
+    opt_out_words: tuple[str, ...] = ()
+    read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
+    review_margin: Fraction = DEFAULT_REVIEW_MARGIN
 
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
+SCORED = frozenset({"nps", "csat", "ces", "number"})
+"""The scales that have a score."""
 Method = Literal["SMS", "VOICE"]
 LockfileKind = Literal["full", "summary"]
 Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
-"""Whom of an earlier message's recipients a follow-up is for: `to`."""
+"""The part of an earlier message's recipients that a follow-up is for: `to`."""
 
 REPLY_TAG = "reply"
-"""The tag of the question that a plain text becomes whose replies are recorded."""
+"""Tag of the question that stands for a plain text whose replies are recorded."""
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
-"""Phones in one send when nobody says otherwise; the reference shows no maximum (section 8)."""
+"""Default number of phones in one send; the service's reference shows no maximum (section 8)."""
 
 
 _OVERRIDES = (
-    "tag",
-    "text",
-    "introduction",
-    "questions",
-    "conclusion",
-    "method",
-    "complete_existing_sessions",
+    *("tag", "text", "introduction", "questions", "conclusion"),
+    *("method", "complete_existing_sessions"),
 )
-"""What an arm may say in the place of its message."""
+"""Fields of a message that an arm may replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A Jinja2 template as it stands in the campaign file.
+    """A Jinja2 template in the campaign file.
 
     Attributes:
         source: the template's text.
-        position: where the value starts in the file.
-        first_line: the line of the file that holds the template's first line.
-        indent: the column of the file at which the template's lines start, from 1.
-        is_block: whether one line of the template is one line of the file (a `|` scalar).
+        position: start of the value in the file.
+        first_line: the file's line of the template's first line.
+        indent: the file's column at which the template's lines start, from 1.
+        is_block: True if template and file have the same lines (a `|` scalar).
     """
 
     source: str
@@ -79,13 +239,7 @@ def ask_openly(text: TemplateText) -> tuple[Question, ...]:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What a follow-up comes after.
-
-    Attributes:
-        message: the id of an earlier message of the campaign.
-        wait: how long after it was sent.
-        position: where the id stands.
-    """
+    """The earlier message that a follow-up comes after, and the wait after it."""
 
     message: str
     wait: timedelta
@@ -96,11 +250,8 @@ class After:
 class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
-    Attributes:
-        after: of a follow-up, what it comes after.
-        to: whom of that message's recipients it is for.
-        renamed_from: the ids that it had before.
-        replies: whether replies to its text are results: the text is one open question then (`ask_openly`).
+    It goes to a part `to` of the recipients of `after`, if given. With `replies`, its text is one open
+    question (`ask_openly`).
     """
 
     id: str
@@ -117,22 +268,25 @@ class Message:
     to: Addressees = "everyone"
     replies: Replies = "ignored"
 
+    def iterate_texts(self) -> Iterator[TemplateText]:
+        """Yield its templates."""
+        yield from filter(None, (self.text, self.introduction, self.conclusion))
+        for question in self.questions:
+            yield question.text
+            yield from question.responses
+            yield from filter(None, (question.conclude_on,))
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm of an experiment. What is None it takes from the message.
+    """One arm of an experiment; fields that are None are taken from the message.
 
     Attributes:
-        id: names the arm, in reports and in the draw: an arm that gets another id draws anew.
+        id: its name in reports and in the draw: an arm with another id draws anew.
         weight: its share is this over the sum of all weights; 0 closes it to newcomers.
-        position: where the id stands.
+        position: of the id.
         tag: a project tag of its own.
-        text: in the place of the message's.
-        introduction: in the place of the message's.
-        questions: all of them, in the place of the message's.
-        conclusion: in the place of the message's.
-        method: in the place of the message's.
-        complete_existing_sessions: in the place of the message's.
+        questions: replace all of the message's.
     """
 
     id: str
@@ -149,7 +303,7 @@ class Arm:
     def apply_to(self, message: Message) -> Message:
         """Return the message as this arm sends it.
 
-        Its id stays: a delivery is (campaign, message, phone), so nobody who moves gets it twice.
+        Its id stays: a delivery is (campaign, message, phone), so people who change arms get it once.
         """
         said = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
         if message.replies == "recorded" and self.text is not None:
@@ -159,12 +313,10 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """When the verdict on an experiment is taken; with neither, at every look.
+    """The day or size at which an experiment's verdict is taken; with neither, at every look.
 
-    Attributes:
-        at: a day, ISO 8601, UTC; it may be one that the calendar does not have.
-        per_arm: people to ask in each arm.
-        position: where `at` stands, or what there is of it.
+    `at` is an ISO 8601 day, UTC, perhaps missing from the calendar; `per_arm` counts people to ask in each
+    arm.
     """
 
     position: Position
@@ -174,15 +326,15 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """An experiment.
+    """An experiment, or only a holdout.
 
     Attributes:
-        seed: of the draw. Campaigns with the same seed, arms and weights put everyone into the same arm.
-        of: the id of the message that the arms vary; None if there is a holdout alone.
-        arms: in any order; none if there is a holdout alone.
-        position: where `of` stands, or what there is of the experiment.
-        holdout: the share, from 0 to below 1, of recipients that the campaign sends nothing.
-        analysis: when the verdict is taken; None if the campaign does not say.
+        seed: of the draw. The same seed, arms and weights give everyone the same arm in any campaign.
+        of: id of the varied message; None if there is only a holdout.
+        arms: in any order; none if there is only a holdout.
+        position: of `of`, or of the first key of the experiment.
+        holdout: share, from 0 to below 1, of recipients that get nothing.
+        analysis: time of the verdict, if the campaign sets it.
     """
 
     seed: str
@@ -199,21 +351,16 @@ class Campaign:
 
     Attributes:
         name: unique in the repository; one third of a delivery's identity.
-        position: where the name stands; the file's start when the file's own name is the name.
-        file: the campaign file.
+        position: of the name; the file's start if the file gives the name.
         root: the folder below which this campaign may read files.
         vars: template variables for every recipient.
         recipients: the audience's sources, in order: the first mention of a phone wins.
         exclude: phones that this campaign never texts.
         messages: in the order of the file.
-        limits: the campaign's safety limits.
-        renamed_from: names that it had before.
-        variants: the experiment, if there is one.
-        schedule: when it may send.
-        policy: the rules that it keeps.
-        lockfile: whether its lockfile holds every launch, or sums them up.
-        export_columns: of the audience, that files of answers have, each with where it stands.
-        score: the tag of the question whose score is the campaign's; None to go by what messages share.
+        renamed_from: its former names.
+        lockfile: whether the lockfile lists launches or sums them up.
+        export_columns: columns of the audience for files of answers, each with its position.
+        score: the tag of the question with the campaign's score; None to use the scales that messages share.
     """
 
     name: str
@@ -235,7 +382,7 @@ class Campaign:
 
     @property
     def message_ids(self) -> dict[str, str]:
-        """The ids of the messages, by those that they have and those that they had before."""
+        """The ids of the messages, by their present and former ids."""
         return {name: message.id for message in self.messages for name in (*message.renamed_from, message.id)}
 
     def list_earlier(self) -> set[str]:
@@ -243,7 +390,7 @@ class Campaign:
         return {message.after.message for message in self.messages if message.after is not None}
 
     def list_surveys(self) -> frozenset[str]:
-        """Return the ids of the messages that ask something, in any arm."""
+        """Return the ids of the messages that have questions, in any arm."""
         return frozenset(message.id for message in self.messages if self.asks(message))
 
     def asks(self, message: Message) -> bool:
@@ -251,7 +398,7 @@ class Campaign:
         return any(one.questions for one in (message, *self.list_arms(message.id).values()))
 
     def list_arms(self, message_id: str) -> dict[str, Message]:
-        """Return a message as each arm of the experiment sends it; nothing if it has no arms."""
+        """Return a message as each arm of the experiment sends it; empty if it has no arms."""
         if self.variants is None or self.variants.of != message_id:
             return {}
         message = next(message for message in self.messages if message.id == message_id)

@@ -1,1 +1,1 @@
-"""The command line: one file a command, and nothing else."""
+"""The command line."""

@@ -1,72 +1,235 @@
-"""Writing for people: tables, progress, notes. Data goes to standard output, the rest to standard error."""
+"""Output: tables and JSON on standard output; notes, warnings and progress on standard error."""
 
 from __future__ import annotations
 
-import json
+import re
+import shutil
 import sys
+import textwrap
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from runner.cli.encoding import fit_json
+from runner.cli.log import FORMATS, choose_format, log_record
+from runner.cli.signals import stop_on_signals
+from runner.telemetry.recording import describe_current
+from runner.version import add_version
+from runner.wording import count_words, printable
+from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 
-FORMAT_VERSION = "1.0"
-_WIDE = 200
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+
+    from runner.errors import RunnerError
+    from runner.source.diagnostic import Problems
+
+_WIDE = 120
+"""Width of tables in a pipe or a file."""
 _LINE_EVERY_S = 5.0
 _NARROWEST = 20
-"""Characters that a column must keep to be read in one piece."""
+"""Fewest characters that a line is folded to."""
+_SHORT = 12
+"""Length of cells with numbers that stay in one piece."""
 _GAP = "  "
-_UNBOUNDED = 10_000
+_COMMAND = re.compile("`[^`]*`")
+_JOINT = "\ue000"
+"""Stands for a space at which a line is not folded."""
 
 
-class Progress(Protocol):
-    """Long work that shows how far it is."""
+def print_json(document: dict[str, Any]) -> None:
+    """Write a JSON document to standard output, its format's version first."""
+    # Imported here, like other libraries below: `runner --help` needs none of them.
+    import json
 
-    def advance(self, steps: int) -> None:
-        """Take note of more work done."""
+    click.echo(fit_json(json.dumps(add_version(document), ensure_ascii=False, indent=2), sys.stdout))
+
+
+def show(result: Any, format_: str, writers: Mapping[str, Callable[[Any], None]]) -> None:
+    """Write a use case's result in a format: `json` by its `to_dict`, others by their writer."""
+    if format_ == "json":
+        print_json(result.to_dict())
+    else:
+        writers[format_](result)
+
+
+def find_width(*, err: bool = False) -> int | None:
+    """Return the width of the terminal that standard output (or `err`) is; None if it is none."""
+    stream = sys.stderr if err else sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def print_prose(text: str, *, err: bool = False) -> None:
+    """Write lines, at a terminal folded between words; commands in backticks stay in one piece.
+
+    Elsewhere each line stays one, for `grep` and logs.
+    """
+    width = find_width(err=err)
+    for line in text.split("\n"):
+        click.echo(line if width is None else "\n".join(_fold(line, width)), err=err)
+
+
+def _fold(line: str, width: int) -> list[str]:
+    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINT), line)
+    indent = line[: len(line) - len(line.lstrip())]
+    folded = textwrap.wrap(
+        kept,
+        max(width, _NARROWEST),
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return [part.replace(_JOINT, " ") for part in folded] or [""]
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str | int]],
+    *,
+    essential: Container[str] | None = None,
+    err: bool = False,
+) -> None:
+    """Write a table, numbers to the right, with thousands separators; cells fold between words.
+
+    On a terminal too narrow even for that, each row becomes a block of `name: value`, without zeros in
+    columns that are not `essential`; None keeps all.
+    """
+    width = find_width(err=err)
+    table = _Table.of(header, rows)
+    if width is not None and table.narrowest > width:
+        for cells in table.rows:
+            pairs = [
+                f"{name}: {cell}"
+                for name, cell in zip(header, cells, strict=True)
+                if essential is None or name in essential or cell != "0"
+            ]
+            click.echo("\n".join(_write_block(pairs, width)), err=err)
+        return
+    for index, line in enumerate(table.write(width or _WIDE)):
+        click.echo(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
+
+
+class _Table:
+    """The cells of a table, and the widths that its columns can have."""
+
+    def __init__(
+        self, header: Sequence[str], rows: Sequence[Sequence[str]], is_numeric: Sequence[bool]
+    ) -> None:
+        self.header, self.rows, self._is_numeric = header, rows, is_numeric
+        columns = list(zip(header, *rows, strict=True))
+        self._natural = [max(map(_measure, column)) for column in columns]
+        self._least = [max(map(_find_least, column)) for column in columns]
+        self.heading_lines = 1
+
+    @classmethod
+    def of(cls, header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> _Table:
+        is_numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
+        shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
+        return cls(header, shown, is_numeric)
+
+    @property
+    def narrowest(self) -> int:
+        """The fewest columns of a terminal that it takes."""
+        return sum(self._least) + len(_GAP) * (len(self.header) - 1)
+
+    def write(self, width: int) -> Iterator[str]:
+        """Yield its lines; they are longer than `width` only if no column can become narrower."""
+        widths = self._fit(width)
+        heading = list(self._write_row(self.header, widths, is_low=True))
+        self.heading_lines = len(heading)
+        yield from heading
+        yield "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+        for row in self.rows:
+            yield from self._write_row(row, widths)
+
+    def _fit(self, width: int) -> list[int]:
+        widths = list(self._natural)
+        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+        while excess > 0 and widths != self._least:
+            # The widest has most to fold.
+            index = max(
+                (i for i, own in enumerate(widths) if own > self._least[i]), key=lambda i: (widths[i], -i)
+            )
+            widths[index] -= 1
+            excess -= 1
+        return widths
+
+    def _write_row(
+        self, cells: Sequence[str], widths: Sequence[int], *, is_low: bool = False
+    ) -> Iterator[str]:
+        """Yield the lines of a row; those of headings stand as low as they can."""
+        folded = [
+            [cell] if _measure(cell) <= width else _fold_cell(cell, width)
+            for cell, width in zip(cells, widths, strict=True)
+        ]
+        height = max(map(len, folded))
+        for index in range(height):
+            parts = []
+            for lines, width, is_number in zip(folded, widths, self._is_numeric, strict=True):
+                at = index - (height - len(lines) if is_low else 0)
+                part = lines[at] if 0 <= at < len(lines) else ""
+                blank = " " * (width - _measure(part))
+                parts.append(blank + part if is_number else part + blank)
+            yield _GAP.join(parts).rstrip()
+
+
+def _measure(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    # Imported here: few tables need it.
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _find_least(cell: str) -> int:
+    """Return the width of the longest part at which a cell is not folded."""
+    # Numbers stay in one piece, as `2 to 4`.
+    parts = [cell] if len(cell) <= _SHORT and cell[:1].isdigit() else _fold_cell(cell, 1)
+    return max(map(_measure, parts), default=0)
+
+
+def _fold_cell(cell: str, width: int) -> list[str]:
+    return textwrap.wrap(cell, width, break_long_words=False)
+
+
+def _write_block(pairs: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a row's pairs of `name: value` as filled lines, all but the first indented."""
+    line = ""
+    for pair in pairs:
+        if line and len(line) + len(_GAP) + len(pair) > width:
+            yield line
+            line = _GAP + pair
+        else:
+            line += (_GAP if line else "") + pair
+    yield line
 
 
 class _Lines:
-    """Progress as plain lines, now and then: for logs."""
+    """Progress as lines, now and then: `write` gets what is done so far."""
 
-    def __init__(self, title: str, total: int | None) -> None:
-        self._title, self._total = title, total
+    def __init__(self, write: Callable[[int], None]) -> None:
+        self._write = write
         self._done, self._said = 0, time.monotonic()
 
     def advance(self, steps: int) -> None:
         self._done += steps
         if time.monotonic() - self._said >= _LINE_EVERY_S:
             self._said = time.monotonic()
-            note(f"{self._title}: {self._done:,}" + (f" of {self._total:,}" if self._total else ""))
+            self._write(self._done)
 
 
-class _Silence:
-    """No progress is shown."""
-
-    def advance(self, steps: int) -> None:
-        """Show nothing."""
+def _note_progress(title: str, total: int | None, done: int) -> None:
+    note(f"{title}: {done:,}" + (f" of {total:,}" if total else ""))
 
 
 @contextmanager
-def show_progress(title: str, total: int | None, *, quiet: bool) -> Iterator[Progress]:
-    """Show progress on standard error: a bar on a terminal, plain lines elsewhere.
-
-    Args:
-        title: what is done.
-        total: steps in all; None if that isn't known.
-        quiet: show nothing.
-    """
-    if quiet:
-        yield _Silence()
-    elif not sys.stderr.isatty():
-        yield _Lines(title, total)
-    else:
-        yield from _show_bar(title, total)
-
-
 def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
     # Imported here: only commands with progress on a terminal pay for it.
     from rich.console import Console
@@ -84,94 +247,91 @@ def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
         yield _Bar()
 
 
-def note(text: str) -> None:
-    """Write one line to standard error."""
-    click.echo(text, err=True)
+class ConsoleObserver(Observer):
+    """An observer of use cases that writes to standard error."""
+
+    def note(self, text: str) -> None:
+        """Write one line."""
+        print_prose(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Write a warning."""
+        print_prose(f"{click.style('Warning:', fg='yellow', bold=True)} {text}", err=True)
+
+    def hand_over(self, text: str) -> None:
+        """Write Markdown to standard output."""
+        click.echo(text, nl=False)
+
+    def show_problems(self, problems: Problems) -> None:
+        """Write problems, each with its place and remedy; notes, which `validate` shows, are counted."""
+        # Imported here, so that commands without problems don't pay for it.
+        from runner.cli.output.problems import human_lines
+
+        for line in human_lines(problems, with_notes=False):
+            print_prose(line, err=True)
+        if problems.note_count:
+            notes = count_words(problems.note_count, "note")
+            print_prose(f"{notes} on campaign files: `runner validate` shows them.", err=True)
+
+    def leave_out(self, words: str, error: RunnerError) -> None:
+        """Write the reason for leaving out a campaign, and the remedy."""
+        print_prose(f"{click.style('Left out:', fg='red', bold=True)} {words}", err=True)
+        if error.hint:
+            print_prose(f"  {error.hint}", err=True)
+
+    def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
+        """Show a bar on a terminal, plain lines elsewhere."""
+        if sys.stderr.isatty():
+            return _show_bar(title, total)
+        return nullcontext(_Lines(partial(_note_progress, title, total)))
+
+    def watch_for_stop(self, stop: threading.Event) -> AbstractContextManager[None]:
+        """Let the first SIGINT or SIGTERM end the work in order, and a second one at once."""
+        return stop_on_signals(stop)
 
 
-def warn(text: str) -> None:
-    """Write a warning to standard error."""
-    click.echo(f"{click.style('Warning:', fg='yellow', bold=True)} {text}", err=True)
+class JsonObserver(ConsoleObserver):
+    """An observer of use cases that writes records to standard error."""
+
+    def note(self, text: str) -> None:
+        """Write a record."""
+        log_record("info", text)
+
+    def warn(self, text: str) -> None:
+        """Write a record of a warning."""
+        log_record("warning", text)
+
+    def show_problems(self, problems: Problems) -> None:
+        """Write a record of each problem but notes, which `validate` shows."""
+        for one in problems:
+            if one.severity != "note":
+                log_record(
+                    one.severity,
+                    one.message,
+                    code=one.code,
+                    file=str(one.file),
+                    line=one.line,
+                    column=one.column,
+                    hint=one.hint,
+                )
+        for code, file, count in problems.omitted():
+            log_record("info", "more of the same problem", code=code, file=str(file), count=count)
+
+    def leave_out(self, words: str, error: RunnerError) -> None:
+        """Write a record of the reason for leaving out a campaign."""
+        log_record("error", words, hint=error.hint, exit_code=error.exit_code, left_out=True)
+
+    def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
+        """Write records now and then."""
+        return nullcontext(_Lines(lambda done: log_record("info", title, done=done, total=total)))
 
 
-def print_json(document: dict[str, Any]) -> None:
-    """Write a JSON document to standard output, its format's version first."""
-    click.echo(json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, indent=2))
+def log_as(name: str) -> None:
+    """Use one of the `FORMATS` for all that is written to standard error from now on."""
+    choose_format(name, _describe_moment)
+    observe_everywhere(ConsoleObserver() if name == FORMATS[0] else JsonObserver())
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> None:
-    """Write a table to standard output, numbers to the right, with thousands separators.
-
-    On a terminal too narrow for it, each row is written as a block of `name: value`. A table of which one
-    column alone is too wide stays one: that column folds.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
-    for name, is_number in zip(header, numeric, strict=True):
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    shown = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
-    for cells in shown:
-        table.add_row(*map(_plain, cells))
-    excess = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum - console.width
-    widest = max((len(cell) for cells in (header, *shown) for cell in cells), default=0)
-    if sys.stdout.isatty() and excess > 0 and widest - excess < _NARROWEST:
-        for cells in shown:
-            click.echo("\n".join(_write_block(header, cells, console.width)))
-    else:
-        console.print(table)
-
-
-def _write_block(header: Sequence[str], cells: Sequence[str], width: int) -> Iterator[str]:
-    """Yield a row as lines of `name: value`, as many in a line as it holds; all but the first indented."""
-    line = ""
-    for name, cell in zip(header, cells, strict=True):
-        pair = f"{name}: {cell}"
-        if line and len(line) + len(_GAP) + len(pair) > width:
-            yield line
-            line = _GAP + pair
-        else:
-            line += (_GAP if line else "") + pair
-    yield line
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def count_words(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: `1 launch`, `1,209 launches`.
-
-    Args:
-        count: how many.
-        one: the noun for one.
-        many: the noun for any other number. Default: `one` with an s.
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-class Markdown(str):
-    """A cell of a table that is Markdown already."""
-
-    __slots__ = ()
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
-    """Return a Markdown table, its cells escaped, but for those that are Markdown."""
-    lines = [f"| {' | '.join(header)} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_cell(cell: str | int) -> str:
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, Markdown):
-        return cell
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+def _describe_moment() -> dict[str, str]:
+    campaign = find_campaign()
+    return describe_current() | ({} if campaign is None else {"campaign": campaign})

@@ -1,4 +1,4 @@
-"""The `runner` command: finds the subcommand, and is the one boundary at which errors become exit codes."""
+"""The `runner` command: the subcommands, and the one boundary at which errors become exit codes."""
 
 from __future__ import annotations
 
@@ -13,38 +13,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner import __version__
-from runner.cli.command_guard import guard_output
+from runner.cli.console import log_as, print_prose
+from runner.cli.encoding import open_closed_streams, replace_unencodable
+from runner.cli.guard import guard_output
+from runner.cli.log import FORMAT_VARIABLE, FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
+from runner.source.normalize import suggest
+from runner.version import describe_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 COMMANDS = {
-    "demo": "Run the whole loop on the sandbox, with simulated participants.",
-    "init": "Write a campaign repository that CI checks and sends.",
-    "validate": "Find every problem of every campaign, before it reaches a phone.",
-    "plan": "Show what apply would send, to whom, and why not to the others.",
+    "demo": "Run all steps on the sandbox, with simulated participants.",
+    "init": "Create a campaign repository that CI checks and sends.",
+    "validate": "Find all problems of all campaigns.",
+    "plan": "Show what apply would send and to whom.",
     "comment": "Keep the plan as one comment on a pull request.",
     "approve": "Record who approved a plan.",
-    "apply": "Send what is planned, exactly once, and write the lockfile.",
-    "record": "Commit the lockfiles, opt-outs and approvals, and push them.",
-    "alert": "Keep one issue on the forge as long as something is wrong.",
-    "resolve": "List launches of unknown outcome, and say what became of them.",
-    "pause": "Put campaigns on hold: nothing of them is sent.",
-    "resume": "Let campaigns go on that are on hold.",
+    "apply": "Send the planned texts, each exactly once.",
+    "record": "Commit lockfiles, opt-outs and approvals, and push them.",
+    "alert": "Keep one GitHub issue open while something is wrong.",
+    "resolve": "List launches of unknown outcome, and settle them.",
+    "pause": "Pause campaigns: nothing is sent.",
+    "resume": "Resume paused campaigns.",
     "status": "Show what is sent, in progress, answered and unresolved.",
-    "reconcile": "Bring counts and results of every launch into the ledger.",
-    "ledger": "Write the ledger to Parquet files, or fill one from them.",
-    "optouts": "Show and change who is not to be texted by any campaign.",
-    "report": "Write a report per campaign from the ledger.",
-    "key": "Make state keys, and move records to a new one.",
-    "forget": "Remove a person's data, and never text them again.",
-    "preview": "Show the conversation as a recipient will see it.",
-    "sandbox": "Run the sandbox service, or have participants answer.",
-    "law": "Print the legal sending hours that are known, with sources.",
-    "schema": "Print a JSON Schema that the program uses.",
+    "reconcile": "Read counts and results of all launches into the ledger.",
+    "ledger": "Export the ledger to Parquet files, or import it.",
+    "optouts": "Show and change who has opted out.",
+    "report": "Write a report for each campaign from the ledger.",
+    "key": "Create state keys, and move records to a new key.",
+    "forget": "Delete a person's data, and never text them again.",
+    "preview": "Show conversations as recipients will see them.",
+    "sandbox": "Run the sandbox service, or let participants answer.",
+    "law": "Print the known legal sending hours with their sources.",
+    "schema": "Print one of the program's JSON Schemas.",
+    "completion": "Print a script that completes commands in a shell.",
+    "doctor": "Check settings, service, ledger and clock.",
 }
 """Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""
 
@@ -53,10 +59,10 @@ _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for: each file is one command."""
+    """A group whose commands are imported on demand: each file is one command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the commands' names in the order of a campaign's way."""
+        """Return the commands' names in the order of a campaign's life."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -64,11 +70,24 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with _without_collecting():
-            command: click.Command = importlib.import_module(f"runner.cli.{cmd_name}").command
+            command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name.
+
+        Raises:
+            UsageError: there is no such command; with the one that was probably meant.
+        """
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"there is no command {name}{suggest(name, COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for.
+        """Run the command.
 
         Raises:
             Abort: it was interrupted. Click itself would write an empty line first.
@@ -86,12 +105,23 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Look for no garbage among what is imported: there is hardly any, and it takes a tenth of the start."""
+    """Suspend garbage collection during imports: it finds hardly anything, and takes a tenth of the start."""
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+
+
+def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(describe_version())
+        ctx.exit()
+
+
+def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        os.chdir(value)
 
 
 @click.group(
@@ -100,9 +130,24 @@ def _without_collecting() -> Iterator[None]:
     epilog="\b\nExamples:\n  runner demo\n  runner plan campaigns/customer-pulse.yaml\n"
     "  runner apply --auto-approve",
 )
-@click.version_option(__version__, prog_name="runner")
+@click.option(
+    "-C",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    expose_value=False,
+    callback=_enter_folder,
+    help="Work as if started in DIR.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and those of what it runs on.",
+)
 def cli() -> None:
-    """SMS survey campaigns as code: nobody is texted twice and nobody is skipped.
+    """Run SMS survey campaigns as code: nobody is texted twice and nobody is skipped.
 
     Without an account everything runs on the built-in sandbox service. Set RUNNER_BASE_URL,
     RUNNER_USERNAME and RUNNER_API_KEY to send for real.
@@ -110,16 +155,16 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; SIGINT and SIGTERM end it in order. To be called in the main thread.
+    """Run the command line, in the main thread, and return its exit code (docs/reference/exit-codes.md).
 
-    In a CI job nothing that it prints can become a command to the platform, but for its own annotations.
-
-    Args:
-        arguments: without the program's name; None takes the process's.
-
-    Returns:
-        The exit code (contract, "Exit codes").
+    SIGINT and SIGTERM end it in order. In a CI job its output cannot contain commands to the platform, except
+    for its own annotations. Without arguments, which exclude the program's name, it takes those of the
+    process.
     """
+    wanted = os.environ.get(FORMAT_VARIABLE, "")
+    open_closed_streams()
+    log_as(wanted if wanted in FORMATS else FORMATS[0])
+    replace_unencodable()
     with guard_output(os.environ):
         return _run_guarded(arguments)
 
@@ -131,7 +176,7 @@ def _run_guarded(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except BrokenPipeError:
-        # The reader of the output has gone (`| head`): nothing is left to say, and nowhere to say it.
+        # The reader of the output has gone (`| head`): nothing more can be said.
         sys.stderr.close()
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the boundary at which errors end
@@ -140,16 +185,20 @@ def _run_guarded(arguments: Sequence[str] | None) -> int:
 
 
 def show_failure(error: BaseException) -> int:
-    """Write why a command failed to standard error, and return its exit code."""
+    """Write the reason for a failure to standard error, and return its exit code."""
     if isinstance(error, RunnerError):
         show_error(error)
         return error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return show_interrupt()
     if isinstance(error, click.ClickException):
-        error.show()
-        return UsageError.exit_code if isinstance(error, click.UsageError) else RunnerError.exit_code
-    # Whoever writes a file says which one it is: without a name, it is standard output.
+        code = UsageError.exit_code if isinstance(error, click.UsageError) else RunnerError.exit_code
+        if is_json():
+            log_record("error", error.format_message(), exit_code=code)
+        else:
+            error.show()
+        return code
+    # Errors about files name them: without a name, it is standard output.
     if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
         return show_failure(
             RunnerError(f"the output cannot be written: {error.strerror}; what was sent is recorded")
@@ -158,18 +207,23 @@ def show_failure(error: BaseException) -> int:
 
 
 def show_error(error: RunnerError) -> None:
-    """Write an error and what to do about it to standard error."""
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {error.message}", err=True)
+    """Write an error and its remedy to standard error."""
+    if is_json():
+        log_record("error", error.message, hint=error.hint, exit_code=error.exit_code)
+        return
+    print_prose(f"{click.style('Error:', fg='red', bold=True)} {error.message}", err=True)
     if error.hint:
-        click.echo(f"  {error.hint}", err=True)
+        print_prose(f"  {error.hint}", err=True)
 
 
 def show_bug(error: BaseException) -> int:
-    """Say that the program is at fault, without anything that its values could give away."""
+    """Report a fault of the program without values that could reveal anything."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-    click.echo(f"Internal error: {type(error).__name__} at {place}.", err=True)
-    click.echo(
-        "  This is a bug of runner; what was sent is recorded. Please report it with this line.", err=True
-    )
+    fault = f"Internal error: {type(error).__name__} at {place}."
+    advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
+    if is_json():
+        log_record("error", fault, hint=advice, exit_code=BUG)
+    else:
+        click.echo(f"{fault}\n  {advice}", err=True)
     return BUG

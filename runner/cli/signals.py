@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.cli.log import format_record, is_json, log_record
 from runner.errors import InterruptedRunError
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
-_STOPPING = b"Stopping: waiting for the sends in flight. Once more ends at once.\n"
+_STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once."
 
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise KeyboardInterrupt, and a second one end the process.
 
-    A process that ends at once loses nothing: what has an intent and no outcome counts as unknown.
+    A process that ends at once loses nothing: an intent without an outcome counts as unknown.
     """
     is_ending = False
 
@@ -49,29 +50,25 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
         if stop.is_set():
             os._exit(InterruptedRunError.exit_code)
         stop.set()
-        # Past the stream: the signal may have come amid a write to it, which cannot be begun twice.
-        os.write(_STDERR, _STOPPING)
+        # Not through the stream: the signal may have come amid a write to it, which cannot be begun twice.
+        line = format_record("warning", _STOPPING) if is_json() else f"{_STOPPING}\n"
+        os.write(_STDERR, line.encode())
 
     with _handling_signals(handle):
         yield
 
 
 def end_on_signals(code: int) -> None:
-    """Let SIGINT and SIGTERM end the process with the exit code of what is done, while it shuts down."""
+    """Let SIGINT and SIGTERM end the process with the finished work's exit code while it shuts down."""
     for number in _NUMBERS:
         signal.signal(number, lambda _number, _frame: os._exit(code))
 
 
-def interrupt_run() -> InterruptedRunError:
-    """Return what a run raises that was told to stop, once it has recorded what it sent."""
-    return InterruptedRunError(
-        "interrupted; everything that was sent is recorded",
-        hint="run the same command again to send the rest",
-    )
-
-
 def show_interrupt() -> int:
     """Write to standard error that the command was interrupted, and return its exit code."""
+    if is_json():
+        log_record("error", "Interrupted.", exit_code=InterruptedRunError.exit_code)
+        return InterruptedRunError.exit_code
     # A terminal has just shown ^C, and not ended its line.
     sys.stderr.write("\nInterrupted.\n" if sys.stderr.isatty() else "Interrupted.\n")
     return InterruptedRunError.exit_code

@@ -1,1 +1,1 @@
-"""The same commands on a cluster: work cut into partitions, each of which one worker takes on at a time."""
+"""The commands on a cluster: work in partitions, each with one worker at a time."""

@@ -1,12 +1,21 @@
-"""Where a cluster is: the address of a Dask scheduler, or how many worker processes to start here."""
+"""Addresses of clusters, and calls of functions on other machines."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
+import traceback
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from runner.errors import ConfigurationError, UsageError
+from runner.errors import ConfigurationError, RunnerError, StorageError, UsageError
 from runner.service.target import is_loopback
+from runner.telemetry.export import joined_span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 _SCHEDULER = re.compile(
@@ -14,32 +23,49 @@ _SCHEDULER = re.compile(
 )
 _MOST_PORTS = 65_535
 LEDGER = "RUNNER_LEDGER"
-"""The environment variable in which workers find the ledger's URL, which may hold a password."""
+"""The workers' environment variable with the ledger's URL, which may hold a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files for TLS, in PEM: the cluster's CA, and this machine's certificate and its key.
+
+    What is None comes from Dask's own settings; the key may be in the certificate's file.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+NO_FILES = TlsFiles()
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cluster is.
+    """The address of a cluster, and the files for a scheduler with TLS.
 
-    Attributes:
-        text: as it was written.
-        workers: processes to start on this machine; None for a scheduler that runs somewhere.
+    `workers` are processes to start on this machine, None for a scheduler.
     """
 
     text: str
     workers: int | None = None
+    tls: TlsFiles = NO_FILES
+
+    @property
+    def is_secured(self) -> bool:
+        """True for a scheduler with TLS."""
+        return self.text.startswith("tls://")
 
 
-def parse_address(text: str, *, insecure: bool = False) -> Address:
-    """Return an address in parts.
+def parse_address(text: str, *, insecure: bool = False, tls: TlsFiles = NO_FILES) -> Address:
+    """Return an address: `local:N`, or a scheduler's `tcp://host:port` or `tls://host:port`.
 
-    Args:
-        text: `local:N`, or a scheduler's address: `tcp://host:port` or `tls://host:port`.
-        insecure: whether `tcp://` may lead to another machine.
+    Processes on this machine have certificates of their own.
 
     Raises:
-        UsageError: it is neither.
-        ConfigurationError: it is another machine's, without TLS.
+        UsageError: the text is not an address.
+        ConfigurationError: `tcp://` leads to another machine, and `insecure` is false; or has files for TLS.
     """
     if local := _LOCAL.fullmatch(text):
         return Address(text, int(local[1]))
@@ -58,4 +84,77 @@ def parse_address(text: str, *, insecure: bool = False) -> Address:
             hint="start scheduler and workers with TLS and say tls://…; or, on a network that is closed to "
             "all others, say --insecure-cluster or RUNNER_INSECURE_CLUSTER=1",
         )
-    return Address(text)
+    if is_plain and tls != NO_FILES:
+        raise ConfigurationError(
+            f"the cluster {text} has no TLS, and there are a CA, a certificate or a key for it",
+            hint="say tls://…, or leave out --cluster-ca, --cluster-cert and --cluster-key, and unset "
+            "RUNNER_CLUSTER_CA, RUNNER_CLUSTER_CERT and RUNNER_CLUSTER_KEY",
+        )
+    return Address(text, tls=tls)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """The outcome of a call.
+
+    Attributes:
+        value: the result.
+        error: the reason for a failure, else None.
+        worker: the address of the worker, if one made the call.
+        is_unmade: whether the worker refused the call, which was not begun.
+    """
+
+    value: Any = None
+    error: RunnerError | None = None
+    worker: str = ""
+    is_unmade: bool = False
+
+
+def pack_call(task: Callable[..., object], arguments: tuple[Any, ...], trace: str | None = None) -> bytes:
+    """Return a call as bytes that are opaque on the way; its span is within `trace`, if that is given."""
+    return pickle.dumps((task, arguments, trace))
+
+
+def make_call(packed: bytes, *first: object) -> TaskOutcome:
+    """Make a call from `pack_call`, which needs the same version of this program; `first` are more arguments.
+
+    Failures are returned, since a library might log raised ones together with the arguments.
+    """
+    try:
+        # Dask's trust model: callers can run any code.
+        task, arguments, trace = pickle.loads(packed)  # noqa: S301
+        with joined_span(task.__name__, trace, os.environ):
+            return TaskOutcome(task(*first, *arguments))
+    except RunnerError as error:
+        return TaskOutcome(error=error)
+    except Exception as error:  # noqa: BLE001  the boundary at which errors of tasks become values
+        return TaskOutcome(error=_describe_storage(error) or _describe_bug(error))
+
+
+_STORES = frozenset(
+    ("adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "pyarrow", "s3fs")
+)
+
+
+def _describe_storage(error: Exception) -> StorageError | None:
+    """Return a failure of files as an error, in words that hold no data; None if it is something else."""
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
+        reason = type(error).__name__
+    else:
+        return None
+    return StorageError(
+        f"a file cannot be read or written: {reason}",
+        hint="check the disk, and the access to the scratch folder, of that worker",
+    )
+
+
+def _describe_bug(error: Exception) -> RunnerError:
+    # Without the error's own words, which may hold personal data.
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
+    return RunnerError(
+        f"a task failed on the cluster: {type(error).__name__} at {place}",
+        hint="what was sent is recorded; if it fails again, please report it with this line",
+    )

@@ -1,4 +1,7 @@
-"""Has an audience cut into slices, and the rows of all slices put where those of their partitions are."""
+"""The first half of planning: cut an audience into slices, and scatter their rows to partitions.
+
+All rows of a phone meet in one partition, whatever file they come from, so partitions are planned separately.
+"""
 
 from __future__ import annotations
 
@@ -6,75 +9,113 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from runner.campaign.block_survey import survey_block
-from runner.campaign.phone_column import Repairs
-from runner.campaign.recipients import FileRecipients
-from runner.campaign.slice_reader import note_repairs
-from runner.campaign.slices import BLOCK_BYTES, join_slices, list_blocks, plan_slices
-from runner.cluster.scatter import Scattered, scatter_slice
-from runner.plan.shard import SHARDS
+from runner.audience.audience import AudienceTally
+from runner.audience.rows import Repairs
+from runner.audience.slices import (
+    BLOCK_BYTES,
+    BrokenSliceError,
+    iterate_slice,
+    join_slices,
+    list_blocks,
+    note_repairs,
+    plan_slices,
+    survey_block,
+)
+from runner.campaign.model import FileRecipients
+from runner.cluster.columns import RowSheet
+from runner.cluster.plan_job import open_job
+from runner.plan.digest import SHARDS
+from runner.source.diagnostic import Problems
 from runner.source.storage import measure_file
+from runner.source.yaml import pause_collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from runner.campaign.block_survey import Role
+    from runner.audience.slices import Role, Slice, SlicedRow
     from runner.campaign.model import Campaign
-    from runner.campaign.slices import Slice
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.task import Workers
-    from runner.source.diagnostic import Problems
+    from runner.execution.executor import Executor
 
     Observe = Callable[[str, int, int], None]
 
-ROWS_PER_PARTITION = 100_000
+_GROUP = 1 << 13
+_INLINE = "inline"
+
+
+@dataclass(slots=True)
+class Scattered:
+    """The findings in a slice.
+
+    Attributes:
+        tally: the counts, without duplicates.
+        repairs: repaired damage of phones.
+    """
+
+    problems: Problems
+    tally: AudienceTally
+    repairs: Repairs
+
+
+@pause_collector()
+def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -> Scattered | None:
+    """Write the rows of a slice to a file of the shared folder, with one batch for each partition.
+
+    Return None if the slice cannot be read by itself.
+    """
+    job, going = open_job(folder, job_name)
+    names = () if part.role == "exclude" or part.kind == _INLINE else tuple(sorted(going.names))
+    problems, tally, repairs = Problems(), AudienceTally(), Repairs()
+    sheet = RowSheet(len(names))
+    rows: list[SlicedRow] = []
+    try:
+        for row in iterate_slice(job.campaign, part, frozenset(names), problems, tally, repairs):
+            rows.append(row)
+            if len(rows) == _GROUP:
+                _add(sheet, rows, names)
+                rows.clear()
+    except BrokenSliceError:
+        return None
+    if rows:
+        _add(sheet, rows, names)
+    folder.write(file, sheet.finish(job.partitions))
+    return Scattered(problems, tally, repairs)
+
+
+def _add(sheet: RowSheet, rows: list[SlicedRow], names: tuple[str, ...]) -> None:
+    sources, lines, phones, given, zones, regions, consents = zip(*rows, strict=True)
+    consented, days = zip(*consents, strict=True)
+    texts = [[one.get(name) for one in given] for name in names]
+    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, *texts])
+
+
+ROWS_PER_PARTITION = 40_000
+"""The most rows of a partition, unless there are too many: the least costs (docs/scale.md)."""
+_FEWEST_PARTITIONS = 8
+"""Of a small audience, so that workers which join later have something to send."""
 _ROW_BYTES = 50
-"""A guess, rather too few: partitions that are too small cost less than those that are too large."""
-_PARTITIONS_PER_SLOT = 2
+"""A low estimate: partitions that are too small cost less than those that are too large."""
 _WANTED_SLICES = 64
 _LEAST_BLOCK_BYTES = 16 << 20
 _GROUP_ROWS = 100_000
-"""A guess, of a row group of a Parquet file."""
+"""An estimate of the rows in a row group of a Parquet file."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutAudience:
-    """An audience in slices.
-
-    Attributes:
-        recipients: the slices of its sources, in order.
-        excluded: those of its exclusion lists.
-    """
+    """An audience in slices: those of its sources in order, and those of its exclusion lists."""
 
     recipients: tuple[Slice, ...]
     excluded: tuple[Slice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ScatteredRows:
-    """Slices whose rows are where those of their partitions are.
-
-    Attributes:
-        files: their names, in the order of the audience.
-        rows: how many there were, also those that could not be read.
-        invalid: of them, those that are left out because they cannot be read.
-    """
-
-    files: tuple[str, ...]
-    rows: int
-    invalid: int
-
-
 def cut_audience(
-    cluster: Workers, campaign: Campaign, observe: Observe, block_bytes: int | None = None
+    cluster: Executor, campaign: Campaign, observe: Observe, block_bytes: int | None = None
 ) -> CutAudience:
-    """Return an audience in slices.
+    """Return an audience in slices, after surveys of large files on the cluster.
 
-    Args:
-        cluster: surveys large files.
-        campaign: whose audience.
-        observe: is told of the stage, how much of it is done, and of how much.
-        block_bytes: how much of a file one survey reads, and about how much a slice has; None to choose.
+    `observe` receives the stage, the work done, and the total. `block_bytes` is the size of a survey, and the
+    approximate size of a slice; None to choose.
     """
     chosen = block_bytes or _choose_block_bytes(campaign)
 
@@ -90,7 +131,7 @@ def cut_audience(
 
 
 def _choose_block_bytes(campaign: Campaign) -> int:
-    """Return how much a slice has: less takes less memory, but each partition reads from every slice."""
+    """Return the size of slices: small ones take less memory, but each partition reads from every slice."""
     files = (source for source in campaign.recipients if isinstance(source, FileRecipients))
     size = sum(_measure(source.location) for source in files)
     return min(max(size // _WANTED_SLICES, _LEAST_BLOCK_BYTES), BLOCK_BYTES)
@@ -99,19 +140,14 @@ def _choose_block_bytes(campaign: Campaign) -> int:
 def _measure(location: str) -> int:
     try:
         return measure_file(location)
-    except OSError:  # who reads it says so
+    except OSError:  # reading it reports the error
         return 0
 
 
-def choose_partitions(audiences: Iterable[CutAudience], slots: int) -> int:
-    """Return how many partitions to plan in: of about 100,000 rows, and some for each of those who plan.
-
-    Args:
-        audiences: of all campaigns of a command.
-        slots: how many tasks run at once.
-    """
+def choose_partitions(audiences: Iterable[CutAudience]) -> int:
+    """Return the number of partitions, by rows alone: workers may join and leave before they are sent."""
     rows = max((sum(map(_guess_rows, one.recipients)) for one in audiences), default=0)
-    wanted = min(max(rows // ROWS_PER_PARTITION, _PARTITIONS_PER_SLOT * slots), SHARDS)
+    wanted = min(max(-(-rows // ROWS_PER_PARTITION), _FEWEST_PARTITIONS), SHARDS)
     return 1 << (wanted - 1).bit_length()
 
 
@@ -126,7 +162,7 @@ def _guess_rows(part: Slice) -> int:
 
 
 def scatter_audience(
-    cluster: Workers,
+    cluster: Executor,
     folder: SharedFolder,
     job: str,
     campaign: Campaign,
@@ -134,18 +170,11 @@ def scatter_audience(
     slices: Sequence[Slice],
     problems: Problems,
     observe: Observe,
-) -> ScatteredRows:
-    """Have the rows of slices put where those of their partitions are.
+) -> tuple[tuple[str, ...], AudienceTally]:
+    """Scatter the rows of all slices of one list; a file that cannot be sliced is read again, as one.
 
-    Args:
-        cluster: reads the slices.
-        folder: which all workers reach.
-        job: the name of the job's file there.
-        campaign: whose audience.
-        role: which of its lists.
-        slices: all slices of that list; those of a file that cannot be read in slices are read again, as one.
-        problems: receives what is wrong with them, in the order of the audience.
-        observe: is told of the stage, how much of it is done, and of how much.
+    Return the names of the scattered slices, in the order of the audience, and their counts. `problems` are
+    reported in that order. `observe` receives the stage, the work done, and the total.
     """
     names: dict[Slice, str] = {}
     found: dict[Slice, Scattered] = {}
@@ -162,8 +191,8 @@ def scatter_audience(
             observe("slices read", sum(one in found for one in slices), len(slices))
     _merge_problems(campaign, role, slices, found, problems)
     files = tuple(names[each] for each in slices)
-    rows, invalid = (sum(getattr(found[each], name) for each in slices) for name in ("rows", "invalid"))
-    return ScatteredRows(files, rows, invalid)
+    tallies = [found[each].tally for each in slices]
+    return files, AudienceTally(sum(one.rows for one in tallies), 0, sum(one.invalid for one in tallies))
 
 
 def _merge_problems(

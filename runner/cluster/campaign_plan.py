@@ -1,171 +1,374 @@
-"""Plans a campaign on a cluster: its audience cut, scattered, planned by partitions, and added up."""
+"""Planning of a campaign on a cluster: scatter its audience, plan partitions, add up.
+
+Decisions and counts are made by the same code as in a plan of one process; launches are shared within a
+partition only. All rows of a phone are in one partition, so its last consent is known there. Only the
+partition's people are looked up in the ledger.
+"""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.campaign.audience import AudienceTally
-from runner.campaign.include import include_folder
-from runner.campaign.template import TextCompiler
+from runner.audience.audience import AudienceTally, Recipient
+from runner.audience.consent import ConsentChanges, RowConsent
+from runner.audience.rows import leave_out_blank
+from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import scatter_audience
-from runner.cluster.partition_plan import PartitionTask, plan_partition, rank_partition
-from runner.cluster.plan_job import PlanJob, store_job
-from runner.plan.counting import PlanCounts, add_up_plan, describe_empty
-from runner.plan.passage import find_overdue, find_per_send
-from runner.plan.shard import join_digests
-from runner.plan.track import compile_tracks
+from runner.cluster.columns import read_consents, read_numbers, read_partition
+from runner.cluster.plan_job import PlanJob, look_up, open_job, store_job
+from runner.cluster.plan_set import read_texted, write_partition
+from runner.plan.digest import DeliveryDigest
+from runner.plan.model import PlannedLaunch
+from runner.plan.plan_counts import LaunchSizes, count_assignments
+from runner.plan.planner import AudiencePass, Division, PlannedPartition, plan_partitions
+from runner.source.diagnostic import Problems
+from runner.source.yaml import pause_collector
+from runner.text.payload import RowReporter, list_drafts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date, datetime
 
-    from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import CutAudience, Observe, ScatteredRows
+    from runner.audience.consent import ConsentChange
+    from runner.audience.slices import Role
+    from runner.campaign.model import Campaign, Variables
+    from runner.cluster.audience_scatter import CutAudience, Observe
+    from runner.cluster.columns import RowColumns
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.partition_plan import PlannedPartition
-    from runner.cluster.plan_job import RecordPlace
-    from runner.cluster.plan_set import PartFile
-    from runner.cluster.task import Workers
-    from runner.plan.model import CampaignPlan, PlanOptions
-    from runner.plan.track import Track
-    from runner.source.diagnostic import Diagnostic, Problems
+    from runner.cluster.plan_job import LedgerLookup
+    from runner.execution.executor import Executor
+    from runner.plan.decisions import Assigned
+    from runner.plan.model import CampaignPlan, PartFile, PlanOptions
+    from runner.plan.plan_context import PlanContext
+    from runner.text.payload import CompiledMessage, Payload
+
+_PLACE_BITS = 40
+"""Bits of a place: more lines than a file has."""
+
+
+class PartitionAudience:
+    """The people of one partition, each once, by their first row.
+
+    Args:
+        folder: the shared folder, with the scattered rows.
+        names: the variables of the rows, sorted.
+        files: the scattered slices, in the order of the audience.
+
+    Attributes:
+        duplicates: repeated rows, up to the last person yielded.
+        slice_number: the place of that person's slice.
+    """
+
+    def __init__(
+        self,
+        folder: SharedFolder,
+        campaign: Campaign,
+        names: Sequence[str],
+        files: Sequence[str],
+        partition: int,
+    ) -> None:
+        self._folder = folder
+        self._campaign = campaign
+        self._names = names
+        self._files = files
+        self._partition = partition
+        self.duplicates = 0
+        self.slice_number = 0
+
+    def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
+        """Yield the people in the order of the audience; note people whose last row has another consent.
+
+        `last_day` is the latest valid day of consent; None if any day will do.
+        """
+        changes = self._find_consent_changes(last_day)
+        shared = leave_out_blank(self._campaign.vars)
+        sources = self._campaign.recipients
+        places = [
+            source.position.file if isinstance(source, InlineRecipient) else source.path for source in sources
+        ]
+        seen: set[int] = set()
+        for slice_number, name in enumerate(self._files):
+            rows = self._read(name)
+            self.slice_number = slice_number
+            given = self._iterate_variables(rows)
+            own = zip(*rows[:-1], given, strict=True)
+            for number, line, source, zone, region, has_consent, day, variables in own:
+                if number in seen:
+                    self.duplicates += 1
+                    continue
+                seen.add(number)
+                change = changes.get(number)
+                if change is not None:
+                    problems.add(change.note(sources, places[source], line))
+                consent = (has_consent, day) if change is None else change.consent
+                entire = {**shared, **variables} if shared else variables
+                place = places[source]
+                yield Recipient._make((f"+{number}", entire, source, place, line, zone, region, *consent))
+
+    def find_place(self, last: Recipient) -> int:
+        """Return the place of the last person yielded, `last`, in the audience of all partitions."""
+        # Several recipients of the campaign file may be in one line of it.
+        is_inline = isinstance(self._campaign.recipients[last.source], InlineRecipient)
+        return (self.slice_number << _PLACE_BITS) + (last.source if is_inline else last.line)
+
+    def list_phones(self) -> list[str]:
+        """Return the phones of all rows, each once, in no order."""
+        numbers = {number for name in self._files for number in self._read_numbers(name)}
+        return [f"+{number}" for number in numbers]
+
+    def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
+        changes = ConsentChanges(last_day)
+        for name in self._files if self._campaign.policy.consent == "required" else ():
+            with self._folder.open(name) as file:
+                for number, consent, day, source, line in read_consents(file, self._partition):
+                    changes.add(number, RowConsent(consent, day), source, line)
+        return changes.found
+
+    def _read(self, name: str) -> RowColumns:
+        with self._folder.open(name) as file:
+            return read_partition(file, self._partition)
+
+    def _read_numbers(self, name: str) -> list[int]:
+        with self._folder.open(name) as file:
+            return read_numbers(file, self._partition)
+
+    def _iterate_variables(self, rows: RowColumns) -> Iterator[Variables]:
+        names = self._names
+        if not rows.texts:
+            # Texts have no variables; or the rows are inline recipients, whose values may be of any type.
+            own = [_own_variables(source) for source in self._campaign.recipients]
+            return (own[source] for source in rows.sources)
+        if any(None in column for column in rows.texts):
+            return (
+                {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+                for texts in zip(*rows.texts, strict=True)
+            )
+        return (dict(zip(names, texts, strict=True)) for texts in zip(*rows.texts, strict=True))
+
+
+def _own_variables(source: object) -> Variables:
+    return leave_out_blank(source.vars) if isinstance(source, InlineRecipient) else {}
+
+
+def read_excluded_numbers(folder: SharedFolder, files: Sequence[str], partition: int) -> frozenset[str]:
+    """Return one partition's phones (E.164) from the scattered exclusion lists."""
+    found: set[int] = set()
+    for name in files:
+        with folder.open(name) as file:
+            found.update(read_numbers(file, partition))
+    return frozenset(f"+{number}" for number in found)
+
+
+_Alike = tuple[int, str | None, "datetime | None", str]
+
+
+class LaunchGroups:
+    """People grouped by their content, in one pass and in memory; `per_send` is the most of one launch."""
+
+    def __init__(self, compiled: Sequence[CompiledMessage], per_send: int) -> None:
+        self._compiled = compiled
+        self._per_send = per_send
+        self._groups: dict[_Alike, tuple[Payload, list[str]]] = {}
+
+    def watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+        """Yield what a pass yields, and keep what is to be sent now."""
+        groups = self._groups
+        for pair in assigned:
+            recipient, assignments = pair
+            for assignment in assignments:
+                payload = assignment.payload
+                if payload is not None:
+                    alike = assignment.message, assignment.arm, assignment.until, payload.digest
+                    group = groups.get(alike)
+                    if group is None:
+                        groups[alike] = payload, [recipient.phone]
+                    else:
+                        group[1].append(recipient.phone)
+            yield pair
+
+    def iterate_launches(self) -> Iterator[PlannedLaunch]:
+        """Yield the launches, message by message, in the order of their first recipients."""
+        groups = sorted(self._groups.items(), key=lambda group: group[0][0])
+        for (index, arm, until, _), (payload, phones) in groups:
+            message = self._compiled[index].renderers[arm].message
+            for start in range(0, len(phones), self._per_send):
+                people = tuple(phones[start : start + self._per_send])
+                yield PlannedLaunch(message, payload, people, arm, until)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTask:
+    """A partition of a campaign to plan. It can be pickled, and names nobody.
+
+    Attributes:
+        job: the name of the job's file there.
+        recipients: the names of the scattered slices there, in the order of the audience.
+        excluded: those of the exclusion lists.
+        limit: the most people who get something now; None for all.
+        plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
+            the partition's file.
+        out: the URL of the folder for the launches; None to write none.
+    """
+
+    folder: SharedFolder
+    job: str
+    recipients: tuple[str, ...]
+    excluded: tuple[str, ...]
+    partition: int
+    limit: int | None = None
+    plans: tuple[tuple[str, str, PartFile], ...] = ()
+    out: str | None = None
+
+
+class PartitionPass:
+    """A pass over one partition.
+
+    Attributes:
+        going: its settings.
+        reporter: receives the problems of rows; those reported once are kept apart.
+    """
+
+    def __init__(self, task: PartitionTask) -> None:
+        self._task = task
+        self.job, compiled = open_job(task.folder, task.job)
+        campaign = self.job.campaign
+        self.audience = PartitionAudience(
+            task.folder, campaign, sorted(compiled.names), task.recipients, task.partition
+        )
+        known, context = look_up(self.job, self.audience.list_phones)
+        if context is not None:
+            context = replace(context, planned=[read_texted(*plan) for plan in task.plans])
+        self.going = AudiencePass(campaign, compiled.compiled, self.job.options, context)
+        self.problems = Problems()
+        self.reporter = RowReporter(campaign, self.problems, Problems())
+        excluded = read_excluded_numbers(task.folder, task.excluded, task.partition)
+        key = None if self.job.lookup is None else self.job.lookup.key
+        self._decider = self.going.make_assigner(excluded, known, key)
+
+    def iterate(self) -> Iterator[Assigned]:
+        """Yield the partition's people with the decisions on them."""
+        people = self.audience.iterate_people(self.going.last_day, self.problems)
+        return self.going.iterate(people, self._decider, self.reporter, self._task.limit)
+
+
+@pause_collector()
+def plan_partition(task: PartitionTask) -> PlannedPartition:
+    """Plan one partition.
+
+    Raises:
+        RunnerError: the ledger or the folder cannot be read or written.
+    """
+    own = PartitionPass(task)
+    going, assigned = own.going, own.iterate()
+    groups = None if task.out is None else LaunchGroups(going.compiled, going.per_send)
+    assigned = assigned if groups is None else groups.watch(assigned)
+    sizes = [LaunchSizes() for _ in going.compiled]
+    counts = count_assignments(assigned, sizes, going.per_send, terms=DeliveryDigest())
+    found = PlannedPartition(counts, own.problems, own.reporter.said, own.audience.duplicates)
+    if groups is not None and task.out is not None:
+        launches, drafts = groups.iterate_launches(), list_drafts(going.compiled)
+        found.part = write_partition(task.out, going.campaign.name, task.partition, launches, drafts)
+    return found
+
+
+@pause_collector()
+def rank_partition(task: PartitionTask, most: int) -> bytes:
+    """Return the places in the audience of the first `most` people who get something now.
+
+    The places are 64-bit numbers in order; the task must have no limit.
+    """
+    own = PartitionPass(task)
+    places = (
+        own.audience.find_place(recipient)
+        for recipient, assignments in own.iterate()
+        if any(assignment.counts for assignment in assignments)
+    )
+    return array("q", islice(places, most)).tobytes()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """A campaign to plan on a cluster.
+    """A request to plan a campaign on a cluster.
 
     Attributes:
-        campaign: the campaign.
-        target: the target's name.
-        options: what the user asks for.
-        now: the moment for which is planned; None to look at the campaign's files alone.
+        context: the context, without what is to be looked up; None to go by the campaign's files alone.
         audience: in slices.
-        partitions: how many there are: a power of two, the same for all campaigns of a command.
-        record: where the ledger has its people; None to go by the files alone.
-        plans: of campaigns that were planned before in the same run, and text people of this one: the
-            name, the URL of the folder, and the files there, partition by partition.
-        out: the URL of the folder to write the launches to; None to write none.
-        planned_at: of a saved plan, the moment for which it was made.
+        partitions: a power of two, the same for all campaigns of a command.
+        lookup: the ledger of the campaign's people; None to look nothing up.
+        plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
+            files by partition.
+        out: the URL of the folder for the launches; None to write none.
     """
 
     campaign: Campaign
     target: str
     options: PlanOptions
-    now: datetime | None
+    context: PlanContext | None
     audience: CutAudience
     partitions: int
-    record: RecordPlace | None = None
+    lookup: LedgerLookup | None = None
     plans: tuple[tuple[str, str, tuple[PartFile, ...]], ...] = ()
     out: str | None = None
-    planned_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedPlan:
-    """A plan that a cluster has made.
-
-    Attributes:
-        plan: its counts.
-        parts: the files of its launches, by partition; empty if none were to be written.
-        terms: the digest of who gets it in which arm and until when.
-    """
-
-    plan: CampaignPlan
-    parts: tuple[PartFile, ...]
-    terms: str
 
 
 class CampaignPlanner:
-    """Plans campaigns on a cluster, one after the other.
+    """A planner of campaigns on a cluster; `observe` receives each stage, the work done, and the total."""
 
-    Args:
-        cluster: does the work.
-        folder: which all workers reach.
-        observe: is told of each stage, how much of it is done, and of how much.
-    """
-
-    def __init__(self, cluster: Workers, folder: SharedFolder, observe: Observe) -> None:
+    def __init__(self, cluster: Executor, folder: SharedFolder, observe: Observe) -> None:
         self._cluster = cluster
         self._folder = folder
         self._observe = observe
 
-    def make_plan(self, request: PlanRequest, problems: Problems) -> PartitionedPlan | None:
-        """Plan a campaign.
-
-        Args:
-            request: what to plan.
-            problems: receives everything that is wrong with texts and audience, as from one process.
-
-        Returns:
-            The plan; None if there are errors.
+    def make_plan(self, request: PlanRequest, problems: Problems) -> CampaignPlan | None:
+        """Plan a campaign; return None if there are errors, which `problems` receives as from one process.
 
         Raises:
             RunnerError: the cluster, the ledger or the folder cannot be used.
         """
-        before = problems.error_count
-        campaign = request.campaign
-        tracks = self._store(request, problems)
-        job = self._job(campaign)
-        excluded = scatter_audience(
-            self._cluster, self._folder, job, campaign, "exclude", request.audience.excluded, problems,
-            self._observe,
-        )  # fmt: skip
-        rows = scatter_audience(
-            self._cluster, self._folder, job, campaign, "recipients", request.audience.recipients, problems,
-            self._observe,
-        )  # fmt: skip
-        tasks = [
-            PartitionTask(
-                self._folder,
-                job,
-                rows.files,
-                excluded.files,
-                partition,
-                None,
-                tuple((name, url, parts[partition]) for name, url, parts in request.plans),
-                request.out,
-            )
-            for partition in range(request.partitions)
-        ]
-        if request.options.limit is not None:
-            tasks = self._share_limit(tasks, request.options.limit)
-        found = self._plan(tasks)
-        _merge_problems(found, problems)
-        if problems.error_count > before:
-            return None
-        return self._add_up(request, tracks, found, rows, problems)
+        compile_texts = partial(AudiencePass.compile, request.campaign, request.options, request.context)
+        divide = partial(self._divide, request)
+        return plan_partitions(self._cluster, request.target, compile_texts, divide, problems, self._observe)
 
-    def _job(self, campaign: Campaign) -> str:
-        return f"{campaign.name}.job"
-
-    def _store(self, request: PlanRequest, problems: Problems) -> list[Track]:
-        campaign, only = request.campaign, request.options.only
-        compiler = TextCompiler(include_folder(campaign))
-        tracks = [
-            track
-            for track in compile_tracks(campaign, compiler, problems)
-            if only in (None, track.message.id)
-        ]
+    def _divide(self, request: PlanRequest, going: AudiencePass, problems: Problems) -> Division:
+        """Store the job, and scatter the audience."""
+        campaign, limit = request.campaign, request.options.limit
+        name = f"{campaign.name}.job"
         job = PlanJob(
             campaign,
             request.target,
             replace(request.options, limit=None),
-            request.now,
-            compiler.included,
+            request.context,
+            going.included,
             request.partitions,
-            request.record,
-            request.planned_at,
+            request.lookup,
         )
-        store_job(self._folder, self._job(campaign), job)
-        return tracks
+        store_job(self._folder, name, job)
+
+        def scatter(role: Role) -> tuple[tuple[str, ...], AudienceTally]:
+            slices = request.audience.recipients if role == "recipients" else request.audience.excluded
+            return scatter_audience(
+                self._cluster, self._folder, name, campaign, role, slices, problems, self._observe
+            )
+
+        excluded, _ = scatter("exclude")
+        recipients, audience = scatter("recipients")
+        tasks = []
+        for partition in range(request.partitions):
+            plans = tuple((before, url, parts[partition]) for before, url, parts in request.plans)
+            tasks.append(
+                PartitionTask(self._folder, name, recipients, excluded, partition, None, plans, request.out)
+            )
+        if limit is not None:
+            tasks = self._share_limit(tasks, limit)
+        return Division(plan_partition, [(task,) for task in tasks], audience)
 
     def _share_limit(self, tasks: Sequence[PartitionTask], limit: int) -> list[PartitionTask]:
-        """Return the tasks with what is theirs of a limit, which goes by the order of the audience."""
+        """Return the tasks with their shares of a limit, which goes by the order of the audience."""
         places: list[array[int]] = [array("q") for _ in tasks]
         for done, (place, ranked) in enumerate(
             self._cluster.run(rank_partition, [(task, limit) for task in tasks]), 1
@@ -176,52 +379,3 @@ class CampaignPlanner:
         last = first[-1] if first else -1
         shares = [sum(place <= last for place in own) for own in places]
         return [replace(task, limit=share) for task, share in zip(tasks, shares, strict=True)]
-
-    def _plan(self, tasks: Sequence[PartitionTask]) -> list[PlannedPartition]:
-        found: dict[int, PlannedPartition] = {}
-        for place, planned in self._cluster.run(plan_partition, [(task,) for task in tasks]):
-            found[place] = planned
-            self._observe("partitions planned", len(found), len(tasks))
-        return [found[place] for place in range(len(tasks))]
-
-    def _add_up(
-        self,
-        request: PlanRequest,
-        tracks: Sequence[Track],
-        found: Sequence[PlannedPartition],
-        rows: ScatteredRows,
-        problems: Problems,
-    ) -> PartitionedPlan:
-        counts = PlanCounts.start(len(tracks))
-        for one in found:
-            counts.merge(one.counts)
-        audience = AudienceTally(rows.rows, sum(one.duplicates for one in found), rows.invalid)
-        if not rows.rows:
-            problems.add(describe_empty(request.campaign))
-        plan = add_up_plan(
-            request.campaign,
-            request.target,
-            tracks,
-            counts,
-            audience,
-            find_per_send(request.campaign, request.options),
-            request.now,
-        )
-        if request.record is not None:
-            unread = (
-                None
-                if request.now is None
-                else find_overdue(request.campaign, request.record.unread, request.now, request.options)
-            )
-            plan = replace(plan, pause=request.record.pause, unread=unread)
-        parts = tuple(one.part for one in found if one.part is not None)
-        return PartitionedPlan(plan, parts, join_digests([counts.terms]))
-
-
-def _merge_problems(found: Sequence[PlannedPartition], problems: Problems) -> None:
-    problems.merge_mixed([one.problems for one in found])
-    said: dict[Diagnostic, tuple[tuple[int, int], Diagnostic]] = {}
-    for one in found:
-        for key, words in one.said.items():
-            said[key] = min(said.get(key, words), words, key=lambda each: each[0])
-    problems.extend(words for _, words in sorted(said.values(), key=lambda each: each[0]))

@@ -1,4 +1,4 @@
-"""Columns of values on disk, as the cluster's processes hand them to each other: the door to `pyarrow`."""
+"""Columns of launches and of rows in files; the only module of the cluster that uses `pyarrow`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runner.plan.shard import PRIME, SHARDS, SHIFT
+from runner.plan.digest import PRIME, SHARDS, SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date, datetime
 
 _GROUP_ROWS = 1 << 14
-"""Launches that are in memory at once, beside their file's bytes."""
+"""Launches in memory at once, beside their file's bytes."""
 _SHAPES = b"shapes"
 _LAUNCHES = pa.schema(
     [
@@ -31,12 +31,10 @@ _FEW_VALUES = ["message", "arm", "until"]
 
 
 class LaunchRow(NamedTuple):
-    """One launch as a partition's file has it.
+    """A launch in a partition's file.
 
     Attributes:
-        message: the message's id.
-        arm: the experiment's arm; None for a message without.
-        until: from when on it is not the time to send it any more; None if it always is.
+        until: the end of the time to send it; None if there is none.
         texts: the personal texts, in the order of their slots.
         payload_digest: of the definition; 16 bytes.
         phones: E.164 as numbers.
@@ -51,15 +49,11 @@ class LaunchRow(NamedTuple):
 
 
 class LaunchSheet:
-    """Launches on their way into the bytes of a Parquet file.
-
-    Args:
-        shapes: JSON: what the texts belong into.
-    """
+    """A writer of launches into the bytes of a Parquet file; `shapes` are definitions with slots, as JSON."""
 
     def __init__(self, shapes: str) -> None:
         self._sink = pa.BufferOutputStream()
-        # Personal texts hardly ever come twice: a dictionary of them costs time and gains nothing.
+        # Personal texts rarely repeat, so a dictionary of them would only cost time.
         self._writer = pq.ParquetWriter(
             self._sink,
             _LAUNCHES.with_metadata({_SHAPES: shapes}),
@@ -92,16 +86,13 @@ class LaunchSheet:
 
 
 class LaunchFile:
-    """The bytes of a partition's file, read.
-
-    Args:
-        data: as `LaunchSheet.finish` returned them.
+    """A reader of the bytes from `LaunchSheet.finish`.
 
     Attributes:
-        shapes: JSON: what the texts belong into.
+        shapes: the definitions without personal texts, as JSON.
 
     Raises:
-        ValueError: they are no Parquet file of launches.
+        ValueError: the bytes are not a Parquet file of launches.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -122,17 +113,16 @@ class LaunchFile:
 
 
 class RowColumns(NamedTuple):
-    """Rows of one slice and one partition, column by column.
+    """Rows of one slice and one partition, by column.
 
     Attributes:
         numbers: phones, E.164 as numbers.
-        lines: where they stand.
-        sources: the places of their sources in the campaign's list.
+        sources: the indexes of their sources in the campaign's list.
         zones: IANA names; None to go by the region, or the number.
-        regions: where people are by law, codes of ISO 3166; None to go by the number.
+        regions: legal regions, ISO 3166 codes; None to go by the number.
         consents: whether consent is on record; None where the source says nothing of it.
-        days: when they agreed; None if that is not kept.
-        texts: the values of variables, in the order of their names; None for a blank one.
+        days: days of consent; None if they are not kept.
+        texts: the values of variables, in the order of their names; None for blank ones.
     """
 
     numbers: list[int]
@@ -158,11 +148,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class RowSheet:
-    """Rows of a slice on their way into a file with one batch of rows for each partition.
-
-    Args:
-        texts: how many variables a row has.
-    """
+    """A writer of a slice's rows, each with `texts` variables, with one batch for each partition."""
 
     def __init__(self, texts: int) -> None:
         variables = [(f"v{index}", pa.string()) for index in range(texts)]
@@ -170,20 +156,12 @@ class RowSheet:
         self._chunks: list[pa.RecordBatch] = []
 
     def add(self, columns: Sequence[Sequence[Any]]) -> None:
-        """Add some rows.
-
-        Args:
-            columns: numbers, lines, sources, zones, regions, consents, days, and each variable's values.
-        """
+        """Add rows as columns: numbers, lines, sources, zones, regions, consents, days, and each variable."""
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._chunks.append(pa.record_batch(arrays, schema=self._schema))
 
     def finish(self, partitions: int) -> memoryview:
-        """Return the file's bytes: the rows of each partition together, in their order.
-
-        Args:
-            partitions: how many there are: a power of two.
-        """
+        """Return the file's bytes, with each partition's rows together, in order."""
         table = pa.Table.from_batches(self._chunks, self._schema)
         self._chunks = []
         own = _find_partitions(table["number"], partitions)
@@ -203,42 +181,27 @@ class RowSheet:
 
 
 def _find_partitions(numbers: pa.ChunkedArray, partitions: int) -> pa.Array:
-    """Return the partition of each phone: as `runner.plan.shard.partition_of`."""
+    """Return the partition of each phone, as `runner.plan.digest.partition_of` does."""
     joined = numbers.combine_chunks()
     rest = pc.subtract(joined, pc.multiply(pc.divide(joined, PRIME), PRIME))
     return pc.divide(pc.multiply(pc.shift_right(rest, SHIFT), partitions), SHARDS)
 
 
 def read_partition(file: BinaryIO, partition: int) -> RowColumns:
-    """Return the rows of one partition.
-
-    Args:
-        file: what `RowSheet.finish` returned, open; only what is needed of it is read.
-        partition: which.
-    """
+    """Return the rows of one partition from an open file; only the needed parts are read."""
     columns = pa.ipc.open_file(file).get_batch(partition).columns
     own = [column.to_pylist() for column in columns[: len(_OWN_COLUMNS)]]
     return RowColumns._make((*own, [column.to_pylist() for column in columns[len(_OWN_COLUMNS) :]]))
 
 
 def read_consents(file: BinaryIO, partition: int) -> Iterator[tuple[int, bool | None, date | None, int, int]]:
-    """Yield what the rows of one partition say of consent: phone, consent, day, source and line.
-
-    Args:
-        file: what `RowSheet.finish` returned, open.
-        partition: which.
-    """
+    """Yield the consent of one partition's rows: phone, consent, day, source and line."""
     rows = pa.ipc.open_file(file).get_batch(partition)
     names = ("number", "consent", "day", "source", "line")
     yield from zip(*(rows.column(name).to_pylist() for name in names), strict=True)
 
 
 def read_numbers(file: BinaryIO, partition: int) -> list[int]:
-    """Return the phones of one partition alone, E.164 as numbers.
-
-    Args:
-        file: what `RowSheet.finish` returned, open.
-        partition: which.
-    """
+    """Return the phones of one partition, E.164 as numbers."""
     numbers: list[int] = pa.ipc.open_file(file).get_batch(partition).column("number").to_pylist()
     return numbers

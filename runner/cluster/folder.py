@@ -1,33 +1,37 @@
-"""A folder that every process of a cluster reaches: files are put there and read whole."""
+"""Shared folders that every process of a cluster reaches, local copies of their files, scratch folders."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import secrets
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from runner.errors import RunnerError
+from runner.errors import RunnerError, StorageError
 from runner.source.storage import reach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFolder:
-    """A folder at a path or at the URL of an object store. A value: it goes along with tasks.
-
-    Attributes:
-        url: where it is.
-    """
+    """A folder at a path or at an object store's URL. A value that can be sent to tasks."""
 
     url: str
 
     def read(self, name: str) -> bytes:
-        """Return what is in a file.
+        """Return the content of a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            RunnerError: it cannot be read.
+            FileNotFoundError: there is no such file.
+            StorageError: it cannot be read.
         """
         try:
             with reach(self.url) as (system, root):
@@ -35,27 +39,27 @@ class SharedFolder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
+            raise StorageError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
         return content
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file, of which only a part will be read.
+        """Open a file to read a part of it.
 
         Raises:
-            RunnerError: it cannot be opened.
+            StorageError: it cannot be opened.
         """
         try:
             with reach(self.url) as (system, root):
                 stream: BinaryIO = system.open(f"{root}/{name}", "rb")
         except OSError as error:
-            raise RunnerError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
+            raise StorageError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
         return stream
 
     def write(self, name: str, content: bytes | memoryview) -> None:
-        """Put a file there, whole or not at all, in the place of the one that has the name.
+        """Write or replace a file, whole or not at all.
 
         Raises:
-            RunnerError: it cannot be written.
+            StorageError: it cannot be written.
         """
         try:
             with reach(self.url) as (system, root):
@@ -64,10 +68,22 @@ class SharedFolder:
                 else:
                     system.pipe_file(f"{root}/{name}", bytes(content))
         except OSError as error:
-            raise RunnerError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
+            raise StorageError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
+
+    def exists(self) -> bool:
+        """Return whether the folder is there; an object store has it while there are files in it.
+
+        Raises:
+            RunnerError: it cannot be asked.
+        """
+        try:
+            with reach(self.url) as (system, root):
+                return bool(system.exists(root))
+        except OSError as error:
+            raise RunnerError(f"{self.url} cannot be read: {error.strerror or error}") from None
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it; one that is not there is no error."""
+        """Remove the folder with its content, if it exists."""
         try:
             with reach(self.url) as (system, root):
                 system.rm(root, recursive=True)
@@ -78,7 +94,7 @@ class SharedFolder:
 
 
 def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
-    # For its owner alone: there are phones in it. A task that is run twice at once writes two files.
+    # For its owner alone, since there are phones in it. A task that runs twice at once writes two files.
     file = Path(root, name)
     Path(root).parent.mkdir(parents=True, exist_ok=True)
     for folder in reversed(Path(name).parents):
@@ -89,6 +105,127 @@ def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
             stream.write(content)
         waiting.replace(file)
     except OSError:
-        # A full disk leaves half a file, with phones in it, that nobody would look for.
+        # A full disk leaves half a file with phones in it, which nobody would look for.
         waiting.unlink(missing_ok=True)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCache:
+    """A process's own copies of files in the shared folder, or that folder itself if it has a path.
+
+    Attributes:
+        root: its path.
+        remote: the shared folder, if that is elsewhere.
+    """
+
+    root: Path
+    remote: SharedFolder | None
+
+    def bring(self, names: Iterable[str]) -> list[Path]:
+        """Return paths of files from the shared folder, fetched if necessary."""
+        return [self._bring(name) for name in names]
+
+    def hand_over(self, folder: Path) -> list[str]:
+        """Return the names of the files below a folder of this cache, uploaded for others if necessary."""
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        names = [file.relative_to(self.root).as_posix() for file in files]
+        if self.remote is not None:
+            for name, file in zip(names, files, strict=True):
+                self.remote.write(name, file.read_bytes())
+        return names
+
+    def _bring(self, name: str) -> Path:
+        file = self.root / name
+        if self.remote is not None and not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.remote.read(name))
+        return file
+
+
+@contextmanager
+def open_desk(folder: SharedFolder) -> Iterator[LocalCache]:
+    """Yield a local cache of a shared folder; fetched files are removed afterwards."""
+    if "://" not in folder.url:
+        yield LocalCache(Path(folder.url), None)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        yield LocalCache(Path(name), folder)
+
+
+_LOCK = "run.lock"
+
+
+@contextmanager
+def open_scratch(place: str) -> Iterator[SharedFolder]:
+    """Yield a new folder below a path or fsspec URL; it is removed at the end.
+
+    At a path, folders of killed runs are removed, too: nobody holds their locks. At a URL they stay.
+
+    Raises:
+        RunnerError: it cannot be made.
+    """
+    machine = re.sub(r"[^A-Za-z0-9.-]", "-", os.uname().nodename)
+    name = f"run-{machine}-{secrets.token_hex(8)}"
+    if "://" in place:
+        folder = SharedFolder(f"{place.rstrip('/')}/{name}")
+        try:
+            yield folder
+        except BaseException:
+            # A place that cannot be written cannot be cleaned, either; the first error says more.
+            with suppress(RunnerError):
+                folder.remove()
+            raise
+        folder.remove()
+        return
+    above = Path(place).absolute()
+    with _hold_folder(above / name) as own:
+        # Of this machine alone: some network file systems keep locks from other machines.
+        _remove_leftovers(above.glob(f"run-{machine}-*"), own)
+        try:
+            yield SharedFolder(str(own))
+        finally:
+            shutil.rmtree(own, ignore_errors=True)
+
+
+@contextmanager
+def _hold_folder(own: Path) -> Iterator[Path]:
+    """Make a folder for this user alone, and hold its lock, which the kernel frees when the process ends."""
+    try:
+        own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own.mkdir(mode=0o700)
+        lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RunnerError(
+            f"the folder {own.parent} for intermediate files cannot be used: {error.strerror}",
+            hint="name another one with --scratch or RUNNER_SCRATCH",
+        ) from None
+    try:
+        # A network's file system may have no locks: then the folder counts as in use.
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield own
+    finally:
+        os.close(lock)
+
+
+def _remove_leftovers(folders: Iterable[Path], own: Path) -> None:
+    for folder in folders:
+        if folder != own and _is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether nobody holds a run's folder. One without a lock may be about to be held."""
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(lock)

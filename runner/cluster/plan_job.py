@@ -1,138 +1,80 @@
-"""What a worker needs to know of a campaign to plan a part of it: in the folder, not with the tasks.
+"""Jobs: files in the shared folder with all that a worker needs to plan a part of a campaign.
 
-The campaign's own phones and texts are in it, so it is a file beside those of the audience. The ledger's
-URL and the user's secret are not: workers have them in their environments.
+They hold phones and texts, so they don't travel with tasks. The ledger's URL and the user's secret come from
+the workers' environments: keys are stored without the secret. A worker looks up its own people in the ledger.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from runner.campaign.include import include_folder
-from runner.campaign.template import TextCompiler
+from runner.cluster.worker_access import open_worker_ledger
+from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.opt_outs import Suppressions
-from runner.ledger.target_key import TargetKey
-from runner.plan.track import compile_tracks
+from runner.ledger.model import RecordedDeliveries
+from runner.ledger.people.earlier import read_earlier
+from runner.ledger.people.open_sessions import OpenSessions
+from runner.ledger.people.opt_outs import read_suppressions
+from runner.ledger.people.recent import RecentDeliveries, read_open_sessions, read_recent
+from runner.ledger.record.deliveries import read_known
+from runner.ledger.target_key import LedgerConnection, TargetKey, read_target_key
+from runner.plan.planner import AudiencePass
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
-    from runner.ledger.fingerprint_set import FingerprintSet
-    from runner.ledger.suppressions import Pause
-    from runner.ledger.unread_replies import UnreadReplies
     from runner.plan.model import PlanOptions
-    from runner.plan.track import Track
+    from runner.plan.plan_context import PlanContext
 
 _KEPT = 4
-"""Jobs that a worker has ready: a command's campaigns are planned one after the other."""
+"""Jobs that a worker keeps open: a command's campaigns are planned one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeySource:
-    """Where a key of fingerprints comes from, without the secret.
+class LedgerLookup:
+    """The ledger of a campaign's people, and the questions to it.
 
     Attributes:
-        salt: on record; None if the key is the user's secret.
-        first_name: of a renamed campaign.
-    """
-
-    salt: str | None
-    first_name: str | None = None
-
-    @classmethod
-    def of(cls, key: FingerprintKey) -> KeySource:
-        """Return where a key comes from."""
-        return cls(key.salt, key.first_name)
-
-    def open(self, state_key: str | None) -> FingerprintKey:
-        """Return the key.
-
-        Args:
-            state_key: the user's secret; None if there is none.
-        """
-        key = (
-            FingerprintKey.from_secret(state_key or "")
-            if self.salt is None
-            else FingerprintKey.from_salt(self.salt)
-        )
-        return replace(key, first_name=self.first_name)
-
-
-@dataclass(frozen=True, slots=True)
-class TargetSuppressions:
-    """Who is not to be texted on a target, without the secret of its fingerprints.
-
-    Attributes:
-        salt: on record; None if the key is the user's secret.
-        confirmed: those who opted out.
-        doubtful: those of whom a person must say whether they did.
-    """
-
-    salt: str | None
-    confirmed: FingerprintSet
-    doubtful: FingerprintSet
-
-    def open(self, target: str, state_key: str | None) -> Suppressions:
-        """Return them with their key.
-
-        Args:
-            target: the target's name.
-            state_key: the user's secret; None if there is none.
-        """
-        key = (
-            TargetKey.from_secret(target, state_key or "")
-            if self.salt is None
-            else TargetKey.from_salt(target, self.salt)
-        )
-        return Suppressions(key, self.confirmed, self.doubtful)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPlace:
-    """Where in the ledger the answers about a campaign's people stand.
-
-    Attributes:
-        ledger_variable: the environment variable that has the ledger's URL; None if there is no ledger yet.
-        key_variable: the one that has the user's secret.
-        campaign_id: the ledger's number of the campaign; None if it is not there.
+        ledger_variable: the environment variable with the ledger's URL; None if there is no ledger yet.
+        key_variable: the environment variable with the user's secret.
+        campaign_id: the campaign's number in the ledger; None if it is not there.
         key: of the campaign's fingerprints; None if nobody was texted or forgotten.
-        forgotten: the fingerprints of those who asked to be forgotten.
-        has_opt_outs: whether anybody on the target is not to be texted.
+        forgotten: the fingerprints of forgotten people.
+        has_opt_outs: whether the target has suppressions that are not in the job.
         has_open_launches: whether somebody may have an open survey on the target.
-        recent_since: from when on deliveries count for the frequency cap, UTC, ISO 8601; None without a cap.
-        told_elsewhere: of the cap's time, what lockfiles of other campaigns tell and the ledger doesn't: of
-            each its first name, its key, and the fingerprints of those it texted.
-        told_sessions: people of whom lockfiles alone tell that they were sent a survey: of each campaign its
-            name, its key, and their fingerprints.
-        depleted: of messages that others come after, launches some of whose recipients are entered under
-            another one.
-        suppressed: who is not to be texted, where files of suppressions tell more of it than the ledger.
-        pause: a person's word that the campaign is to wait; None if there is none.
-        unread: replies on the target that were not read yet; None if there can be none.
+        recent_since: the start of the frequency cap's time, UTC, ISO 8601; None without a cap.
+        depleted: launches of messages with follow-ups, some of whose recipients are entered under another
+            one.
+        environment: the worker's variables.
     """
 
     ledger_variable: str | None
     key_variable: str
     campaign_id: int | None = None
-    key: KeySource | None = None
+    key: FingerprintKey | None = None
     forgotten: frozenset[str] = frozenset()
     has_opt_outs: bool = False
     has_open_launches: bool = False
     recent_since: str | None = None
-    told_elsewhere: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
-    told_sessions: tuple[tuple[str, KeySource, FingerprintSet], ...] = ()
     depleted: tuple[int, ...] = ()
-    suppressed: TargetSuppressions | None = None
-    pause: Pause | None = None
-    unread: UnreadReplies | None = None
+    environment: WorkerEnvironment = OWN
+
+    @property
+    def asks_something(self) -> bool:
+        """True if any person has to be looked up."""
+        return (
+            self.key is not None
+            or self.has_opt_outs
+            or self.has_open_launches
+            or self.recent_since is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,58 +82,123 @@ class PlanJob:
     """A campaign to plan.
 
     Attributes:
-        campaign: the campaign.
-        target: the target's name.
-        options: what the user asks for, `limit` aside.
-        now: the moment for which is planned; None to look at the campaign's files alone.
-        included: the files that its texts include, by name.
-        partitions: how many there are: a power of two.
-        record: where the ledger has its people; None to go by the files alone.
-        planned_at: of a saved plan, the moment for which it was made.
+        options: the plan's options, without `limit`.
+        context: the context, without what is to be looked up; None to go by the campaign's files alone.
+        included: the included texts, by name.
+        partitions: their number, a power of two.
+        lookup: the ledger of its people; None to look nothing up.
     """
 
     campaign: Campaign
     target: str
     options: PlanOptions
-    now: datetime | None
+    context: PlanContext | None
     included: Mapping[str, str | None]
     partitions: int
-    record: RecordPlace | None = None
-    planned_at: datetime | None = None
+    lookup: LedgerLookup | None = None
 
 
-@dataclass(slots=True)
-class OpenJob:
-    """A job, ready to be worked on.
+class _JobPickler(pickle.Pickler):
+    """A pickler that leaves out the user's secret, which `variable` has in the reader's `environment`."""
 
-    Attributes:
-        job: what is to be planned.
-        tracks: its messages, compiled.
-        names: the variables that their texts refer to, sorted.
-    """
+    def __init__(self, file: io.BytesIO, variable: str, environment: WorkerEnvironment) -> None:
+        super().__init__(file)
+        self._variable = variable
+        self._environment = environment
 
-    job: PlanJob
-    tracks: list[Track] = field(default_factory=list)
-    names: tuple[str, ...] = ()
+    def reducer_override(self, value: object) -> Any:
+        """Return the origin of a key; `NotImplemented` for everything else."""
+        if isinstance(value, FingerprintKey):
+            return _open_campaign_key, (value.salt, value.first_name, self._variable, self._environment)
+        if isinstance(value, TargetKey):
+            return _open_target_key, (value.target, value.salt, self._variable, self._environment)
+        return NotImplemented
+
+
+def _open_campaign_key(
+    salt: str | None, first_name: str | None, variable: str, environment: WorkerEnvironment
+) -> FingerprintKey:
+    key = (
+        FingerprintKey.from_secret(environment.get(variable) or "")
+        if salt is None
+        else FingerprintKey.from_salt(salt)
+    )
+    return replace(key, first_name=first_name)
+
+
+def _open_target_key(
+    target: str, salt: str | None, variable: str, environment: WorkerEnvironment
+) -> TargetKey:
+    if salt is None:
+        return TargetKey.from_secret(target, environment.get(variable) or "")
+    return TargetKey.from_salt(target, salt)
 
 
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
-    """Put a job into the folder.
-
-    Args:
-        folder: which all workers reach.
-        name: of the file.
-        job: what is to be planned.
-    """
-    folder.write(name, pickle.dumps(job))
+    """Write a job to a file of the shared folder."""
+    file = io.BytesIO()
+    lookup = job.lookup or LedgerLookup(None, "")
+    _JobPickler(file, lookup.key_variable, lookup.environment).dump(job)
+    folder.write(name, file.getvalue())
 
 
 @lru_cache(maxsize=_KEPT)
-def open_job(folder: SharedFolder, name: str) -> OpenJob:
-    """Return a job of the folder, ready to be worked on; a worker compiles its texts once."""
-    # Whoever can write there could as well give the scheduler functions to call: Dask's own trust.
+def open_job(folder: SharedFolder, name: str) -> tuple[PlanJob, AudiencePass]:
+    """Return a job of the shared folder, and its pass with compiled texts, once for each worker."""
+    # Write access to the folder equals access to the scheduler, which can call any function (Dask's trust
+    # model).
     job: PlanJob = pickle.loads(folder.read(name))  # noqa: S301
-    compiler = TextCompiler(include_folder(job.campaign), job.included)
-    only = job.options.only
-    tracks = [t for t in compile_tracks(job.campaign, compiler, Problems()) if only in (None, t.message.id)]
-    return OpenJob(job, tracks, tuple(sorted(frozenset[str]().union(*(track.names for track in tracks)))))
+    return job, AudiencePass.compile(job.campaign, job.options, job.context, Problems(), job.included)
+
+
+def look_up(
+    job: PlanJob, list_phones: Callable[[], Sequence[str]]
+) -> tuple[RecordedDeliveries, PlanContext | None]:
+    """Return the deliveries and the context of some people of a campaign.
+
+    `list_phones` returns E.164, and is only called if there is something to look up.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    lookup, context = job.lookup, job.context
+    known = RecordedDeliveries({}, {})
+    if context is None or lookup is None:
+        return known, context
+    if lookup.ledger_variable is not None and lookup.asks_something:
+        opened = open_worker_ledger(lookup.environment, lookup.ledger_variable)
+        with opened as ledger, ledger.reading() as connection:
+            known, context = _read_people(connection, job, lookup, context, list_phones())
+    known.forgotten.update(lookup.forgotten)
+    return known, context
+
+
+def _read_people(
+    connection: LedgerConnection,
+    job: PlanJob,
+    lookup: LedgerLookup,
+    context: PlanContext,
+    phones: Sequence[str],
+) -> tuple[RecordedDeliveries, PlanContext]:
+    campaign, target, known = job.campaign, job.target, RecordedDeliveries({}, {})
+    state_key = lookup.environment.get(lookup.key_variable) or None
+    if lookup.key is not None and lookup.campaign_id is not None:
+        people = [lookup.key.fingerprint(campaign.name, phone) for phone in phones]
+        ids, after = campaign.message_ids, campaign.list_earlier()
+        known = read_known(connection, lookup.campaign_id, ids, people)
+        if after:
+            earlier = read_earlier(connection, lookup.campaign_id, ids, after, people, lookup.depleted)
+            context = replace(context, earlier=earlier)
+    if lookup.has_opt_outs:
+        suppressions = read_suppressions(connection, read_target_key(connection, target, state_key), phones)
+        if suppressions.confirmed or suppressions.doubtful:
+            context = replace(context, suppressions=suppressions)
+    if lookup.has_open_launches:
+        entered = read_open_sessions(connection, target, state_key, phones).shelves
+        told = () if context.sessions is None else context.sessions.shelves
+        context = replace(context, sessions=OpenSessions((*entered, *told)))
+    if lookup.recent_since is not None:
+        sent = read_recent(connection, target, state_key, lookup.recent_since, phones).shelves
+        elsewhere = () if context.recent is None else context.recent.shelves
+        context = replace(context, recent=RecentDeliveries((*sent, *elsewhere)))
+    return known, context

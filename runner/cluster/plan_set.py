@@ -1,12 +1,12 @@
-"""Plan sets: a plan as a folder, with a file of launches for each partition of each campaign.
+"""Plan sets: folders with a manifest, and a file of launches for each partition of each campaign.
 
-`manifest.json` says what a saved plan says, and of every file how many launches it has and the digest of its
-bytes: a set that was damaged, or of which a file is missing, is refused. The launches stand in Parquet: the
-personal texts in the order of their slots, and what is the same for everybody once a file.
+`manifest.json` is the saved plan, with the number of launches and the digest of each file: damaged or
+incomplete sets are refused. The launches are Parquet, with personal texts by slot and shared parts once a
+file.
 
-Nothing in the folder is believed: who can write there can make all of it fit. Before the first send the plan
-is made anew from the campaign's own files, and what each file would send is compared with it, delivery by
-delivery (`digest_part`). That plan's digest is the one that was reviewed.
+The folder is not trusted, since a writer could make all of it fit. Before the first send the plan is made
+anew from the campaign's files, and each delivery in the files is compared with it (`digest_part`). That
+plan's digest is the reviewed one.
 """
 
 from __future__ import annotations
@@ -14,96 +14,39 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.draft import Draft, digest_filled
-from runner.campaign.payload import Payload
 from runner.cluster.columns import LaunchFile, LaunchRow, LaunchSheet
 from runner.cluster.folder import SharedFolder
 from runner.errors import PlanChangedError, RunnerError
-from runner.plan.digest import digest_json, plan_digest
-from runner.plan.model import PlannedLaunch
-from runner.plan.shard import DeliveryDigest, digest_terms, join_digests, partition_of
-from runner.plan.texted import TextedPeople
-from runner.source.schema import load_validator
+from runner.plan.digest import DeliveryDigest, digest_terms, join_digests, partition_of
+from runner.plan.manifest import PlanSet, describe_renewal, dump_manifest, parse_manifest
+from runner.plan.model import PartFile, PlannedLaunch
+from runner.plan.plan_context import TextedPeople
+from runner.text.outgoing import PayloadTemplate, digest_filled
+from runner.text.payload import Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign, Message
     from runner.plan.model import PlanOptions
 
 MANIFEST = "manifest.json"
-FORMAT_VERSION = "1.0"
+_INCOMPLETE = b"null"
+"""The manifest of a plan set while its files are written."""
 _DIGEST_BYTES = 16
-_CHECKSUM = "checksum"
-_NEW_PLAN = "nothing was sent; make a new plan with `runner plan --cluster … --out DIR`, and review that"
 
-Drafts = dict[tuple[str, str | None], Draft]
-"""What the personal texts belong into, by message and arm."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartFile:
-    """The file of one partition.
-
-    Attributes:
-        file: its name below the set's folder.
-        rows: launches.
-        recipients: of all of them.
-        digest: of the file's bytes: BLAKE2b, 128 bits in hexadecimal.
-    """
-
-    file: str
-    rows: int
-    recipients: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSet:
-    """A plan set, as its manifest describes it. A value: it goes along with tasks.
-
-    Attributes:
-        url: its folder.
-        campaigns: as a saved plan has them.
-        only: the option `--only` that it was made with.
-        limit: the option `--limit` that it was made with.
-        now: the moment for which it was made.
-        digest: of all that it says will be sent.
-        parts: by the campaign's name, its files in the order of the partitions.
-    """
-
-    url: str
-    campaigns: tuple[dict[str, Any], ...]
-    only: str | None
-    limit: int | None
-    now: datetime
-    digest: str
-    parts: dict[str, tuple[PartFile, ...]] = field(repr=False)
-
-    def partitions(self, campaign: str) -> int:
-        """Return the number of partitions of a campaign.
-
-        Args:
-            campaign: its name.
-        """
-        return len(self.parts[campaign])
+Drafts = dict[tuple[str, str | None], PayloadTemplate]
+"""The definitions that personal texts belong into, by message and arm."""
 
 
 def write_partition(
     url: str, campaign: str, partition: int, launches: Iterable[PlannedLaunch], drafts: Drafts
 ) -> PartFile:
-    """Write the launches of one partition; one that is there already is replaced.
-
-    Args:
-        url: the set's folder: a path, or the URL of an object store.
-        campaign: the campaign's name.
-        partition: its number, from 0.
-        launches: what it sends.
-        drafts: as `Planner.list_drafts` gives them.
+    """Write or replace the file of one partition's launches, from 0; `drafts` are from `Planner.list_drafts`.
 
     Raises:
         RunnerError: the file cannot be written.
@@ -125,14 +68,7 @@ def write_partition(
 
 
 def read_launches(plan_set: PlanSet, campaign: Campaign, partition: int) -> Iterator[PlannedLaunch]:
-    """Yield the launches of one partition, as they were planned.
-
-    Memory grows with the partition's file, not with what is in it.
-
-    Args:
-        plan_set: the set.
-        campaign: the campaign: its messages are those that are sent.
-        partition: its number, from 0.
+    """Yield the planned launches of one partition, from 0; memory grows with the file's size only.
 
     Raises:
         PlanChangedError: the file is missing, or is not the one that was planned.
@@ -144,7 +80,7 @@ def read_launches(plan_set: PlanSet, campaign: Campaign, partition: int) -> Iter
     try:
         file = LaunchFile(content)
         shapes = json.loads(file.shapes)
-        drafts: Drafts = {(message, arm): Draft.load(shape) for message, arm, shape in shapes}
+        drafts: Drafts = {(message, arm): PayloadTemplate.load(shape) for message, arm, shape in shapes}
     except (ValueError, TypeError, AttributeError):
         raise _changed(plan_set.url, part.file, "is no file of launches") from None
     for row in file:
@@ -157,12 +93,7 @@ def read_launches(plan_set: PlanSet, campaign: Campaign, partition: int) -> Iter
 
 
 def read_texted(campaign: str, url: str, part: PartFile) -> TextedPeople:
-    """Return whom a partition's launches text.
-
-    Args:
-        campaign: the campaign's name.
-        url: the set's folder.
-        part: the partition's file.
+    """Return the people texted by a partition's launches.
 
     Raises:
         PlanChangedError: the file is missing, or is not the one that was planned.
@@ -179,11 +110,11 @@ def read_texted(campaign: str, url: str, part: PartFile) -> TextedPeople:
 
 @dataclass(frozen=True, slots=True)
 class PartDigests:
-    """What the file of a partition sends, as a plan counts it. It can be pickled, and names nobody.
+    """The digests of a partition's file, as a plan counts them. They can be pickled, and name nobody.
 
     Attributes:
-        deliveries: digests of who gets what, by shard.
-        terms: digests of who gets it in which arm and until when, by shard.
+        deliveries: digests of contents, by shard.
+        terms: digests of arms and end times, by shard.
     """
 
     deliveries: dict[int, bytes]
@@ -191,13 +122,9 @@ class PartDigests:
 
 
 def digest_part(plan_set: PlanSet, campaign: Campaign, partition: int, count: int) -> PartDigests:
-    """Return what a partition's file would send, from what it would send: nothing that it says of itself.
+    """Return the digests of a partition's file, from 0, by its deliveries alone.
 
-    Args:
-        plan_set: the set; of the campaign's files it needs this one alone.
-        campaign: the campaign.
-        partition: its number, from 0.
-        count: how many partitions the campaign has.
+    `plan_set` may have this file of the campaign alone; `count` is the number of all partitions.
 
     Raises:
         PlanChangedError: the file is missing, or is not one that a plan can have.
@@ -223,7 +150,7 @@ def _require_possible(launch: PlannedLaunch, partition: int, count: int) -> None
     """Raise ValueError if a plan's file cannot have a launch."""
     if digest_filled(launch.payload.definition) != launch.payload.digest or not launch.phones:
         raise ValueError(partition)
-    # A person in two files could hide in one of them behind what the other one says.
+    # Otherwise one file could hide deliveries of another from the joined digest.
     if any(partition_of(int(phone), count) != partition for phone in launch.phones):
         raise ValueError(partition)
 
@@ -231,17 +158,10 @@ def _require_possible(launch: PlannedLaunch, partition: int, count: int) -> None
 def require_planned(
     url: str, campaign: str, found: Sequence[PartDigests], deliveries: str, terms: str
 ) -> None:
-    """Refuse the files of a campaign if they send anything else than its plan.
-
-    Args:
-        url: the set's folder.
-        campaign: the campaign's name.
-        found: of all of its files.
-        deliveries: the plan's digest of who gets what.
-        terms: its digest of who gets it in which arm and until when.
+    """Refuse the files of a campaign if their digests (`found`) differ from its plan's.
 
     Raises:
-        PlanChangedError: they do.
+        PlanChangedError: they differ.
     """
     if join_digests([one.deliveries for one in found]) != deliveries:
         raise _changed(url, f"what the files of {campaign} send", "is not what was planned")
@@ -276,76 +196,72 @@ def write_manifest(
     options: PlanOptions,
     parts: Mapping[str, Sequence[PartFile]],
 ) -> None:
-    """Write what makes a folder of partitions a plan set; to be called last.
+    """Write the manifest, which completes a plan set; to be called last.
 
-    Args:
-        url: the set's folder.
-        document: as `plan_json` gives it, without launches and differences.
-        options: that the plan was made with.
-        parts: by the campaign's name, its files in the order of the partitions.
+    The arguments are those of `dump_manifest`.
 
     Raises:
         RunnerError: it cannot be written.
     """
-    campaigns = [
-        {**campaign, "partitions": [asdict(part) for part in parts[campaign["name"]]]}
-        for campaign in document["campaigns"]
-    ]
-    body = {
-        "format_version": FORMAT_VERSION,
-        **document,
-        "campaigns": campaigns,
-        "options": {"only": options.only, "limit": options.limit},
-    }
-    text = json.dumps({**body, _CHECKSUM: digest_json(body)}, ensure_ascii=False, indent=2)
-    SharedFolder(url).write(MANIFEST, f"{text}\n".encode())
+    SharedFolder(url).write(MANIFEST, dump_manifest(document, options, parts).encode())
+
+
+@contextmanager
+def completing(url: str, warn: Callable[[str], None]) -> Iterator[None]:
+    """Remove a plan set that the block leaves incomplete: its files have phones, and nobody can send it.
+
+    A folder that was there before may hold something else: then `warn` gets a sentence with its place.
+
+    Raises:
+        RunnerError: the folder has an incomplete plan already, or cannot be written.
+    """
+    folder = SharedFolder(url)
+    is_new = not _is_there(url)
+    if is_new:
+        folder.write(MANIFEST, _INCOMPLETE)
+    elif _find_manifest(folder) == _INCOMPLETE:
+        raise RunnerError(
+            f"{url} has an incomplete plan, of a run that was killed or still goes on",
+            hint="if none does, remove it: it has phones in it; or name another folder",
+        )
+    try:
+        yield
+    finally:
+        if _find_manifest(folder) in (None, _INCOMPLETE):
+            with suppress(RunnerError):
+                if is_new:
+                    folder.remove()
+            if _is_there(url):
+                warn(f"{url} may have files of an incomplete plan, with phones in them: remove them")
+
+
+def _find_manifest(folder: SharedFolder) -> bytes | None:
+    """Return the manifest of a folder; None if there is none, or it cannot be read."""
+    try:
+        return folder.read(MANIFEST)
+    except (FileNotFoundError, RunnerError):
+        return None
+
+
+def _is_there(url: str) -> bool:
+    """Return whether a file or folder is there; True if that cannot be known."""
+    try:
+        return SharedFolder(url).exists()
+    except RunnerError:
+        return True
 
 
 def read_plan_set(url: str) -> PlanSet:
-    """Read the manifest of a plan set.
-
-    Args:
-        url: its folder.
+    """Return the plan set in a folder.
 
     Raises:
-        RunnerError: there is none, or it is not whole, or of another version.
+        RunnerError: there is none, or it is incomplete, or has another version.
     """
     try:
-        data = json.loads(SharedFolder(url).read(MANIFEST))
+        text = SharedFolder(url).read(MANIFEST)
     except FileNotFoundError:
-        raise _not_a_set(url) from None
-    except (ValueError, RecursionError):
-        raise RunnerError(f"the plan set {url} is damaged or cut off", hint=_NEW_PLAN) from None
-    _require_whole(url, data)
-    parts = {
-        campaign["name"]: tuple(PartFile(**part) for part in campaign.pop("partitions"))
-        for campaign in data["campaigns"]
-    }
-    try:
-        now = datetime.fromisoformat(data["now"])
-    except ValueError:
-        raise _not_a_set(url) from None
-    options = data["options"]
-    campaigns = tuple(data["campaigns"])
-    return PlanSet(url, campaigns, options["only"], options["limit"], now, data["plan_digest"], parts)
-
-
-def _require_whole(url: str, data: Any) -> None:
-    if not isinstance(data, dict) or "format_version" not in data:
-        raise _not_a_set(url)
-    if data["format_version"] != FORMAT_VERSION:
-        raise RunnerError(
-            f"the plan set {url} was written by another version of runner: its format is "
-            f"{data['format_version']}, and this one reads {FORMAT_VERSION}",
-            hint=_NEW_PLAN,
-        )
-    body = {name: value for name, value in data.items() if name != _CHECKSUM}
-    if data.get(_CHECKSUM) != digest_json(body):
-        raise RunnerError(f"the plan set {url} was edited: it doesn't fit its checksum", hint=_NEW_PLAN)
-    if next(load_validator("plan-set").iter_errors(data), None) is not None:
-        raise _not_a_set(url)
-    if data["plan_digest"] != plan_digest(data["campaigns"]):
-        raise RunnerError(f"the plan set {url} was edited: it doesn't fit its plan digest", hint=_NEW_PLAN)
+        text = _INCOMPLETE
+    return parse_manifest(text, url, has_parts=True)
 
 
 def _digest(content: bytes | memoryview) -> str:
@@ -353,8 +269,6 @@ def _digest(content: bytes | memoryview) -> str:
 
 
 def _changed(url: str, file: str, words: str) -> PlanChangedError:
-    return PlanChangedError(f"the plan set {url} has changed: {file} {words}", hint=_NEW_PLAN)
-
-
-def _not_a_set(url: str) -> RunnerError:
-    return RunnerError(f"{url} is no plan set", hint="make one with `runner plan --cluster … --out DIR`")
+    return PlanChangedError(
+        f"the plan set {url} has changed: {file} {words}", hint=describe_renewal(has_parts=True)
+    )

@@ -1,37 +1,97 @@
-"""Statements that run for very many rows: composed once, then handed to the driver as they are.
+"""Statements for very many rows: compiled once, then handed to the driver; and lookups of very many values.
 
-SQLAlchemy composes them, for either database. What it does besides for each row of each execution costs
-several times what the database itself does with the row (design: performance). An insert of many rows into
-PostgreSQL goes through COPY: into a table of the session's own, and from there by one statement.
+SQLAlchemy's own work for each row costs several times that of the database. On PostgreSQL an insert of many
+rows goes through COPY into a temporary table, and from there by one statement.
+
+A lookup on PostgreSQL takes its values as one array, and finds the rows of each by the indexes of one part of
+a table. So it costs what its values cost, however large the ledger is, and whatever the server's statistics
+say of it right after a send. A temporary table is not faster, needs a transaction that writes, and would
+bloat the server's catalogs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sqlalchemy import Insert, column, select, table
+from sqlalchemy import ARRAY, Insert, String, bindparam, collate, column, func, select, table, true
 from sqlalchemy.exc import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection, Delete, Update
+    from sqlalchemy import Column, Connection, Delete, Row, Select, Update
 
+_Item = TypeVar("_Item")
 _BY_NAME = ("named", "pyformat")
 _SERVER = "postgresql"
 COPIED_FROM = 200
-"""From how many rows on COPY pays: below, making way for it costs more than it saves."""
+"""The number of rows for which COPY is faster, including its temporary table."""
+_LOOKED_UP = 10_000
+"""The number of values in one lookup on PostgreSQL: some hundred KiB, and less than a second."""
+
+_SET = "SELECT set_config(name, %(setting)s, true) FROM unnest(%(names)s::text[]) AS ours (name)"
+"""Sets a server's settings for the transaction."""
+# Without statistics, as right after a send, the server would go through a whole table for each row.
+_OF_SETS = ["enable_hashjoin", "enable_mergejoin", "enable_seqscan"]
+_OF_LOOPS = ["enable_nestloop"]
+
+
+def divide(items: Iterable[_Item], size: int = 1000) -> Iterator[list[_Item]]:
+    """Yield items in lists of at most `size`, for one statement each."""
+    waiting = iter(items)
+    while group := list(islice(waiting, size)):
+        yield group
+
+
+def iterate_rows(
+    connection: Connection, query: Select[Any], by: Column[Any], values: Collection[Any] | None
+) -> Iterator[Row[Any]]:
+    """Yield the rows of a query; unless `values` is None, those with one of them in the column `by`.
+
+    The rows of values come in no order.
+    """
+    is_server = connection.dialect.name == _SERVER
+    if values is None:
+        yield from _execute_without(connection, _OF_LOOPS, query) if is_server else connection.execute(query)
+    elif is_server:
+        each = _look_up_each(query, by)
+        # In order, neighbours of an index are read one after the other.
+        for group in divide(sorted(set(values)), _LOOKED_UP):
+            yield from _execute_without(connection, _OF_SETS, each, {"asked": group})
+    else:
+        for group in divide(dict.fromkeys(values)):
+            yield from connection.execute(query.where(by.in_(group)))
+
+
+def _execute_without(
+    connection: Connection, joins: list[str], query: Select[Any], values: dict[str, Any] | None = None
+) -> Iterable[Row[Any]]:
+    """Run a query for which PostgreSQL makes no use of some ways to join."""
+    connection.exec_driver_sql(_SET, {"names": joins, "setting": "off"})
+    found = connection.execute(query, values)
+    connection.exec_driver_sql(_SET, {"names": joins, "setting": "on"})
+    return found
+
+
+def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:
+    """Return the query of PostgreSQL that runs `query` for each value of the array `asked`."""
+    is_text = isinstance(by.type, String)
+    array = bindparam("asked", type_=ARRAY(String() if is_text else by.type))
+    asked = func.unnest(array).table_valued("value").render_derived(name="asked")
+    value = collate(asked.c.value, "C") if is_text else asked.c.value
+    # OFFSET keeps the server from joining whole tables instead.
+    found = query.where(by == value).offset(0).lateral("found")
+    return select(found).select_from(asked.join(found, true()))
 
 
 class BulkStatement:
     """A statement that is run for rows of one shape.
 
     Args:
-        compose: makes it; is given a connection of the database that it is for.
-        columns: the columns that an insert fills; each row has a value for each. None if the statement
-            names its parameters itself.
-        winner: of an insert that may be copied: which of the rows of one primary key counts, as it would if
-            they came one by one. None if it may not.
+        compose: makes the statement for the database of a connection.
+        columns: the columns that an insert fills; None if the statement names its own parameters.
+        winner: chooses among rows with one primary key, if an insert may go through COPY; else None.
     """
 
     def __init__(
@@ -47,19 +107,16 @@ class BulkStatement:
         self._copying: _Copying | None = None
 
     def run(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-        """Run the statement once for each row, and return how many rows of the table it has changed.
+        """Run the statement for each row (at least one), and return the number of changed rows.
 
-        Args:
-            connection: in a transaction.
-            rows: values by the names of the parameters, of types that the driver takes as they are; at
-                least one.
+        Rows have values by parameter name, of types that the driver takes unconverted.
         """
         if self._winner and len(rows) >= COPIED_FROM and connection.dialect.name == _SERVER:
             return self._copy(connection, rows)
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
-        # Counted on request: psycopg's count of many rows is dropped otherwise.
+        # psycopg counts many rows only on request.
         return connection.exec_driver_sql(text, list(rows), {"preserve_rowcount": True}).rowcount
 
     def _write(self, connection: Connection) -> str:
@@ -79,7 +136,7 @@ class BulkStatement:
 
 
 class _Copying:
-    """An insert on PostgreSQL, of rows that are copied into a table of the session's own first."""
+    """An insert on PostgreSQL of rows that are first copied into a temporary table."""
 
     def __init__(self, connection: Connection, statement: Insert, columns: Sequence[str]) -> None:
         target: Any = statement.table

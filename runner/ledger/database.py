@@ -1,4 +1,4 @@
-"""Opens the ledger: an SQL database that keeps what it has committed, whatever crashes."""
+"""The ledger: an SQL database that keeps committed data through crashes."""
 
 from __future__ import annotations
 
@@ -6,46 +6,60 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import Column, Connection, Table, func, insert, inspect, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    Column,
+    Connection,
+    Table,
+    func,
+    inspect,
+    select,
+)
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
+from runner.ledger.record.open_launches import CLOSE_LAUNCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sqlalchemy.dialects import postgresql
+
+
 from runner.ledger.engine import (
     POOLER_HINT,
     SQLITE_READING,
     find_sqlite_file,
     hint_for,
     open_engine,
-    parse_url,
+    show_url,
 )
-from runner.ledger.tables import PARTITIONED, PARTITIONS, info, metadata
-from runner.ledger.versions import (
-    COLUMNS_SINCE,
-    FILLED_SINCE,
-    RELAXED_SINCE,
+from runner.ledger.tables import (
+    PARTITIONED,
+    PARTITIONS,
     SCHEMA_VERSION,
-    TABLES_SINCE,
+    info,
+    launch_stats,
+    list_columns_since,
+    list_tables_since,
+    metadata,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _VERSION = "schema_version"
+_IS_COMPLETE = "ledger_is_complete"
+"""The mark of connections that write: their ledger was prepared, and has all tables."""
+_STATS_MAY_LACK_COUNTS = 7
+"""The first schema version in which counts in `launch_stats` may be null."""
+_LAUNCHES_CLOSE = 9
+"""The first schema version in which launches have `is_open`."""
 _ENTERING = int.from_bytes(b"runner's")
-"""The number of the advisory lock under which tables and campaigns are entered: 64 bits, any will do."""
+"""The advisory lock for entering tables and campaigns: an arbitrary number of 64 bits."""
 
 
 class Ledger:
-    """The open ledger. Use it as a context manager.
-
-    Args:
-        url: a database URL; `sqlite:///` and a path for SQLite, `postgresql://…` for PostgreSQL.
-
-    Attributes:
-        file: where an SQLite ledger is; None if it is on a server.
+    """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server.
 
     Raises:
         LedgerError: the URL cannot be used, or the file cannot be created.
@@ -55,12 +69,12 @@ class Ledger:
         self._engine = open_engine(url)
         self._where = show_url(url)
         self.file: Path | None = find_sqlite_file(url)
-        self._standing: Connection | None = None
-        self._standing_turn = threading.Lock()
+        self._autocommit: Connection | None = None
+        self._autocommit_turn = threading.Lock()
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether there is a ledger at `url`; a server is taken to have one.
+        """Return whether there is a ledger at `url`; a server is assumed to have one.
 
         Raises:
             LedgerError: the URL cannot be used.
@@ -72,7 +86,8 @@ class Ledger:
         """Create the tables that are missing, all or nothing.
 
         Raises:
-            LedgerError: the database cannot be used, is another program's, or was written by a newer version.
+            LedgerError: the database cannot be used, is another program's, or was written by a newer
+                version.
         """
         with self.writing() as connection:
             exclude_others(connection)
@@ -82,7 +97,7 @@ class Ledger:
                 self._add_tables(connection)
 
     def is_blank(self) -> bool:
-        """Return whether nothing has been entered yet: a run that made the file may have been killed.
+        """Return whether the ledger has no entries, as after a run that was killed early.
 
         Raises:
             LedgerError: the database cannot be read.
@@ -91,7 +106,7 @@ class Ledger:
             return _is_blank(connection)
 
     def is_older(self) -> bool:
-        """Return whether an older version wrote it: it lacks tables until it is prepared.
+        """Return whether an older version wrote it, so that it lacks tables until it is prepared.
 
         Raises:
             LedgerError: it is not a ledger, or was written by a newer version.
@@ -110,20 +125,19 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection whose work is committed, durably, when the block ends without an error.
+        """Yield a connection whose work is committed durably when the block ends without an error.
 
         Raises:
-            LedgerError: it could not be committed; nothing of the block is kept.
+            LedgerError: it could not be committed; the block's work is rolled back.
         """
         with self._translated(), self._engine.begin() as connection:
-            yield connection
+            yield connection.execution_options(**{_IS_COMPLETE: True})
 
     @contextmanager
     def reading(self, snapshot: str | None = None) -> Iterator[Connection]:
-        """Yield a connection that only reads, one snapshot for the whole block.
+        """Yield a read-only connection with one snapshot for the whole block.
 
-        Args:
-            snapshot: what to see: that of another transaction, which has shared it (`share_snapshot`).
+        `snapshot` names another transaction's snapshot, from `share_snapshot`.
 
         Raises:
             LedgerError: the database cannot be read.
@@ -132,7 +146,7 @@ class Ledger:
             if self.file is not None:
                 yield connection.execution_options(**SQLITE_READING)
             else:
-                # A transaction, too: rows come in portions only within one.
+                # In a transaction as well: the server streams rows only within one.
                 reading = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
@@ -141,23 +155,23 @@ class Ledger:
                 yield reading
 
     @contextmanager
-    def standing(self) -> Iterator[Connection]:
-        """Yield a connection in no transaction, the same each time: for what lasts as long as it does.
+    def autocommit(self) -> Iterator[Connection]:
+        """Yield the one connection outside of transactions, for locks that last as long as it does.
 
-        One that was lost is replaced by another. Threads have it one after the other.
+        A lost connection is replaced. Threads take turns.
 
         Raises:
             LedgerError: the database cannot be reached, or keeps no sessions.
         """
-        with self._standing_turn, self._translated():
-            if self._standing is None:
-                self._standing = self._open_standing()
+        with self._autocommit_turn, self._translated():
+            if self._autocommit is None:
+                self._autocommit = self._open_autocommit()
             try:
-                yield self._standing
+                yield self._autocommit
             finally:
-                self._standing.rollback()
+                self._autocommit.rollback()
 
-    def _open_standing(self) -> Connection:
+    def _open_autocommit(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         if self.file is None and self._is_pooled(connection):
             connection.close()
@@ -168,23 +182,21 @@ class Ledger:
             )
         return connection
 
-    def _is_pooled(self, standing: Connection) -> bool:
-        """Return whether a connection in no transaction has no session of the server to itself."""
+    def _is_pooled(self, own: Connection) -> bool:
+        """Return whether a connection outside of a transaction shares its server session with others."""
         query = select(func.pg_backend_pid())
-        session = standing.execute(query).scalar()
+        session = own.execute(query).scalar()
         with self._engine.connect() as other:
-            # The other one is in a transaction, and keeps the session that it was lent. First whether that is
-            # the same: a pooler that has one session alone would have the last question wait for it.
-            return bool(
-                other.execute(query).scalar() == session or standing.execute(query).scalar() != session
-            )
+            # The other one is in a transaction, and so keeps its session. Compare that first: with a pooler
+            # that has a single session, the last question would wait for it.
+            return bool(other.execute(query).scalar() == session or own.execute(query).scalar() != session)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
         except DatabaseError as error:
-            # The first line alone: those after it can quote the row.
+            # The first line only: the others can quote the row.
             said = " ".join(str(error.orig).partition("\n")[0].split())
             raise LedgerError(
                 f"the ledger {self._where} cannot be used: {said}", hint=hint_for(error)
@@ -197,32 +209,28 @@ class Ledger:
                 f"{self._where} cannot hold every text: its encoding is {encoding}",
                 hint="create the database with: createdb --encoding=UTF8 --template=template0",
             )
-        # A table of the same name is somebody else's: it must not be taken for ours.
+        # A table of the same name is another program's.
         metadata.create_all(connection, checkfirst=False)
         if self.file is None:
             _create_partitions(connection)
-        connection.execute(insert(info).values(name=_VERSION, value=str(SCHEMA_VERSION)))
+        write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
     def _add_tables(self, connection: Connection) -> None:
         version = self._read_version(connection)
         if version < SCHEMA_VERSION:
-            missing = [table for since, tables in TABLES_SINCE.items() if since > version for table in tables]
-            metadata.create_all(connection, tables=missing, checkfirst=False)
-            for column in (
-                column for since, new in COLUMNS_SINCE.items() if since > version for column in new
-            ):
+            metadata.create_all(connection, tables=list_tables_since(version), checkfirst=False)
+            for column in list_columns_since(version):
                 _add_column(connection, column)
-            for table in (table for since, new in RELAXED_SINCE.items() if since > version for table in new):
-                _relax_table(connection, table)
-            for statement in (each for since, new in FILLED_SINCE.items() if since > version for each in new):
-                connection.execute(statement)
-            raised = update(info).where(info.c.name == _VERSION).values(value=str(SCHEMA_VERSION))
-            connection.execute(raised)
+            if version < _STATS_MAY_LACK_COUNTS:
+                _relax_table(connection, launch_stats)
+            if version < _LAUNCHES_CLOSE:
+                connection.execute(CLOSE_LAUNCHES)
+            write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
     def _read_version(self, connection: Connection) -> int:
         if not inspect(connection).has_table(info.name):
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
-        version = connection.execute(select(info.c.value).where(info.c.name == _VERSION)).scalar()
+        version = read_info(connection, _VERSION)
         try:
             number = int(version or "")
         except ValueError:
@@ -242,8 +250,8 @@ class Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._standing is not None:
-            self._standing.close()
+        if self._autocommit is not None:
+            self._autocommit.close()
         self._engine.dispose()
 
 
@@ -257,7 +265,7 @@ def _create_partitions(connection: Connection) -> None:
 
 
 def _add_column(connection: Connection, column: Column[Any]) -> None:
-    # Only of columns that all rows can have the default of; SQLAlchemy itself alters no tables.
+    # For columns with a default for all rows; SQLAlchemy itself alters no tables.
     written = CreateColumn(column).compile(dialect=connection.dialect)
     connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
     for index in column.table.indexes:
@@ -266,7 +274,7 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
 
 
 def _relax_table(connection: Connection, table: Table) -> None:
-    """Let the columns of a table be null that may be; one that no other table refers to."""
+    """Drop NOT NULL from columns that may be null now, in a table without references to it."""
     if connection.dialect.name == "postgresql":
         for column in table.c:
             if column.nullable:
@@ -274,7 +282,7 @@ def _relax_table(connection: Connection, table: Table) -> None:
                     f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL"
                 )
         return
-    # SQLite alters no column: its manual has the rows copied into a new table ("ALTER TABLE", 7).
+    # SQLite cannot alter columns: its manual copies the rows into a new table ("ALTER TABLE", 7).
     names = ", ".join(column.name for column in table.c)
     connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {table.name}_before")
     table.create(connection)
@@ -284,28 +292,71 @@ def _relax_table(connection: Connection, table: Table) -> None:
     connection.exec_driver_sql(f"DROP TABLE {table.name}_before")
 
 
-def show_url(url: str) -> str:
-    """Return a ledger's URL without its password.
-
-    Raises:
-        LedgerError: it is no URL.
-    """
-    parsed = parse_url(url)
-    secret = [name for name in parsed.query if "password" in name]
-    return parsed.difference_update_query(secret).render_as_string(hide_password=True)
-
-
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return an insert that can say what happens when the row is there already."""
+    """Return an insert of the database's own dialect, which has `on_conflict_do_update`."""
     if connection.dialect.name == "postgresql":
+        # Late: it imports asyncio and a driver's wrapper, for which a ledger in a file has no use.
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415  see above
+
         return postgresql.insert(table)
     return sqlite.insert(table)
 
 
-def exclude_others(connection: Connection) -> None:
-    """Make other transactions that call this wait for the end of this one, and then see what it did.
+def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, if any; those that are on record stay as they are."""
+    if rows:
+        connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
 
-    SQLite has one writer at a time anyway.
+
+def insert_or_update(
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    changed: Collection[str] | None = None,
+) -> None:
+    """Insert rows of one shape, if any, and update those that are on record, by the primary key.
+
+    `changed` has the columns to update; None means all that the rows have.
+    """
+    if rows:
+        statement, key = insert_into(connection, table), [column.name for column in table.primary_key]
+        new = {name: statement.excluded[name] for name in changed or rows[0] if name not in key}
+        connection.execute(statement.on_conflict_do_update(index_elements=key, set_=new), rows)
+
+
+def read_info(connection: Connection, name: str) -> str | None:
+    """Return a value about the ledger as a whole, or None."""
+    return connection.execute(select(info.c.value).where(info.c.name == name)).scalar()
+
+
+def write_info(connection: Connection, name: str, value: str) -> None:
+    """Store a value about the ledger as a whole."""
+    insert_or_update(connection, info, [{"name": name, "value": value}])
+
+
+def has_table(connection: Connection, table: Table) -> bool:
+    """Return whether a ledger has a table; one of an older version that is only read may lack it.
+
+    A connection that writes runs no query for this.
+    """
+    return _is_complete(connection) or inspect(connection).has_table(table.name)
+
+
+def has_column(connection: Connection, column: Column[Any]) -> bool:
+    """Return whether a ledger has a column, as `has_table` does."""
+    if _is_complete(connection):
+        return True
+    return any(one["name"] == column.name for one in inspect(connection).get_columns(column.table.name))
+
+
+def _is_complete(connection: Connection) -> bool:
+    return bool(connection.get_execution_options().get(_IS_COMPLETE))
+
+
+def exclude_others(connection: Connection) -> None:
+    """Make other transactions that call this wait for the end of this one.
+
+    SQLite has a single writer anyway.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_ENTERING)))

@@ -1,34 +1,40 @@
-"""Connects to the ledger's database, and sees that what it commits is on the disk."""
+"""The engine of a ledger's database: its URL, its settings, and hints for its errors."""
 
 from __future__ import annotations
 
 import errno
 import logging
 import os
+import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+)
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
-from runner.errors import LedgerError
+from runner.errors import LedgerError, write_install_hint
+from runner.ledger.tables import add_postgres_options
 
-if TYPE_CHECKING:
-    from sqlalchemy.exc import DatabaseError
-
-# The libraries' words about a connection that broke, or was interrupted while it was handed back, come on top
-# of ours.
+# These libraries log broken connections in addition to our error.
 for _library in ("psycopg", "sqlalchemy.pool"):
     logging.getLogger(_library).setLevel(logging.CRITICAL + 1)
 
 SQLITE_READING = {"ledger_reading": True}
 """The execution options of an SQLite connection whose transactions only read."""
 _BUSY_TIMEOUT_S = 30
+_AGAIN_S = 0.01
 _POSTGRES_DRIVER = "postgresql+psycopg"
 _POSTGRES_NAMES = ("postgresql", "postgres", _POSTGRES_DRIVER)
-# A server that has silently gone is given up after half a minute, not after the kernel's quarter of an hour.
+# A server that has silently gone is given up after 30 s, not after the kernel's quarter of an hour.
 _POSTGRES_CONNECTION = {
     "application_name": "runner",
     "client_encoding": "utf8",
@@ -38,12 +44,13 @@ _POSTGRES_CONNECTION = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-# A commit that waits for no disk keeps no promise; a session that ends for idling would lose its lock. The
-# keepalives are the server's: without them the lock of a machine that has vanished would last for hours.
+# An asynchronous commit can be lost; a session that ends for idling would lose its lock.
+# The server's keepalives free the lock of a machine that has vanished; by default, only after hours.
+# Compiling a query for 16 partitions takes longer than to run it.
 _POSTGRES_SETTINGS = """
 SELECT set_config(name, wanted, false)
 FROM pg_settings JOIN (VALUES
-  ('synchronous_commit', 'on'), ('idle_session_timeout', '0'),
+  ('synchronous_commit', 'on'), ('idle_session_timeout', '0'), ('jit', 'off'),
   ('tcp_keepalives_idle', '15'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
@@ -90,19 +97,19 @@ _HINTS = (
 
 
 def parse_url(url: str) -> URL:
-    """Return a ledger's URL in parts.
+    """Parse a ledger's URL.
 
     Raises:
-        LedgerError: it is no URL, or it cannot be told where its password ends.
+        LedgerError: it is invalid, or has several `@`, so that the end of its password is unclear.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise _unusable_url() from None
-    # What follows the first one would be taken for the host, and be shown.
+    # Text after the first `@` would count as the host, and be shown.
     if parsed.get_backend_name() != "sqlite" and url.count("@") > 1:
         raise LedgerError(
-            "the ledger's URL has more than one `@`: it cannot be told where its password ends",
+            "the ledger's URL has more than one `@`, so the end of its password is unclear",
             hint="write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER",
         )
     return parsed
@@ -112,7 +119,7 @@ def find_sqlite_file(url: str) -> Path | None:
     """Return the file of an SQLite ledger; None if the ledger is on a server.
 
     Raises:
-        LedgerError: it is no URL, or would be forgotten when this process ends.
+        LedgerError: the URL is invalid, or of a database in memory.
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
@@ -136,7 +143,7 @@ def open_engine(url: str) -> Engine:
 
 
 def hint_for(error: DatabaseError) -> str | None:
-    """Return what to do about a database's error, if that is known."""
+    """Return the hint for a database's error, or None."""
     text = str(error.orig)
     return next((hint for words, hint in _HINTS if any(word in text for word in words)), None)
 
@@ -161,8 +168,9 @@ def _open_server(url: URL) -> Engine:
     except ImportError:
         raise LedgerError(
             "a ledger on PostgreSQL needs the driver psycopg, which is not installed",
-            hint="pip install 'sms-campaign-runner[postgres]'",
+            hint=write_install_hint("postgres"),
         ) from None
+    add_postgres_options()
     event.listen(engine, "connect", _configure_postgres)
     return engine
 
@@ -186,8 +194,8 @@ def _create_private_file(file: Path) -> None:
 
 
 def _create_unless_there(file: Path) -> None:
-    # One that is there is not opened: closing it again would drop the locks of every connection that this
-    # process has to it (fcntl(2)), and other processes would take the database for unused.
+    # Don't open an existing file: closing it would drop the locks of all this process's connections to it
+    # (fcntl(2)), and other processes would take the database for unused.
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         return
@@ -200,9 +208,25 @@ def _create_unless_there(file: Path) -> None:
 def _configure_sqlite(connection: Any, _record: object) -> None:
     # Transactions are begun below, not by the driver at the first write.
     connection.isolation_level = None
-    # FULL: a commit is on the disk before it returns, or the promise would not outlive a power loss.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    _switch_to_wal(connection)
+    # FULL: a commit is on the disk before it returns, and so survives a power loss.
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _switch_to_wal(connection: Any) -> None:
+    """Switch a new file to WAL mode; of processes that start at once, one after the other."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            # SQLite's own timeout does not hold for this statement.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_S)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:
@@ -215,3 +239,14 @@ def _begin(connection: Connection) -> None:
 def _configure_postgres(connection: Any, _record: object) -> None:
     connection.execute(_POSTGRES_SETTINGS)
     connection.commit()
+
+
+def show_url(url: str) -> str:
+    """Return a ledger's URL without its password.
+
+    Raises:
+        LedgerError: it is invalid.
+    """
+    parsed = parse_url(url)
+    secret = [name for name in parsed.query if "password" in name]
+    return parsed.difference_update_query(secret).render_as_string(hide_password=True)

@@ -1,31 +1,46 @@
-"""Fingerprints: what the records hold in the place of phone numbers.
+"""Fingerprints: the records' replacement for phone numbers.
 
 A fingerprint is a keyed BLAKE2b (RFC 7693) of campaign name and E.164 number, 80 bits. The key is
-`RUNNER_STATE_KEY`, or, without it, a random salt that the lockfile itself keeps: with a salt a
-fingerprint is a pseudonym only, since phone numbers can be guessed one by one (design: delivery).
+`RUNNER_STATE_KEY`, or, without it, a random salt in the lockfile: then it is a pseudonym only, since phone
+numbers can be guessed one by one.
+
+`FingerprintSet` holds many of them, at 16 bytes each. `PeopleTally` represents a set in 40 bytes: the number,
+and the sum, modulo 2²⁵⁶, of BLAKE2b-256 (RFC 7693) of each fingerprint (ASCII, lower case), read as a
+big-endian number and written as 64 hexadecimal digits. It is independent of order and database, tallies of
+parts add up, and a person can be removed. It detects accidents of copies, restores and merges, but no forgery
+in the ledger.
 """
 
 from __future__ import annotations
 
 import hashlib
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from runner.ledger.model import RecordedDeliveries
+
 
 _BITS = 80
+_DIGITS = 32  # of the longest fingerprint: 128 bits
+_WORD_BITS = 64
+_WORD_MASK = 2**_WORD_BITS - 1
+_SIZE = 32
+_MASK = 2 ** (8 * _SIZE) - 1
+_RECORD_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintKey:
-    """The key under which one campaign's fingerprints are made.
+    """The key of one campaign's fingerprints.
 
-    Attributes:
-        salt: what the lockfile keeps; None when the key is the user's secret.
-        name: the key's own fingerprint, by which a wrong key is recognised.
-        first_name: of a renamed campaign: the name that its fingerprints were made with first. They go on
-            being made with it, so that everyone who was texted under an old name is still known.
+    `salt` is None if the key is the user's secret. `name` is the fingerprint of the key, which reveals a
+    wrong one. A renamed campaign's fingerprints are still made with `first_name`, so that earlier recipients
+    are known.
     """
 
     salt: str | None
@@ -35,13 +50,20 @@ class FingerprintKey:
 
     @classmethod
     def from_secret(cls, secret: str) -> FingerprintKey:
-        """Return the key that a user's secret stands for."""
+        """Return the key from a user's secret."""
         return cls._make(secret, None)
 
     @classmethod
     def from_salt(cls, salt: str) -> FingerprintKey:
-        """Return the key that a lockfile's salt stands for."""
+        """Return the key from a lockfile's salt."""
         return cls._make(salt, salt)
+
+    @classmethod
+    def reopen(cls, salt: str | None, state_key: str | None, name: str) -> FingerprintKey | None:
+        """Return the key that a campaign's record was written with; None if it is missing."""
+        source = salt or state_key
+        key = cls._make(source, salt or None) if source else None
+        return key if key is not None and key.name == name else None
 
     @classmethod
     def _make(cls, source: str, salt: str | None) -> FingerprintKey:
@@ -50,31 +72,19 @@ class FingerprintKey:
         return cls(salt, name, key)
 
     def lasting_name(self, campaign: str) -> str:
-        """Return the name that a campaign's fingerprints and launch keys are made with: its first one.
-
-        Args:
-            campaign: the name that it has now.
-        """
+        """Return the first name of a campaign, for its fingerprints and launch keys."""
         return self.first_name or campaign
 
     def fingerprint(self, campaign: str, phone: str) -> str:
-        """Return a recipient's fingerprint, 20 hexadecimal digits.
-
-        Args:
-            campaign: the campaign's name; a renamed campaign keeps its first one.
-            phone: E.164.
-        """
+        """Return a recipient's fingerprint, 20 hexadecimal digits; `phone` is E.164."""
         text = f"{self.lasting_name(campaign)}\0{phone}".encode()
         return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
 
     def for_purpose(self, purpose: str) -> FingerprintKey:
         """Return a key for one purpose alone.
 
-        Else what is made for one could be good for another: plans show what `seal` makes of campaign files,
-        and these may say what a lockfile says.
-
-        Args:
-            purpose: names it.
+        Seals of one purpose must not fit another: plans show seals of campaign files, which could have the
+        text of a lockfile.
         """
         key = hashlib.blake2b(
             purpose.encode(), key=self._key, digest_size=32, person=b"runner purpose"
@@ -82,18 +92,141 @@ class FingerprintKey:
         return FingerprintKey(self.salt, self.name, key, self.first_name)
 
     def seal(self, text: bytes) -> str:
-        """Return a digest of a text that nobody can make, or guess at, who has not the key: 128 bits."""
+        """Return a digest of a text that only the holder of the key can make: 128 bits."""
         return hashlib.blake2b(text, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
 
 
 def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
-    """Return the name of a launch: the same payload to the same recipients has the same name anywhere.
-
-    Args:
-        campaign: the campaign's first name (`FingerprintKey.lasting_name`).
-        message: the message's id.
-        payload_digest: of the definition.
-        fingerprints: of its recipients, in any order.
-    """
+    """Return the key of a launch: the same payload to the same recipients has the same key anywhere."""
     text = "\0".join((campaign, message, payload_digest, *sorted(fingerprints)))
     return hashlib.blake2b(text.encode(), digest_size=_BITS // 8).hexdigest()
+
+
+class FingerprintSet:
+    """A multiset of fingerprints, sorted, of one length of at most 32 hexadecimal digits. It is exact."""
+
+    __slots__ = ("_high", "_low")
+
+    def __init__(self, fingerprints: Iterable[str] = ()) -> None:
+        self._high = array("Q")
+        self._low = array("Q")
+        for fingerprint in fingerprints:
+            number = _read(fingerprint)
+            self._high.append(number >> _WORD_BITS)
+            self._low.append(number & _WORD_MASK)
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def __contains__(self, fingerprint: str) -> bool:
+        return self.count(fingerprint) > 0
+
+    def count(self, fingerprint: str) -> int:
+        """Return the number of times that a fingerprint was given."""
+        number = _read(fingerprint)
+        high, low = number >> _WORD_BITS, number & _WORD_MASK
+        start = bisect_left(self._high, high)
+        if start == len(self._high) or self._high[start] != high:
+            return 0
+        stop = bisect_right(self._high, high, start, len(self._high))
+        return sum(self._low[index] == low for index in range(start, stop))
+
+    @property
+    def size(self) -> int:
+        """The memory in use, in bytes."""
+        return self._high.itemsize * len(self._high) + self._low.itemsize * len(self._low)
+
+
+def _read(fingerprint: str) -> int:
+    return int(fingerprint.ljust(_DIGITS, "0"), 16)
+
+
+class PeopleTally:
+    """A number of people, and a digest of their fingerprints, each given once."""
+
+    __slots__ = ("_sum", "recipients")
+
+    def __init__(self, fingerprints: Iterable[str] = ()) -> None:
+        self.recipients = 0
+        self._sum = 0
+        for fingerprint in fingerprints:
+            self.add(fingerprint)
+
+    @classmethod
+    def read(cls, recipients: int, digest: str) -> Self:
+        """Return the tally with a number and a digest.
+
+        Raises:
+            ValueError: the digest is not 64 hexadecimal digits.
+        """
+        value = bytes.fromhex(digest)
+        if len(value) != _SIZE:
+            raise ValueError(digest)
+        tally = cls()
+        tally.recipients, tally._sum = recipients, int.from_bytes(value)
+        return tally
+
+    @property
+    def digest(self) -> str:
+        """The digest of the people: 64 hexadecimal digits."""
+        return self._sum.to_bytes(_SIZE).hex()
+
+    def add(self, fingerprint: str) -> None:
+        """Count a person who is not counted yet."""
+        self.recipients += 1
+        self._sum = (self._sum + _hash(fingerprint)) & _MASK
+
+    def remove(self, fingerprint: str) -> None:
+        """Subtract a person who was counted."""
+        self.recipients -= 1
+        self._sum = (self._sum - _hash(fingerprint)) & _MASK
+
+    def __add__(self, other: PeopleTally) -> PeopleTally:
+        """Return the tally of two groups without common people."""
+        both = PeopleTally()
+        both.recipients = self.recipients + other.recipients
+        both._sum = (self._sum + other._sum) & _MASK
+        return both
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PeopleTally):
+            return NotImplemented
+        return (self.recipients, self._sum) == (other.recipients, other._sum)
+
+    def __hash__(self) -> int:
+        raise TypeError("a tally changes while it is counted")
+
+    def __bool__(self) -> bool:
+        return self.recipients > 0
+
+    def __repr__(self) -> str:
+        return f"PeopleTally.read({self.recipients}, {self.digest!r})"
+
+
+def _hash(fingerprint: str) -> int:
+    return int.from_bytes(hashlib.blake2b(fingerprint.encode(), digest_size=_SIZE).digest())
+
+
+def tally_texted(known: RecordedDeliveries) -> dict[str, PeopleTally]:
+    """Return tallies of the people who got a message, or may have, by message id; without forgotten people.
+
+    Unresolved and settled deliveries count alike: machines may differ in that.
+    """
+    found = {}
+    for message in sorted(known.messages):
+        texted = known.sent.get(message, set()) | known.unresolved.get(message, set())
+        if tally := PeopleTally(texted - known.forgotten):
+            found[message] = tally
+    return found
+
+
+def digest_tallies(tallies: Mapping[str, PeopleTally]) -> str:
+    """Return a digest (32 hexadecimal digits) of the tallies of messages.
+
+    It is BLAKE2b-128 of each message that has anybody, sorted: its id, a NUL, the digest, a line break.
+    """
+    digest = hashlib.blake2b(digest_size=_RECORD_SIZE)
+    for message, tally in sorted(tallies.items()):
+        if tally:
+            digest.update(f"{message}\0{tally.digest}\n".encode())
+    return digest.hexdigest()

@@ -1,13 +1,18 @@
-"""What the ledger tells others, as values: no SQL here."""
+"""The ledger's values, without SQL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
 the service lists it, and no record says whose it is."""
+SUPPRESSIONS_SUFFIX = ".suppressions.json"
+"""The ending of files of suppressions, after the target's name."""
+ENDED = "COMPLETE"
+"""The status of a session that has ended (reference, section 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +20,13 @@ class Run:
     """One `apply` that was about to send.
 
     Attributes:
-        id: a digest of all the rest: the same run has the same id in every record, and merged records need
-            no new numbers.
+        id: a digest of all other fields, the same in every record, so that merging needs no new ids.
         started_at: UTC, ISO 8601.
-        plan_digest: of what it was to send: as `runner plan` prints it.
-        commit: of the repository that the campaigns are in; None outside of one.
-        dirty: whether files of the campaigns differed from that commit.
+        plan_digest: the digest that `runner plan` prints.
+        commit: of the campaigns' repository; None outside of one.
+        dirty: whether campaign files differed from that commit.
         run_url: the page of the CI job; None elsewhere.
-        triggered_by: by whose hand the job ran, as the CI system calls them; None elsewhere.
+        triggered_by: the CI system's name for the user; None elsewhere.
     """
 
     id: str
@@ -35,40 +39,63 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """A launch about to be sent.
+class LaunchEntry:
+    """The common fields of a launch on record, before it is sent and afterwards.
 
     Attributes:
         message: the message's id.
-        key: names the launch: a digest of campaign, message, payload and recipients.
-        tag: the project tag it is sent with.
+        key: a digest of campaign, message, payload and recipients.
+        tag: the project tag.
         payload_digest: of the definition.
-        definition: the send body less `phone`, as JSON.
         recipients: fingerprints, sorted.
-        arm: the experiment's arm, of a message that has several.
-        run: the id of the run that sends it.
+        arm: the experiment's arm, if the message has several and it is known.
+        run: the run's id; None if it is unknown.
     """
 
     message: str
     key: str
     tag: str
     payload_digest: str
-    definition: str
     recipients: tuple[str, ...]
-    arm: str | None = None
-    run: str | None = None
+    arm: str | None = field(default=None, kw_only=True)
+    run: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent(LaunchEntry):
+    """A launch about to be sent; `definition` is the send body less `phone`, as JSON."""
+
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedLaunch(LaunchEntry):
+    """A launch that a run was about to send, for other machines.
+
+    `definition_digest` is of the definition as the service lists it. `reserved_at` is UTC, ISO 8601.
+    """
+
+    definition_digest: str
+    reserved_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A group of launches that were reserved together, with their runs.
+
+    `id` is random; a ledger with that id has all launches of the group that can have been sent.
+    """
+
+    id: str
+    launches: tuple[ReservedLaunch, ...]
+    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a launch.
+    """The outcome of a launch (UTC, ISO 8601).
 
-    Attributes:
-        launch_id: the ledger's number of the launch.
-        state: where it is now.
-        project_launch_guid: the service's name for it; only of `sent` ones.
-        detail: why it is not `sent`, without anything secret.
-        at: UTC, ISO 8601.
+    Only `sent` launches have a `project_launch_guid`; `detail` explains other states, without secrets.
     """
 
     launch_id: int
@@ -79,36 +106,23 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRecord:
-    """A launch as the lockfile holds it: one that the service accepted.
+class LaunchRecord(LaunchEntry):
+    """An accepted launch, as in the lockfile."""
 
-    `arm` is the experiment's, of a message that has several; `run` is the id of the run that sent it, None
-    where that is not known.
-    """
-
-    message: str
-    key: str
-    tag: str
-    payload_digest: str
     project_launch_guid: str
     sent_at: str
-    recipients: tuple[str, ...]
-    arm: str | None = None
-    run: str | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The sort key among the lines of a lockfile."""
+        return self.message, self.key
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SummaryLine:
-    """What a lockfile that sums up says of one message.
+    """The line of one message in a lockfile that sums up; `digest` is that of `PeopleTally`.
 
-    Attributes:
-        message: its id.
-        tags: the project tags of its launches, sorted.
-        launches: how many the service accepted.
-        recipients: how many people they reached.
-        digest: of who those are, as `PeopleTally` makes it.
-        first_sent_at: when the first of them was sent; UTC, ISO 8601.
-        last_sent_at: when the last of them was.
+    Times are the first and the last launch's (UTC, ISO 8601); `tags` are sorted.
     """
 
     message: str
@@ -122,15 +136,9 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True)
 class OpenLaunch:
-    """An accepted launch as reconciling sees it.
+    """An accepted launch, for reconciling.
 
-    Attributes:
-        id: the ledger's number of the launch.
-        tag: its project tag.
-        project_launch_guid: the service's name for it.
-        recipients: how many people it was sent to.
-        is_open: whether a session of it may be open, as last read.
-        results: results that the ledger holds of it.
+    `is_open`: a session may be open, as last read. `results` counts those in the ledger.
     """
 
     id: int
@@ -143,7 +151,7 @@ class OpenLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStats:
-    """The service's own counts of one launch (reference, 2.3); None for what it doesn't say."""
+    """The service's own counts of one launch (reference, 2.3); None where missing."""
 
     launch_id: int
     num_active_sessions: int | None
@@ -156,20 +164,11 @@ class LaunchStats:
     project_launch_start: str
 
 
-ENDED = "COMPLETE"
-"""The status of a session that has ended (reference, section 3)."""
+class StoredSession(NamedTuple):
+    """A session to be stored (reference, 2.3).
 
-
-@dataclass(frozen=True, slots=True)
-class StoredSession:
-    """A session on its way into the ledger (reference, 2.3): whose it is, and how it stands.
-
-    Attributes:
-        launch_id: the ledger's number of the launch.
-        participant: the participant's pseudonym.
-        status: as the service says it, in capitals; empty if it does not.
-        stopped: whether an opt-out ended it, or kept it from beginning.
-        blocked: whether it is the latter: nothing was rendered.
+    `status` is the service's, in capitals, or empty. `stopped`: an opt-out ended or prevented it; `blocked`:
+    it was prevented, and nothing was rendered.
     """
 
     launch_id: int
@@ -181,7 +180,7 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A result on its way into the ledger: the reference's fields less the phone number."""
+    """A result to be stored: the reference's fields without the phone number."""
 
     launch_id: int
     result_guid: str
@@ -197,14 +196,11 @@ class StoredResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the record says of one campaign's deliveries: fingerprints by message id.
+class RecordedDeliveries:
+    """The recorded deliveries of a campaign: fingerprints by message id.
 
-    Attributes:
-        sent: those that the service accepted.
-        unresolved: those whose outcome is not known: never sent again on the strength of time alone.
-        forgotten: those who asked to be forgotten, whatever they got: by no message id.
-        unexplained: those of the unresolved whom a launch has reached that no record explains.
+    `unresolved` ones have an unknown outcome, and time alone never frees them; those in `unexplained` are of
+    launches that no record explains. `forgotten` has people without message ids.
     """
 
     sent: dict[str, set[str]]
@@ -214,24 +210,27 @@ class Known:
 
     @property
     def messages(self) -> set[str]:
-        """The ids of the messages that somebody got, or may have got."""
+        """The ids of messages that people got, or may have got."""
         shelves = (self.sent, self.unresolved)
         return {message for shelf in shelves for message, people in shelf.items() if people}
 
     def is_empty(self) -> bool:
-        """Return whether nobody has been texted, or was forgotten, as far as is known."""
+        """Return whether nobody is recorded as texted or forgotten."""
         return not (any(self.sent.values()) or any(self.unresolved.values()) or self.forgotten)
+
+    def count_texted(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of people who got each message, and who may have, by message id."""
+        return {
+            name: (len(self.sent.get(name, ())), len(self.unresolved.get(name, ()))) for name in self.messages
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignRow:
-    """A campaign as the ledger enters it.
+    """A campaign's row in the ledger.
 
-    Attributes:
-        id: the ledger's number of it.
-        salt: of its fingerprints; None when they are keyed by the user's secret.
-        key_fingerprint: tells under which key they were made.
-        has_launches: whether any were; without, the key can still be another one.
+    `salt` is None if its fingerprints are keyed by the user's secret. Without launches (`has_launches`), the
+    key can still change.
     """
 
     id: int
@@ -244,16 +243,8 @@ class CampaignRow:
 class Unsettled:
     """A launch that may or may not have been sent.
 
-    Attributes:
-        id: the ledger's number of the launch.
-        message: the message's id.
-        key: names the launch.
-        tag: the project tag it was sent with.
-        definition: the send body less `phone`; None if another machine was to send it.
-        recipients: fingerprints.
-        intent_at: when it was about to be sent; UTC, ISO 8601.
-        detail: what is known of the outcome; None if the process died before there was one.
-        definition_digest: stands for the definition where there is none; else empty.
+    `definition` is the send body less `phone`; None for another machine's, which has a `definition_digest`
+    instead. `intent_at` is before sending (UTC, ISO 8601). `detail` is None if the process died first.
     """
 
     id: int
@@ -265,3 +256,15 @@ class Unsettled:
     intent_at: str
     detail: str | None
     definition_digest: str = ""
+
+
+def format_moment(moment: datetime) -> str:
+    """Return a moment in UTC, ISO 8601, to the microsecond: sortable text."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def find_later_moment(at: str, latest: str | None) -> str:
+    """Return a moment, or one just after `latest` if that is later: a clock set back undoes nothing."""
+    if latest is None or latest < at:
+        return at
+    return format_moment(datetime.fromisoformat(latest) + timedelta(microseconds=1))

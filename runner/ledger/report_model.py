@@ -1,4 +1,4 @@
-"""What the ledger tells reports, as values: no SQL here."""
+"""Values that the ledger gives to reports, without SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 Problem = Literal["more_counted", "unreadable_results", "uncounted", "unlisted", "unreadable"]
-"""How the service contradicts itself about a launch's answers, or keeps silent about them."""
+"""The kinds of differences in the service's data about a launch's answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,14 @@ class LaunchDifference:
 
     Attributes:
         launch_id: the ledger's number of the launch.
-        project_launch_guid: the service's name for it.
-        problem: `more_counted`; `unreadable_results`, some of those that it lists cannot be read;
-            `uncounted`, it says no count; `unlisted`, it does not list the launch; `unreadable`, what it says
-            of the launch cannot be read.
-        counted: results that it counts; None if it doesn't say.
-        listed: results that it lists and that can be read; None if the launch is not listed itself.
-        since: when that was first found; UTC, ISO 8601.
-        agreed_at: as of when everybody who had answered was known before; None if never.
-        accepted_at: when a person took what is listed for all there is; None if nobody has.
+        project_launch_guid: the service's guid of the launch.
+        problem: `more_counted`; `unreadable_results`, some listed results are invalid; `uncounted`,
+            without a count; `unlisted`, not listed; `unreadable`, the launch's data is invalid.
+        counted: results by the service's count; None if it gives none.
+        listed: valid listed results; None if the launch is not listed.
+        since: when the difference was first found; UTC, ISO 8601.
+        agreed_at: last moment of agreement; None if never.
+        accepted_at: when a person accepted the listed results as complete; None if nobody has.
     """
 
     launch_id: int
@@ -44,10 +43,11 @@ class LaunchDifference:
     accepted_at: str | None = None
 
     def __str__(self) -> str:
-        """Say what differs, and since when, without a full stop."""
+        """Describe the difference and its age, without a full stop."""
+        counted = "1 result counted" if self.counted == 1 else f"{self.counted} results counted"
         words = {
-            "more_counted": f"results: {self.counted} counted, {self.listed} listed",
-            "unreadable_results": f"results: {self.counted} counted, {self.listed} can be read",
+            "more_counted": f"{counted}, {self.listed} listed",
+            "unreadable_results": f"{counted}, {self.listed} can be read",
             "uncounted": "it does not say how many results there are",
             "unlisted": "it does not list the launch",
             "unreadable": "its record of the launch cannot be read",
@@ -57,7 +57,7 @@ class LaunchDifference:
 
     @property
     def hides_answers(self) -> bool:
-        """Whether answers are there that nobody has read, and that nobody has said to leave at that."""
+        """True if there are unread answers, and no person has accepted that."""
         return self.problem == "unreadable_results" and self.accepted_at is None
 
     def is_like(self, other: LaunchDifference) -> bool:
@@ -66,7 +66,7 @@ class LaunchDifference:
 
 
 def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
-    """Return a difference as JSON documents have it."""
+    """Return a difference for JSON documents."""
     return {
         "project_launch_guid": difference.project_launch_guid,
         "problem": difference.problem,
@@ -79,13 +79,10 @@ def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OpenDifferences:
-    """The differences of one message's launches.
+    """The numbers of waiting and accepted differences of one message's launches.
 
-    Attributes:
-        waiting: launches whose difference nobody has accepted.
-        accepted: launches whose difference a person has accepted.
-        first: the first of them, some: those that wait, the oldest first, then those that were accepted.
-        hidden: of those that wait, launches with results that cannot be read.
+    `first` has some of them: waiting ones first, oldest first, then accepted ones. `hidden` counts the
+    waiting launches with invalid results.
     """
 
     waiting: int
@@ -94,7 +91,7 @@ class OpenDifferences:
     hidden: int = 0
 
     def add(self, other: OpenDifferences) -> OpenDifferences:
-        """Return these and those that the message has under another id."""
+        """Return the sum with the differences of the same message under another id."""
         first = sorted((*self.first, *other.first), key=lambda one: (one.accepted_at is not None, one.since))
         return OpenDifferences(
             self.waiting + other.waiting,
@@ -104,26 +101,25 @@ class OpenDifferences:
         )
 
     def __str__(self) -> str:
-        """Say how many wait, and which is the oldest, without a full stop; one must wait."""
-        launches = "1 launch" if self.waiting == 1 else f"{self.waiting:,} launches, first"
+        """Describe the number that wait, at least one, and the oldest, without a full stop."""
+        launches = "launch" if self.waiting == 1 else f"{self.waiting:,} launches, first"
         return f"{launches} {self.first[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class PartialCount:
-    """A count that is known of some launches alone.
-
-    Attributes:
-        count: of those launches.
-        launches: how many of them there are.
-    """
+    """A count over only `launches` launches."""
 
     count: int
     launches: int
 
+    def add(self, other: PartialCount) -> PartialCount:
+        """Return the count over these launches and others."""
+        return PartialCount(self.count + other.count, self.launches + other.launches)
+
 
 def describe_parts(parts: Mapping[str, PartialCount]) -> list[dict[str, Any]]:
-    """Return counts that are known of some launches alone, by name, as JSON documents have them."""
+    """Return partial counts by name, for JSON documents."""
     return [
         {"name": name, "count": part.count, "launches": part.launches} for name, part in sorted(parts.items())
     ]
@@ -133,26 +129,26 @@ def describe_parts(parts: Mapping[str, PartialCount]) -> list[dict[str, Any]]:
 class MessageTotals:
     """Counts of one message over all its launches, as last reconciled.
 
-    A count of the service is None unless it is known of every launch: a sum that leaves some out is no total.
+    A count of the service is None unless it is known of every launch.
 
     Attributes:
         message: the message's id.
-        launches: launches that the service accepted.
-        sent: recipients of those launches.
-        unresolved: recipients of launches whose outcome is not known.
-        rejected: recipients of launches that the service refused.
-        queued: sessions waiting for an earlier one of the same participant, of `sent`.
+        launches: accepted launches.
+        sent: recipients of accepted launches.
+        unresolved: recipients of launches with unknown outcome.
+        rejected: recipients of refused launches.
+        queued: sessions of `sent` that wait for an earlier one of the same participant.
         active: sessions in progress.
         complete: sessions that have ended.
-        renders: what the service says it rendered, in renders (reference, 2.3 `num_renders`).
-        questions: questions the service says it asked (`num_questions`).
-        results: results the service says it holds (`num_results`).
+        renders: the service's `num_renders` (reference, 2.3).
+        questions: the service's `num_questions`.
+        results: the service's `num_results`.
         first_sent_at: UTC, ISO 8601; None when nothing was sent.
         last_sent_at: UTC, ISO 8601; None when nothing was sent.
-        reconciled_at: UTC, ISO 8601, of the reconciled launch that was read longest ago; None when none was.
-        unread: launches that were never reconciled: nothing that the service says of them was read.
-        sent_read: recipients of the launches that were reconciled.
-        partly_known: of the counts that are None, those that are known of some launches, by their names here.
+        reconciled_at: UTC, ISO 8601, of the launch reconciled longest ago; None if there is none.
+        unread: launches that were never reconciled.
+        sent_read: recipients of reconciled launches.
+        partly_known: by name, counts that are None here but known of some launches.
     """
 
     message: str
@@ -175,15 +171,15 @@ class MessageTotals:
 
     @property
     def reconciled(self) -> int:
-        """Launches whose counts and answers were read, as far as the service has them."""
+        """The launches that were reconciled."""
         return self.launches - self.unread
 
     def know_in_part(self, count: int) -> PartialCount | None:
-        """Return a count of what the ledger holds, if that is of some launches alone."""
+        """Return a count of the ledger if it covers only some launches."""
         return PartialCount(count, self.reconciled) if self.unread and self.reconciled else None
 
     def add(self, other: MessageTotals) -> MessageTotals:
-        """Return the counts of this and of what the message counted under another id."""
+        """Return the sum with the counts of the same message under another id."""
         summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
         parts = {}
         for name in COUNTED:
@@ -213,18 +209,14 @@ class MessageTotals:
 
 _SUMMED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int"]
 COUNTED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int | None"]
-"""The counts that are the service's own."""
+"""The service's own counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudienceRow:
-    """How an `apply` found the audience of a message.
+    """The audience of a message in an `apply` (`planned_at`: UTC, ISO 8601).
 
-    Attributes:
-        message: the message's id.
-        planned_at: UTC, ISO 8601.
-        recipients: each person once.
-        dispositions: recipients by the plan's disposition, those of none left out.
+    `dispositions` counts recipients by the plan's disposition; `none` is left out.
     """
 
     message: str
@@ -235,14 +227,7 @@ class AudienceRow:
 
 @dataclass(frozen=True, slots=True)
 class SentRow:
-    """Recipients of accepted launches on one day.
-
-    Attributes:
-        message: the message's id.
-        arm: the experiment's arm; empty for a message without arms.
-        date: UTC, ISO 8601.
-        recipients: how many.
-    """
+    """Recipients of accepted launches on one day (UTC); `arm` is empty for a message without arms."""
 
     message: str
     arm: str
@@ -252,15 +237,15 @@ class SentRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """Sessions of accepted launches that stand alike.
+    """A count of sessions of accepted launches in the same state.
 
     Attributes:
         message: the message's id.
-        status: as the service says it, in capitals; empty if it does not.
-        stopped: whether an opt-out ended them, or kept them from beginning.
-        replied: whether their participants have any result, if only one that opts out.
-        count: how many.
-        blocked: whether an earlier opt-out kept them from beginning: nothing was rendered.
+        status: the service's status, in capitals; empty if it gives none.
+        stopped: whether an opt-out ended or prevented them.
+        replied: whether their participants have any result, including an opt-out.
+        count: the number of sessions.
+        blocked: whether an earlier opt-out prevented them, so that nothing was rendered.
     """
 
     message: str
@@ -273,15 +258,9 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class OptOutReply:
-    """A result that some evidence of an opt-out names, or another one of the same person and launch.
+    """A result that is evidence of an opt-out, or another result of the same person and launch.
 
-    Attributes:
-        launch_id: the ledger's number of the launch.
-        message: the id under which the launch is entered.
-        result_guid: the service's name of it.
-        participant: the participant's pseudonym.
-        state: of the evidence; None if this result is none.
-        response: what they wrote.
+    `state` is that of the evidence, or None. `message` is the id in the ledger; `participant`, a pseudonym.
     """
 
     launch_id: int
@@ -294,13 +273,7 @@ class OptOutReply:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """What one run has sent of a campaign.
-
-    Attributes:
-        run: the run.
-        launches: launches that the service accepted.
-        recipients: of those launches.
-    """
+    """The accepted launches of one run in a campaign, and their recipients."""
 
     run: Run
     launches: int
@@ -309,13 +282,9 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """What a target's plan allows and costs (reference, 2.2: `meta.plan`).
+    """The limits and price of a target's plan (reference, 2.2: `meta.plan`).
 
-    Attributes:
-        name: the plan's.
-        price_usd: decimal text; None if the service does not say.
-        renders_max: renders that it allows.
-        renders_used: of these, those that were used when it was read.
+    `price_usd` is decimal text, or None. `renders_used` is as of the last reading.
     """
 
     name: str
@@ -326,11 +295,10 @@ class ServicePlan:
 
 @dataclass(frozen=True, slots=True)
 class ResultVersion:
-    """Which results the ledger has.
+    """A version of the ledger's results.
 
-    Attributes:
-        edition: changes when rows were removed or moved; different in every ledger.
-        revision: of the latest transaction that entered or changed results.
+    `edition` changes when rows are removed or moved, and differs between ledgers. `revision` is that of the
+    latest transaction that inserted or changed results.
     """
 
     edition: str
@@ -338,18 +306,18 @@ class ResultVersion:
 
 
 ORDER_UNKNOWN = -1
-"""Stands for a `question_display_order` that nobody tells."""
+"""The value of an unknown `question_display_order`."""
 
 
 class AskedRow(NamedTuple):
-    """Somebody who was sent a message.
+    """A recipient of a message.
 
     Attributes:
-        message: its id.
+        message: the message's id.
         participant: the recipient's pseudonym.
         arm: the experiment's arm; empty for a message without arms.
-        asked_at: when the service began the launch; if that is not known, when it had accepted it.
-        is_read: whether the answers to the launch were ever read: `1` or `0`.
+        asked_at: when the service began the launch, or, if unknown, accepted it.
+        is_read: whether the launch's answers were ever read: `1` or `0`.
     """
 
     message: str
@@ -360,21 +328,11 @@ class AskedRow(NamedTuple):
 
 
 class FeedRow(NamedTuple):
-    """One result on its way to a copy, with what there is to know of its launch.
+    """One result for a copy, with the data of its launch; times are of the service's clock, ISO 8601.
 
-    Attributes:
-        message: the id under which the launch is entered.
-        arm: the experiment's arm; empty for a message without arms.
-        started: when the service began the launch, on its own clock; empty if it is not known.
-        launch_id: the ledger's number of the launch.
-        result_guid: the service's name of it.
-        participant: the participant's pseudonym.
-        question_tag: as the service gave it, as everything that follows.
-        question_text: as it was asked.
-        question_display_order: the question's place, or `ORDER_UNKNOWN`.
-        answer: `result_answer`.
-        response: `result_response`.
-        created: ISO 8601, the service's clock.
+    `message` is the id in the ledger. `arm` and `started` may be empty. `participant` is a pseudonym.
+    `question_display_order` may be `ORDER_UNKNOWN`. `answer` and `response` are `result_answer` and
+    `result_response`.
     """
 
     message: str

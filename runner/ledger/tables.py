@@ -1,99 +1,128 @@
-"""The ledger's tables; the same on SQLite and on PostgreSQL."""
+"""The ledger's tables, the same on SQLite and on PostgreSQL.
+
+Tables and columns are marked with the schema version that added them; unmarked ones are of the first.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     Boolean,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
     MetaData,
+    String,
     Table,
+    Text,
     UniqueConstraint,
     text,
     true,
 )
 
-from runner.ledger.column_types import LedgerString as _String
-from runner.ledger.column_types import LedgerText as _Text
-
+SCHEMA_VERSION = 10
+# Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
+LedgerString = String().with_variant(String(collation="C"), "postgresql")
+LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
 metadata = MetaData()
 
-info = Table(
-    "ledger_info",
-    metadata,
-    Column("name", _String, primary_key=True),
-    Column("value", _String, nullable=False),
-)
 
-campaigns = Table(
+def _table(name: str, *items: Any, since: int = 1, **options: Any) -> Table:
+    return Table(name, metadata, *items, info={"since": since}, **options)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, LedgerString, nullable=False)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False)
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, LedgerString, primary_key=True)
+
+
+def _keys(*names: str) -> list[Column[str]]:
+    return [_key(name) for name in names]
+
+
+def _texts(*names: str) -> list[Column[str]]:
+    return [_text(name) for name in names]
+
+
+def _numbers(*names: str) -> list[Column[int]]:
+    return [_number(name) for name in names]
+
+
+def _campaign_key() -> Column[int]:
+    return Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False)
+
+
+def _launch_key() -> Column[int]:
+    return Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False)
+
+
+info = _table("ledger_info", _key("name"), _text("value"))
+
+campaigns = _table(
     "campaigns",
-    metadata,
     Column("id", Integer, primary_key=True),
-    Column("target", _String, nullable=False),
-    Column("name", _String, nullable=False),
-    Column("salt", _String),
-    Column("key_fingerprint", _String, nullable=False),
+    *_texts("target", "name"),
+    Column("salt", LedgerString),
+    _text("key_fingerprint"),
     UniqueConstraint("target", "name"),
 )
 
-launches = Table(
+launches = _table(
     "launches",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), nullable=False),
-    Column("message", _String, nullable=False),
-    Column("launch_key", _String, nullable=False),
-    Column("tag", _String, nullable=False),
-    Column("payload_digest", _String, nullable=False),
-    Column("definition", _Text),  # unknown of launches that only the lockfile told of
-    Column("recipients", Integer, nullable=False),
-    Column("state", _String, nullable=False),
-    Column("project_launch_guid", _String),
-    Column("intent_at", _String, nullable=False),
-    Column("outcome_at", _String),
-    Column("detail", _Text),
-    Column("run", _String),  # of `runs`; unknown of launches that were only found to be sent
-    # Of `lockfile_marks`: the first that counts it; none of those that no lockfile sums up.
-    Column("mark", Integer),
-    # Whether a session of it may be open: it asks something, and not all have ended, as last read.
-    Column("is_open", Boolean, nullable=False, server_default=true()),
+    *_texts("message", "launch_key", "tag", "payload_digest"),
+    Column("definition", LedgerText),  # null for launches from a lockfile
+    _number("recipients"),
+    _text("state"),
+    Column("project_launch_guid", LedgerString),
+    _text("intent_at"),
+    Column("outcome_at", LedgerString),
+    Column("detail", LedgerText),
+    Column(
+        "run", LedgerString, info={"since": 5}
+    ),  # of `runs`; null for launches that were found at the service
+    # The first of `lockfile_marks` that counts it; null if none does.
+    Column("mark", Integer, info={"since": 6}),
+    # True if a session may be open: it asks something, and not all have ended, as last read.
+    Column("is_open", Boolean, nullable=False, server_default=true(), info={"since": 9}),
     Index(
         "open_launches",
         "campaign_id",
         "is_open",
         sqlite_where=text("is_open = 1"),
-        postgresql_where=text("is_open"),
     ),
-    # On a server, of the few whose outcome is open: the others are found by the constraint below.
-    Index(
-        "launches_by_state", "campaign_id", "state", postgresql_where=text("state IN ('intent', 'unknown')")
-    ),
+    # On a server, only the few whose outcome is open are indexed: the constraint below finds the others.
+    Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
 
-# A delivery is (campaign, message, phone): the primary key is the promise that it happens once.
-# `released` frees it after an outcome that is known to have reached nobody.
-deliveries = Table(
+# A delivery is (campaign, message, phone): the primary key ensures that it happens once.
+# `released` frees it after an outcome that has certainly reached nobody.
+deliveries = _table(
     "deliveries",
-    metadata,
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True),
-    Column("message", _String, primary_key=True),
-    Column("fingerprint", _String, primary_key=True),
+    *_keys("message", "fingerprint"),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
-    # True when the session of this recipient has ended, as last read, of a launch that is open for others.
-    Column("has_ended", Boolean),
-    postgresql_partition_by="HASH (fingerprint)",
+    # True when this recipient's session has ended, as last read, in a launch that is open for others.
+    Column("has_ended", Boolean, info={"since": 9}),
 )
 
-# What the service said of a launch when it was last read, whether or not its lists agreed; a count that is
-# null is not known.
-launch_stats = Table(
+# The service's counts of a launch as last read, even if its lists differ; null if unknown.
+launch_stats = _table(
     "launch_stats",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
+    _launch_key(),
     Column("num_active_sessions", Integer),
     Column("num_complete_sessions", Integer),
     Column("num_messages", Integer),
@@ -101,259 +130,270 @@ launch_stats = Table(
     Column("num_queued_sessions", Integer),
     Column("num_renders", Integer),
     Column("num_results", Integer),
-    Column("project_launch_start", _String, nullable=False),
-    Column("reconciled_at", _String, nullable=False),
+    *_texts("project_launch_start", "reconciled_at"),
 )
 
-results = Table(
+results = _table(
     "results",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("result_guid", _String, primary_key=True),
-    Column("participant", _String, nullable=False),
-    Column("question_guid", _String, nullable=False),
-    Column("question_tag", _String, nullable=False),
-    Column("question_text", _Text, nullable=False),
-    Column("question_display_order", Integer, nullable=False),  # or `ORDER_UNKNOWN`
-    Column("result_answer", _Text, nullable=False),
-    Column("result_response", _Text, nullable=False),
-    Column("created", _String, nullable=False),
-    Column("updated", _String, nullable=False),
-    # Of the transaction that entered it or changed it last: what came since a copy was made is found by it.
-    Column("revision", Integer, nullable=False, server_default="0"),
+    _launch_key(),
+    _key("result_guid"),
+    *_texts("participant", "question_guid", "question_tag"),
+    Column("question_text", LedgerText, nullable=False),
+    _number("question_display_order"),  # or `ORDER_UNKNOWN`
+    Column("result_answer", LedgerText, nullable=False),
+    Column("result_response", LedgerText, nullable=False),
+    *_texts("created", "updated"),
+    # The last transaction that inserted or changed it: copies of results find newer rows by it.
+    Column("revision", Integer, nullable=False, server_default="0", info={"since": 4}),
     Index("results_by_revision", "revision"),
-    postgresql_partition_by="HASH (launch_id)",
 )
 
 PARTITIONS = 16
-"""Into how many parts a server divides each of `PARTITIONED`: their indexes stay small."""
+"""The number of parts of each table in `PARTITIONED` on a server, to keep indexes small."""
 
-PARTITIONED = (deliveries, results)
+_POSTGRES_INDEXES = {"open_launches": "is_open", "launches_by_state": "state IN ('intent', 'unknown')"}
+_POSTGRES_PARTITIONS = {deliveries: "HASH (fingerprint)", results: "HASH (launch_id)"}
+PARTITIONED = tuple(_POSTGRES_PARTITIONS)
 """In ledgers on a server that are new since version 6. What an older version has made stays whole: every
 statement is the same for both."""
 
-# Who runs a campaign; without a holder, nobody does. `term` grows with every holder: a run whose term is
-# over has lost its lock.
-locks = Table(
+# The run that holds a campaign, if any. `term` grows with every holder, so an old term is a lost lock.
+locks = _table(
     "locks",
-    metadata,
-    Column("target", _String, primary_key=True),
-    Column("campaign", _String, primary_key=True),
-    Column("term", Integer, nullable=False),
-    Column("host", _String),
+    *_keys("target", "campaign"),
+    _number("term"),
+    Column("host", LedgerString),
     Column("process", Integer),
-    Column("run_url", _String),
-    Column("since", _String),
+    Column("run_url", LedgerString),
+    Column("since", LedgerString),
+    since=2,
 )
 
-# Of renamed campaigns: the name with which their fingerprints were, and go on being, made.
-first_names = Table(
-    "first_names",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("name", _String, nullable=False),
+# Of renamed campaigns: the first name, which is part of their fingerprints.
+first_names = _table("first_names", _campaign_key(), _text("name"), since=2)
+
+# Of renamed messages: their former ids, which an old checkout may still use.
+message_names = _table("message_names", _campaign_key(), _key("name"), _text("message"), since=2)
+
+# The key of a target's people, in all campaigns.
+target_keys = _table(
+    "target_keys", _key("target"), Column("salt", LedgerString), _text("key_fingerprint"), since=3
 )
 
-# Of renamed messages: the ids that they had, which an old checkout may still know them by.
-message_names = Table(
-    "message_names",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("name", _String, primary_key=True),
-    Column("message", _String, nullable=False),
-)
-
-# Under which key the people of a target are known, whatever the campaign.
-target_keys = Table(
-    "target_keys",
-    metadata,
-    Column("target", _String, primary_key=True),
-    Column("salt", _String),
-    Column("key_fingerprint", _String, nullable=False),
-)
-
-# One row for each thing that says that a person opted out: each is confirmed or dismissed on its own, so
-# that a dismissed reply stays dismissed and the next one counts again.
-opt_outs = Table(
+# One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
+opt_outs = _table(
     "opt_outs",
-    metadata,
-    Column("target", _String, ForeignKey("target_keys.target"), primary_key=True),
-    Column("fingerprint", _String, primary_key=True),
-    Column("evidence", _String, primary_key=True),  # a reply's result_guid; else the source's own name
-    Column("source", _String, nullable=False),
-    Column("state", _String, nullable=False),
-    Column("at", _String, nullable=False),
+    Column("target", LedgerString, ForeignKey("target_keys.target"), primary_key=True),
+    _key("fingerprint"),
+    _key("evidence"),  # a reply's result_guid; else the source's own name
+    *_texts("source", "state", "at"),
+    since=3,
 )
 
-# Replies that ask for texts again. They let nobody in: a person decides.
-opt_ins = Table(
+# Replies that ask for texts again, until a person decides.
+opt_ins = _table(
     "opt_ins",
-    metadata,
-    Column("target", _String, ForeignKey("target_keys.target"), primary_key=True),
-    Column("evidence", _String, primary_key=True),  # the reply's result_guid
-    Column("fingerprint", _String, nullable=False),
-    Column("state", _String, nullable=False),
-    Column("created", _String, nullable=False),  # as the service says
-    Column("at", _String, nullable=False),
+    Column("target", LedgerString, ForeignKey("target_keys.target"), primary_key=True),
+    _key("evidence"),  # the reply's result_guid
+    *_texts("fingerprint", "state"),
+    _text("created"),  # the service's text
+    _text("at"),
+    since=8,
 )
 
-# Results that the service counts and that are not kept: their participants were forgotten.
-forgotten_results = Table(
-    "forgotten_results",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("results", Integer, nullable=False),
-)
+# Results that the service counts but that are not kept: their participants were forgotten.
+forgotten_results = _table("forgotten_results", _launch_key(), _number("results"), since=3)
 
-# Of campaigns that had something of people who were forgotten: the fingerprints by which the campaign, and
-# whoever has its lockfile, goes on leaving them alone. `released` frees those who were let in again.
-forgotten_people = Table(
+# Forgotten people of campaigns with data of theirs. `released` frees those who were let in again.
+forgotten_people = _table(
     "forgotten_people",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("fingerprint", _String, primary_key=True),
+    _campaign_key(),
+    _key("fingerprint"),
     Column("released", Boolean, nullable=False, default=False),
+    since=3,
 )
 
-# Of launches of a message with several arms: which one they were.
-launch_arms = Table(
-    "launch_arms",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("arm", _String, nullable=False),
-)
+# The arm of launches of messages with several arms.
+launch_arms = _table("launch_arms", _launch_key(), _text("arm"), since=3)
 
-# When the service says that launches began, on its own clock: known before the first of their results is.
-launch_starts = Table(
-    "launch_starts",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("project_launch_start", _String, nullable=False),
-)
+# The service's start time of launches, known before their first results.
+launch_starts = _table("launch_starts", _launch_key(), _text("project_launch_start"), since=4)
 
-# The sessions of launches as the service listed them when it was last read, each with its participant.
-sessions = Table(
+# The sessions of launches with their participants, as last listed by the service.
+sessions = _table(
     "sessions",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("participant", _String, primary_key=True),
-    Column("status", _String, nullable=False),  # as the service says it, in capitals
-    Column("stopped", Boolean, nullable=False),  # whether an opt-out ended it, or kept it from beginning
-    Column("blocked", Boolean, nullable=False),  # whether it is the latter
+    _launch_key(),
+    _key("participant"),
+    _text("status"),  # the service's, in capitals
+    Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
+    Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
+    since=9,
 )
 
-# How the last `apply` that planned a message found its audience.
-audiences = Table(
+# The audience of a message in the last `apply` that planned it.
+audiences = _table(
     "audiences",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("message", _String, primary_key=True),
-    Column("planned_at", _String, nullable=False),
-    Column("recipients", Integer, nullable=False),
-    Column("dispositions", _Text, nullable=False),  # a JSON object: recipients by disposition
+    _campaign_key(),
+    _key("message"),
+    _text("planned_at"),
+    _number("recipients"),
+    Column("dispositions", LedgerText, nullable=False),  # a JSON object: recipients by disposition
+    since=4,
 )
 
-# What a target's plan allows and costs, as last read (reference, 2.2: `meta.plan`).
-service_plans = Table(
+# Limits and price of a target's plan, as last read (`meta.plan`).
+service_plans = _table(
     "service_plans",
-    metadata,
-    Column("target", _String, primary_key=True),
-    Column("name", _String, nullable=False),
-    Column("price_usd", _String),
-    Column("renders_max", Integer, nullable=False),
-    Column("renders_used", Integer, nullable=False),
-    Column("read_at", _String, nullable=False),
+    _key("target"),
+    _text("name"),
+    Column("price_usd", LedgerString),
+    *_numbers("renders_max", "renders_used"),
+    _text("read_at"),
+    since=4,
 )
 
-# Each `apply` that was about to send: which commit, which plan and which CI job it was;
-# in the order of `Run`.
-runs = Table(
+# Each `apply` that was about to send: its commit, plan and CI job, in the order of `Run`.
+runs = _table(
     "runs",
-    metadata,
-    Column("id", _String, primary_key=True),
-    Column("started_at", _String, nullable=False),
-    Column("plan_digest", _String, nullable=False),
-    Column("commit", _String),
+    _key("id"),
+    *_texts("started_at", "plan_digest"),
+    Column("commit", LedgerString),
     Column("dirty", Boolean, nullable=False),
-    Column("run_url", _Text),
-    Column("triggered_by", _Text),
+    Column("run_url", LedgerText),
+    Column("triggered_by", LedgerText),
+    since=5,
 )
 
-# Groups of launches that were reserved for all machines to see, those whose launches this ledger knows as
-# far as they can have left; and the runs that reserved with this ledger.
-reservations = Table(
-    "reservations",
-    metadata,
-    Column("id", _String, primary_key=True),
-)
+# Reservations with all launches that can have been sent in this ledger; and the runs that made reservations
+# with it.
+reservations = _table("reservations", _key("id"), since=5)
 
-# Launches under a campaign's tags that a person said are not the campaign's.
-dismissed_launches = Table(
-    "dismissed_launches",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("project_launch_guid", _String, primary_key=True),
-)
+# Launches under a campaign's tags that a person has declared foreign.
+dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"), since=7)
 
-# Of launches that another machine reserved: what stands for their texts, which it alone has.
-reserved_launches = Table(
-    "reserved_launches",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("definition_digest", _String, nullable=False),
-)
+# Of launches reserved by another machine: a digest in place of their texts, which only it has.
+reserved_launches = _table("reserved_launches", _launch_key(), _text("definition_digest"), since=5)
 
-# Of each transaction that entered or changed results: a random mark. It tells the revisions of a ledger that
-# was restored from a backup from those of the same number that it had reached before.
-result_revisions = Table(
+# A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
+result_revisions = _table(
     "result_revisions",
-    metadata,
     Column("revision", Integer, primary_key=True, autoincrement=False),
-    Column("mark", _String, nullable=False),
+    _text("mark"),
+    since=5,
 )
 
-# The tallies of people that a lockfile which sums up may hold (`runner.ledger.marks`).
-lockfile_marks = Table(
+# The tallies of people that a lockfile which sums up may hold (`runner.ledger.lockfile.checkpoints`).
+lockfile_marks = _table(
     "lockfile_marks",
-    metadata,
-    Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False),
-    Column("message", _String, primary_key=True),
-    Column("digest", _String, primary_key=True),
-    Column("recipients", Integer, nullable=False),
-    Column("number", Integer, nullable=False),  # grows; of each message the highest is what counts now
+    _campaign_key(),
+    *_keys("message", "digest"),
+    _number("recipients"),
+    _number("number"),  # grows; the highest of each message is current
+    since=6,
 )
 
-# Of launches that the last `reconcile` could not bring to agree: what the service counts and what it lists.
-# Who may have answered them is known as of `agreed_at`, until a person accepts the difference as it is.
-launch_differences = Table(
+# Launches whose counted and listed results still differed after the last `reconcile`.
+# Their answers are known as of `agreed_at`, until a person accepts the difference.
+launch_differences = _table(
     "launch_differences",
-    metadata,
-    Column("launch_id", Integer, ForeignKey("launches.id"), primary_key=True, autoincrement=False),
-    Column("problem", _String, nullable=False),
+    _launch_key(),
+    _text("problem"),
     Column("counted", Integer),
     Column("listed", Integer),
-    Column("since", _String, nullable=False),
-    Column("agreed_at", _String),
-    Column("accepted_at", _String),
+    _text("since"),
+    Column("agreed_at", LedgerString),
+    Column("accepted_at", LedgerString),
+    since=7,
 )
 
-# Campaigns that a person has paused, and those that go on since: of each the latest word.
-campaign_pauses = Table(
+# The latest decision to pause or resume each campaign.
+campaign_pauses = _table(
     "campaign_pauses",
-    metadata,
-    Column("target", _String, primary_key=True),
-    Column("campaign", _String, primary_key=True),
-    Column("state", _String, nullable=False),
-    Column("at", _String, nullable=False),
-    Column("reason", _Text, nullable=False),
+    *_keys("target", "campaign"),
+    *_texts("state", "at"),
+    Column("reason", LedgerText, nullable=False),
+    since=8,
 )
 
-# What files of suppressions tell of people who are held, of campaigns that are not entered since.
-told_holds = Table(
+# Holds from files of suppressions for campaigns that are not entered yet.
+told_holds = _table(
     "told_holds",
-    metadata,
-    Column("target", _String, primary_key=True),
-    Column("campaign", _String, primary_key=True),
-    Column("digest", _String, primary_key=True),
-    Column("entry", _Text, nullable=False),  # a JSON object, as in the file
+    *_keys("target", "campaign", "digest"),
+    Column("entry", LedgerText, nullable=False),  # a JSON object, as in the file
+    since=8,
 )
+
+
+# One campaign of an active cluster `apply`. Only tasks of `round` may take leases.
+cluster_runs = _table(
+    "cluster_runs",
+    _key("id"),
+    _number("round"),
+    Column("coordinator_until", Double, nullable=False),  # when the client's own lease ends
+    Column("next_slot", Double, nullable=False),  # the first free moment to send at
+    Column("paused_until", Double, nullable=False),
+    _number("failures"),  # in a row, over all tasks
+    Column("stopped", Boolean, nullable=False),
+    Column("final_status", Integer),
+    Column("final_detail", LedgerText),  # of the answer that ended the run
+    since=6,
+)
+
+# The names and terms in which the client of a run holds the lock of its campaign (`locks`).
+cluster_terms = _table(
+    "cluster_terms",
+    Column("run_id", LedgerString, ForeignKey("cluster_runs.id"), primary_key=True),
+    *_keys("target", "campaign"),
+    _number("term"),
+    since=6,
+)
+
+# The task that may send a partition of a run. `lease_term` numbers the holders; `holder` is null after
+# release.
+partition_leases = _table(
+    "partition_leases",
+    Column("run_id", LedgerString, ForeignKey("cluster_runs.id"), primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    _number("lease_term"),
+    Column("holder", LedgerText),
+    Column("expires_at", Double, nullable=False),
+    _number("recipients"),  # with an outcome: for progress only
+    since=6,
+)
+
+# The requests in flight that each task of a cluster may have, out of those that all may have together.
+# `budget` is a run's. A share is wanted until it lapses; its last requests may be open until `busy_until`.
+request_shares = _table(
+    "request_shares",
+    *_keys("budget", "holder"),
+    Column("entered_at", Double, nullable=False),
+    _number("granted"),
+    Column("wanted_until", Double, nullable=False),
+    Column("busy_until", Double, nullable=False),
+    since=10,
+)
+
+
+def list_tables_since(version: int) -> list[Table]:
+    """Return the tables that newer schema versions added, in an order of creation."""
+    return [table for table in metadata.sorted_tables if table.info["since"] > version]
+
+
+def list_columns_since(version: int) -> list[Column[Any]]:
+    """Return the columns that newer schema versions added to existing tables."""
+    return [
+        column
+        for table in metadata.sorted_tables
+        if table.info["since"] <= version
+        for column in table.c
+        if column.info.get("since", 1) > version
+    ]
+
+
+def add_postgres_options() -> None:
+    """Set the conditions of indexes, and partitions: in the definitions they would import the dialect."""
+    for table, partition in _POSTGRES_PARTITIONS.items():
+        table.dialect_options["postgresql"]["partition_by"] = partition
+    for index in launches.indexes:
+        if index.name in _POSTGRES_INDEXES:
+            index.dialect_options["postgresql"]["where"] = text(_POSTGRES_INDEXES[str(index.name)])

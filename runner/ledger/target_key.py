@@ -1,9 +1,8 @@
-"""Under which key the people of a target are known to the ledger, whatever campaign texts them.
+"""The key of a target's people, in all campaigns.
 
-A campaign's fingerprints say nothing outside it, on purpose. An opt-out holds for every campaign on a target,
-so it needs a fingerprint of the target's own. Its key is `RUNNER_STATE_KEY`, or, without it, a salt that the
-ledger and the file of suppressions keep: as with a lockfile's salt that makes a pseudonym only, since phones
-can be guessed one by one.
+Opt-outs hold for every campaign on a target, and so need fingerprints that are not a campaign's. Their key is
+`RUNNER_STATE_KEY`, or, without it, a salt in the ledger and the file of suppressions: then they are
+pseudonyms only, since phones can be guessed one by one.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from sqlalchemy import Connection, and_, inspect, select
+from sqlalchemy import Connection, and_, select
 
 from runner.errors import LedgerError
-from runner.ledger.database import exclude_others, insert_into
+from runner.ledger.database import exclude_others, has_table, insert_into
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.tables import campaigns, target_keys
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LedgerConnection: TypeAlias = Connection
-"""What `Ledger.writing` and `Ledger.reading` yield, for callers that hand it on: SQLAlchemy stays in here."""
+"""The connection that `Ledger` yields, for callers without SQLAlchemy."""
 _BITS = 128
 _SEAL_SIZE = 16
 _HINT = "set RUNNER_STATE_KEY to the key it was written with; with another one nobody would have opted out"
@@ -33,10 +32,8 @@ _HINT = "set RUNNER_STATE_KEY to the key it was written with; with another one n
 class TargetKey:
     """The key of one target's fingerprints.
 
-    Attributes:
-        target: the target's name.
-        salt: what the ledger keeps; None when the key is the user's secret.
-        name: the key's own fingerprint, by which a wrong key is recognised.
+    `salt` is None if the key is the user's secret. `name` is the fingerprint of the key, which reveals a
+    wrong one.
     """
 
     target: str
@@ -47,42 +44,42 @@ class TargetKey:
 
     @classmethod
     def from_secret(cls, target: str, secret: str) -> TargetKey:
-        """Return the key that a user's secret stands for."""
+        """Return the key from a user's secret."""
         return cls._make(target, secret, None, secret)
 
     @classmethod
     def from_salt(cls, target: str, salt: str, secret: str | None = None) -> TargetKey:
-        """Return the key that a ledger's salt stands for.
-
-        Args:
-            target: the target's name.
-            salt: makes the fingerprints.
-            secret: the user's, which was set after the salt was made: it makes the seals.
-        """
+        """Return the key from a ledger's salt; a secret that was set later makes the seals."""
         return cls._make(target, salt, salt, secret)
 
     @classmethod
+    def reopen(cls, target: str, salt: str | None, state_key: str | None, name: str) -> TargetKey | None:
+        """Return the key that a record was written with; None if it is another one.
+
+        `salt` is None if the record was written with the user's secret.
+        """
+        # A recorded salt stays the key when a secret is set later: its records were made with it.
+        key = (
+            cls.from_secret(target, state_key or "")
+            if salt is None
+            else cls.from_salt(target, salt, state_key)
+        )
+        return key if key.name == name else None
+
+    @classmethod
     def _make(cls, target: str, source: str, salt: str | None, secret: str | None) -> TargetKey:
-        # `person` sets the keys of campaigns and targets apart (RFC 7693 has none, the BLAKE2 paper has).
+        # `person` separates the keys of campaigns and targets (in the BLAKE2 paper, not in RFC 7693).
         base = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner target").digest()
         key = hashlib.blake2b(target.encode(), key=base, digest_size=32).digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
         return cls(target, salt, name, key, _derive_seal_key(target, secret) if secret else None)
 
     def fingerprint(self, phone: str) -> str:
-        """Return a person's fingerprint on the target, 32 hexadecimal digits.
-
-        Args:
-            phone: E.164.
-        """
+        """Return a person's fingerprint on the target, 32 hexadecimal digits."""
         return hashlib.blake2b(phone.encode(), key=self._key, digest_size=_BITS // 8).hexdigest()
 
     def seal(self, text: str) -> str | None:
-        """Return what proves that a text about the target was written with the user's secret: 128 bits.
-
-        Returns:
-            None if there is no secret: nothing can be proved then.
-        """
+        """Return the seal of a text about the target, 128 bits; None without the user's secret."""
         if self._seal_key is None:
             return None
         return hashlib.blake2b(text.encode(), key=self._seal_key, digest_size=_SEAL_SIZE).hexdigest()
@@ -95,13 +92,10 @@ def _derive_seal_key(target: str, secret: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TargetSecret:
-    """The user's secret for the fingerprints of a target, as far as it is at hand.
+    """The user's secret for the fingerprints of a target, from an environment variable.
 
-    Attributes:
-        variable: the environment variable that it comes from.
-        value: None if that one is not set.
-        is_certain: whether it is said to be the secret of this target, and not only of those that name none.
-        is_required: whether the target is said to have a secret of its own.
+    `value` is None if that is not set. `is_certain`: it is configured for this target, not only as a default.
+    `is_required`: the target is configured to have its own secret.
     """
 
     variable: str
@@ -112,12 +106,9 @@ class TargetSecret:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Where the key of a target's people comes from, once there is somebody to enter.
+    """The source of a target's key, once there is somebody to enter.
 
-    Attributes:
-        target: the target's name.
-        state_key: the user's secret; None if there is none.
-        new_salt: 32 hexadecimal digits, random; used if there is neither a record nor a secret.
+    `new_salt` (32 random hexadecimal digits) is used if there is neither a record nor a secret.
     """
 
     target: str
@@ -125,43 +116,33 @@ class KeySource:
     new_salt: str = field(repr=False)
 
     def read(self, connection: Connection) -> TargetKey | None:
-        """Return the key on record, as `read_target_key` does."""
+        """Return the recorded key with `read_target_key`."""
         return read_target_key(connection, self.target, self.state_key)
 
     def enter(self, connection: Connection) -> TargetKey:
-        """Return the key, which is on record from now on, as `enter_target_key` does."""
+        """Return the key, recorded if it is new, with `enter_target_key`."""
         return enter_target_key(connection, self.target, self.state_key, self.new_salt)
 
 
 def read_target_key(connection: Connection, target: str, state_key: str | None) -> TargetKey | None:
-    """Return the key under which a target's people are on record; None if nobody is.
-
-    Args:
-        connection: reads the ledger, which may be of an older version.
-        target: the target's name.
-        state_key: the user's secret; None if there is none.
+    """Return the recorded key of a target's people; None if there are none.
 
     Raises:
-        LedgerError: the key is not at hand.
+        LedgerError: the key is missing.
     """
-    if not inspect(connection).has_table(target_keys.name):
+    if not has_table(connection, target_keys):
         return None
     query = select(target_keys.c.salt, target_keys.c.key_fingerprint).where(target_keys.c.target == target)
     row = connection.execute(query).first()
     if row is None:
         return None
-    # A salt on record stays the key when the user sets a secret later: what is there was made with it.
     if row.salt is None and not state_key:
         raise LedgerError(
             f"the opt-outs of the target {target} were written with a RUNNER_STATE_KEY, and none is set",
             hint=_HINT,
         )
-    key = (
-        TargetKey.from_secret(target, state_key or "")
-        if row.salt is None
-        else TargetKey.from_salt(target, row.salt, state_key)
-    )
-    if key.name != row.key_fingerprint:
+    key = TargetKey.reopen(target, row.salt, state_key, row.key_fingerprint)
+    if key is None:
         raise LedgerError(
             f"the opt-outs of the target {target} cannot be read: "
             + (
@@ -175,16 +156,12 @@ def read_target_key(connection: Connection, target: str, state_key: str | None) 
 
 
 def enter_target_key(connection: Connection, target: str, state_key: str | None, new_salt: str) -> TargetKey:
-    """Return the key of a target's people, which is on record from now on.
+    """Return the key of a target's people, recorded if it is new.
 
-    Args:
-        connection: commits after this.
-        target: the target's name.
-        state_key: the user's secret; None if there is none.
-        new_salt: 32 hexadecimal digits, random; used if there is neither a record nor a secret.
+    `new_salt` (32 random hexadecimal digits) is used if there is neither a record nor a secret.
 
     Raises:
-        LedgerError: the key on record is not at hand.
+        LedgerError: the key on record is missing.
     """
     exclude_others(connection)
     known = read_target_key(connection, target, state_key)
@@ -198,16 +175,10 @@ def enter_target_key(connection: Connection, target: str, state_key: str | None,
 def reach_target_key(
     connection: Connection, target: str, secret: TargetSecret, new_salt: str
 ) -> TargetKey | None:
-    """Return the key of the people of a target that is not the run's own; None if it is not at hand.
+    """Return the key of the people of another target than the run's own; None if it is missing.
 
-    A target without a key on record gets one, but never from another target's secret: whoever has its own
-    would be locked out. A salt is no obstacle to them.
-
-    Args:
-        connection: commits after this.
-        target: the target's name.
-        secret: the user's.
-        new_salt: 32 hexadecimal digits, random; used if there is neither a record nor a secret of the target.
+    A target without a recorded key gets one from its own secret or `new_salt`, but never from another
+    target's secret, which would lock out the holder of its own.
     """
     exclude_others(connection)
     if target in list_keyed_targets(connection):
@@ -225,11 +196,11 @@ def reach_target_key(
 
 
 def record_target_key(connection: Connection, key: TargetKey) -> None:
-    """Put a key on record for a target that has none."""
+    """Record the key of a target that has none."""
     row = {"target": key.target, "salt": key.salt, "key_fingerprint": key.name}
     connection.execute(insert_into(connection, target_keys), [row])
 
 
 def list_keyed_targets(connection: Connection) -> Collection[str]:
-    """Return the targets that have a key on record, in order."""
+    """Return the targets that have a recorded key, in order."""
     return connection.execute(select(target_keys.c.target).order_by(target_keys.c.target)).scalars().all()

@@ -1,1 +1,1 @@
-"""What people write who want no more texts: pure, no ledger and no service."""
+"""Replies that ask for no more texts; independent of ledger and service."""

@@ -1,1 +1,1 @@
-"""Plans: what to send, to whom, and why not to the others."""
+"""Plans: the messages that a campaign sends, their recipients, and reasons for leaving others out."""

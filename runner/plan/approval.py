@@ -1,23 +1,28 @@
-"""Approvals of plans: what people approved, and whether a plan stays within it.
+"""Approvals of plans, and the file that keeps them: `campaigns/<target>.approvals.json`.
 
-An approval covers a plan's forecast: people who wait for their time, reminders and follow-ups to come, and
-people who are held. So a later plan of the same words for the same people, at the same place, needs no
-approval of its own as long as no message reaches more people than were approved. Of each message the latest
-approval counts: a text that was edited and edited back is approved anew.
+An approval covers a plan's forecast, too: deferred people, reminders, follow-ups, held people. So a later
+plan needs no new approval as long as its texts, files and destination are the same and no message reaches
+more people. The latest approval of each message counts: a text that is edited and edited back needs a new
+one.
 
-Pure: a plan's request and the approvals on record go in, and what lacks approval comes out.
+The file has one sealed approval a line, sorted, so that versions merge line by line. Lines that are damaged
+or lack a seal of the state key are ignored: damage can only make approvals necessary again.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.version import APPROVALS_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from runner.ledger.fingerprint import FingerprintKey
+
 
 _NOTHING = "nothing was approved yet"
 _CHANGED = {
@@ -25,16 +30,16 @@ _CHANGED = {
     "included": "a text that it includes has changed since it was approved",
     "audience": "its audience has changed since it was approved",
 }
-"""What is said of the digests of what was reviewed, by their names."""
+"""Messages about changed digests, by the digests' names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How far a message goes.
+    """The reach of a message.
 
     Attributes:
-        recipients: who may have it in the end: those who have it, get it now, and may get it later.
-        segments: SMS segments of its largest text; None if no text of it is left to send.
+        recipients: people who have the message, get it now, or may get it later.
+        segments: SMS segments of its largest text; None if no text is left to send.
     """
 
     recipients: int
@@ -43,15 +48,13 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a plan of one campaign asks people to approve.
+    """A request to approve the plan of one campaign.
 
     Attributes:
-        campaign: its name.
-        target: the target's name.
-        destination: where that leads, as the plan's digest has it.
-        reviewed: digests of the campaign file (`campaign`), the texts that it includes (`included`), and the
-            files that name its people (`audience`); made with the state key.
-        messages: how far each message goes, by its id; those that nobody gets any more are left out.
+        destination: the target's address, as in the plan's digest.
+        reviewed: digests, made with the state key, of the campaign file (`campaign`), its included texts
+            (`included`), and its audience files (`audience`).
+        messages: the reach of each message, by id; without those that nobody gets any more.
     """
 
     campaign: str
@@ -61,22 +64,19 @@ class ApprovalRequest:
     messages: Mapping[str, Amount]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as files hold it."""
+        """Return the request as JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What people approved of one campaign.
+    """An approval of one campaign's plan.
 
     Attributes:
-        request: what they were asked.
-        plan_digest: of the plan that they saw.
+        plan_digest: the digest of the plan that was shown.
         approved_at: UTC, ISO 8601.
-        approved_by: their names.
-        run_url: of the CI job that recorded it.
-        pull_request: the page of the one that brought what was approved.
-        reviewed_by: who approved that one.
+        run_url: the CI job that recorded the approval.
+        pull_request: the page of the pull request that was approved.
     """
 
     request: ApprovalRequest
@@ -88,7 +88,7 @@ class Approval:
     reviewed_by: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as files hold it."""
+        """Return the approval as JSON."""
         said = asdict(self)
         return {**said.pop("request"), **said}
 
@@ -96,25 +96,25 @@ class Approval:
 def find_gap(
     request: ApprovalRequest, approvals: Iterable[Approval], messages: Collection[str]
 ) -> str | None:
-    """Return in words what of a campaign goes beyond what was approved; None if nothing does.
+    """Return, in words, how a request exceeds its approvals; None if it doesn't.
 
     Args:
-        request: what a plan asks for.
-        approvals: all that are believed, of any campaign and target, in any order.
-        messages: the ids of those that are looked at.
+        request: of one campaign.
+        approvals: all valid ones, of any campaign and target, in any order.
+        messages: the ids of the messages to check.
     """
     latest = find_latest(request.campaign, request.target, approvals)
     if not latest.keys() & messages:
         return _NOTHING if messages else None
     gaps = [_compare(name, request, latest.get(name)) for name in request.messages if name in messages]
-    # What is the same of all messages is said once.
+    # Several messages may have the same gap.
     return "; ".join(dict.fromkeys(gap for gap in gaps if gap is not None)) or None
 
 
 def find_latest(campaign: str, target: str, approvals: Iterable[Approval]) -> dict[str, Approval]:
-    """Return the approval that counts of each message of a campaign, by its id."""
+    """Return the latest approval of each message of a campaign, by message id."""
     own = [one for one in approvals if (one.request.campaign, one.request.target) == (campaign, target)]
-    # Two of one second are told apart by what they say: no machine may find another order.
+    # Approvals of the same second are sorted by content, so that every machine finds the same order.
     ordered = sorted(own, key=lambda one: (one.approved_at, write_canonical(one.as_json())))
     return {message: one for one in ordered for message in one.request.messages}
 
@@ -140,29 +140,18 @@ def _compare(message: str, request: ApprovalRequest, approval: Approval | None) 
 
 
 def seal_approval(key: FingerprintKey, approval: Approval) -> str:
-    """Return what proves that an approval was recorded with the state key.
-
-    Args:
-        key: the user's, for every purpose.
-        approval: what was approved.
-    """
+    """Return the seal that proves that an approval was recorded with the state key."""
     return key.for_purpose("approval").seal(write_canonical(approval.as_json()).encode())
 
 
 def seal_plan(key: FingerprintKey, campaign: Mapping[str, Any], plan_digest: str) -> str:
-    """Return what proves what a plan says of a campaign: its file passes through hands without the key.
-
-    Args:
-        key: the user's, for every purpose.
-        campaign: all that the plan says of it, as JSON.
-        plan_digest: of the plan.
-    """
+    """Return the seal of a campaign's JSON in a plan, whose file people without the key may handle."""
     said = [plan_digest, campaign]
     return key.for_purpose("plan").seal(write_canonical(said).encode())
 
 
 def write_canonical(value: Any) -> str:
-    """Return a JSON value in the one way that seals are made of."""
+    """Return the canonical JSON that seals are made of."""
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
 
 
@@ -170,7 +159,7 @@ def read_request(data: Mapping[str, Any]) -> ApprovalRequest:
     """Return a request from JSON.
 
     Raises:
-        ValueError, TypeError, LookupError: it is none.
+        ValueError, TypeError, LookupError: the JSON is not a request.
     """
     return ApprovalRequest(
         _require(data["campaign"], str),
@@ -188,10 +177,10 @@ def read_request(data: Mapping[str, Any]) -> ApprovalRequest:
 
 
 def read_approval(data: Mapping[str, Any]) -> Approval:
-    """Return an approval from JSON; its seal is not looked at.
+    """Return an approval from JSON, without checking its seal.
 
     Raises:
-        ValueError, TypeError, LookupError: it is none.
+        ValueError, TypeError, LookupError: the JSON is not an approval.
     """
     return Approval(
         read_request(data),
@@ -208,3 +197,78 @@ def _require(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError(value)
     return value
+
+
+ENDING = ".approvals.json"
+_SEAL = "seal"
+
+
+class BelievedApprovals(NamedTuple):
+    """The approvals in a file.
+
+    Attributes:
+        approvals: those with a valid seal.
+        doubtful: the number of approvals without one.
+    """
+
+    approvals: tuple[Approval, ...]
+    doubtful: int
+
+
+class _Entry(NamedTuple):
+    """A line of a file: an approval and its seal."""
+
+    approval: Approval
+    seal: str
+
+    def write(self) -> str:
+        return write_canonical({**self.approval.as_json(), _SEAL: self.seal})
+
+
+def read_approvals(text: str, key: FingerprintKey) -> BelievedApprovals:
+    """Return the approvals of a file's text, which git may have merged."""
+    entries = list(_iterate_entries(text))
+    believed = tuple(entry.approval for entry in entries if _is_sealed(entry, key))
+    return BelievedApprovals(believed, len(entries) - len(believed))
+
+
+def _is_sealed(entry: _Entry, key: FingerprintKey) -> bool:
+    seal = entry.seal.encode("utf-8", "backslashreplace")
+    return hmac.compare_digest(seal_approval(key, entry.approval).encode(), seal)
+
+
+def add_approvals(text: str, target: str, key: FingerprintKey, approvals: Iterable[Approval]) -> str:
+    """Return a file's text with approvals added; an empty text stands for a missing file."""
+    added = [_Entry(one, seal_approval(key, one)) for one in approvals]
+    return _write(target, [*_iterate_entries(text), *added])
+
+
+def unite_approvals(target: str, ours: str, theirs: str) -> str:
+    """Return the text of a file with the approvals of two others; needs no key."""
+    return _write(target, [*_iterate_entries(ours), *_iterate_entries(theirs)])
+
+
+def lacks_approvals(before: str, after: str) -> bool:
+    """Return whether the later version of a file lacks an approval of the earlier one."""
+    told = {entry.write() for entry in _iterate_entries(after)}
+    return any(entry.write() not in told for entry in _iterate_entries(before))
+
+
+def _iterate_entries(text: str) -> Iterator[_Entry]:
+    for line in text.splitlines():
+        try:
+            data = json.loads(line.strip().removesuffix(","))
+            entry = _Entry(read_approval(data), data[_SEAL])
+        except (ValueError, TypeError, LookupError, RecursionError):
+            continue
+        if isinstance(entry.seal, str):
+            yield entry
+
+
+def _write(target: str, entries: Iterable[_Entry]) -> str:
+    lines = sorted({(entry.approval.approved_at, entry.write()) for entry in entries})
+    body = ",\n".join(f"    {line}" for _, line in lines)
+    return (
+        f'{{\n  "approvals": [\n{body}\n  ],\n  "approvals_version": {APPROVALS_VERSION},\n'
+        f'  "target": {json.dumps(target)}\n}}\n'
+    )

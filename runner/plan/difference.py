@@ -1,36 +1,120 @@
-"""What has changed since a message was sent: what its recipients got against what they would get now.
+"""Differences between sent messages and the messages that the same recipients would get now.
 
-Pure: the audience passes by once, and old texts are asked for only where the digest says that there is a
-difference. Recipients are counted by the change, not by their texts: where everyone's "Hi" has become
-"Hello", that is one change, whatever the names. Memory grows with the number of different changes, by one
-number each; texts are kept of those alone that can still be among the most frequent.
+The audience is read once, and old texts are read only where digests differ. Recipients are counted by the
+change, whatever the names in their texts: "Hi" to "Hello" is one change. Memory grows by one number for each
+different change; texts are kept only of changes that may be among the most frequent.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
-from runner.campaign.template import MissingVariablesError, TemplateProblemError
+from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.variants import Draw
-from runner.plan.wording import compare_wordings, word_definition
 from runner.source.diagnostic import Problems
+from runner.text.template import MissingVariablesError, TemplateProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from runner.campaign.audience import Recipient
+    from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign
-    from runner.campaign.payload import MessageRenderer, Payload
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import Known
-    from runner.ledger.sent_texts import SentTexts
-    from runner.plan.track import Track
-    from runner.plan.wording import Change, Wording
+    from runner.ledger.model import RecordedDeliveries
+    from runner.ledger.record.deliveries import SentTexts
+    from runner.text.payload import CompiledMessage, MessageRenderer, Payload
 
     ReadDefinitions = Callable[[Collection[int]], Mapping[int, dict[str, Any]]]
+
+Wording = tuple[tuple[str, str], ...]
+"""A message in words: its parts' names and texts."""
+
+_MOST_PAIRS = 200_000
+"""The most pairs of equal words to match. Time grows faster than their number: texts of a thousand words stay
+far below, while one word repeated a thousand times would take minutes.
+"""
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class WordingChange:
+    """The difference between two definitions.
+
+    Attributes:
+        key: 60 bits, equal for changes that replace the same words in the same parts, in any context.
+        old: the old parts that differ.
+        new: the new ones.
+    """
+
+    key: int
+    old: Wording
+    new: Wording
+
+
+def word_definition(definition: dict[str, Any]) -> Wording:
+    """Return the parts of a definition (the send body less `phone`) in words."""
+    return tuple(_iterate_parts(definition))
+
+
+def _iterate_parts(definition: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in definition.items():
+        if name == "questions":
+            for question in value:
+                yield from _iterate_question(question)
+        else:
+            yield name, value if isinstance(value, str) else str(value).lower()
+
+
+def _iterate_question(question: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    name = f"question {question['tag']}"
+    yield name, question["text"]
+    if "responses" in question:
+        yield f"{name}, responses", "\n".join(question["responses"])
+    if "conclude_on" in question:
+        yield f"{name}, conclude_on", question["conclude_on"]
+
+
+def compare_wordings(old: Wording, new: Wording) -> WordingChange:
+    """Return the difference between two wordings."""
+    before, after = dict(old), dict(new)
+    names = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    if not names:
+        # Only the order of the parts differs.
+        return WordingChange(_hash_change([(name, "") for name in after]), old, new)
+    said = [(name, repr(list(_replace_words(before.get(name), after.get(name))))) for name in names]
+    return WordingChange(
+        _hash_change(said),
+        tuple((name, before[name]) for name in names if name in before),
+        tuple((name, after[name]) for name in names if name in after),
+    )
+
+
+def _replace_words(old: str | None, new: str | None) -> Iterator[tuple[str | None, str | None]]:
+    if old is None or new is None:
+        yield old, new
+        return
+    before, after = _TOKEN.findall(old), _TOKEN.findall(new)
+    times = Counter(after)
+    if sum(times[word] for word in before) > _MOST_PAIRS:
+        yield old, new
+        return
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind != "equal":
+            yield "".join(before[start:end]), "".join(after[new_start:new_end])
+
+
+def _hash_change(said: list[tuple[str, str]]) -> int:
+    # A number of 60 bits, as in a plan's groups: there may be a million, and it is the smallest integer of
+    # two digits.
+    digest = hashlib.blake2b(repr(said).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 4
+
 
 SHOWN_CHANGES = 10
 _BATCH = 500
@@ -43,10 +127,10 @@ class ChangeGroup:
     """Recipients whose texts have changed in the same way.
 
     Attributes:
-        recipients: how many.
-        old: what one of them got, by part of the message; only the parts that differ.
-        new: what this one would get now.
-        is_example: whether the others' texts are not all the same as these.
+        recipients: their number.
+        old: the differing parts that one of them got.
+        new: the same parts now.
+        is_example: whether other recipients' texts differ from these.
     """
 
     recipients: int
@@ -57,21 +141,19 @@ class ChangeGroup:
 
 @dataclass(slots=True)
 class MessageDifference:
-    """How one message differs from what was sent of it. Each recipient on record is counted once.
+    """The difference between one message and its sent versions, with each recorded recipient counted once.
 
     Attributes:
-        message: its id.
         unchanged: recipients who would get the same again.
-        changed: recipients who would get something else: those of the groups, and of `more_groups`.
-        lost: recipients who would get something else, but what they got is not in this ledger.
-        unreadable: recipients of whom it is only known that they got something.
+        changed: recipients who would get something else.
+        lost: recipients who would get something else, but whose old text is not in the ledger.
+        unreadable: recipients whose record says only that they got something.
         failing: recipients whose text can no longer be rendered.
         gone: recipients who are no longer in the audience.
-        new: people in the audience who are not on record as texted; those who are excluded or held out get
-            nothing and do not count.
+        new: people in the audience without a recorded text, less excluded and held-out ones.
         groups: the most frequent changes.
-        more_groups: changes beside these.
-        more_recipients: recipients of these.
+        more_groups: the number of other changes.
+        more_recipients: their recipients.
     """
 
     message: str
@@ -88,7 +170,7 @@ class MessageDifference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of the message was sent, so that there is nothing to compare with."""
+        """True if nothing of the message was sent."""
         return not (
             self.changed or self.unchanged or self.lost or self.unreadable or self.failing or self.gone
         )
@@ -96,36 +178,29 @@ class MessageDifference:
 
 def compare_with_sent(
     campaign: Campaign,
-    tracks: Sequence[Track],
-    known: Known,
+    compiled: Sequence[CompiledMessage],
+    known: RecordedDeliveries,
     key: FingerprintKey | None,
     sent: SentTexts,
     read_definitions: ReadDefinitions,
 ) -> list[MessageDifference]:
-    """Compare what the recipients of a campaign got with what they would get now.
+    """Compare the texts that recipients got with those that they would get now; the audience must be valid.
 
-    Args:
-        campaign: one whose texts and audience have no problems.
-        tracks: its messages, compiled; those that are left out are not compared.
-        known: what is on record of its deliveries.
-        key: of the fingerprints; None if nothing is on record.
-        sent: which launches the deliveries were made by.
-        read_definitions: returns what launches were sent with, by their numbers; asked for some hundreds at
-            a time.
+    `read_definitions` returns launches' definitions by number, and is called for some hundreds at a time.
     """
     comparisons = [
         _Comparison(
-            track,
-            known.sent.get(track.message.id, set()),
-            known.unresolved.get(track.message.id, set()),
-            sent.launches.get(track.message.id, {}),
+            compiled_message,
+            known.sent.get(compiled_message.message.id, set()),
+            known.unresolved.get(compiled_message.message.id, set()),
+            sent.launches.get(compiled_message.message.id, {}),
             sent.digests,
             read_definitions,
         )
-        for track in tracks
+        for compiled_message in compiled
     ]
     draw = None if campaign.variants is None else Draw(campaign.variants)
-    names = frozenset[str]().union(*(track.names for track in tracks))
+    names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
     excluded = read_excluded(campaign, Problems())
     for recipient in iterate_audience(campaign, names, Problems(), AudienceTally()):
         phone = recipient.phone
@@ -139,9 +214,9 @@ def compare_with_sent(
 
 @dataclass(slots=True)
 class _Comparison:
-    """Compares one message."""
+    """A comparison of one message."""
 
-    track: Track
+    compiled_message: CompiledMessage
     texted: set[str]
     unresolved: set[str]
     launches: Mapping[str, int]
@@ -153,13 +228,13 @@ class _Comparison:
     waiting: list[tuple[int, Payload]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.found = MessageDifference(self.track.message.id)
+        self.found = MessageDifference(self.compiled_message.message.id)
         self.changes = _Changes()
 
     def take(self, recipient: Recipient, fingerprint: str, arm: str | None, *, is_barred: bool) -> None:
         if fingerprint in self.texted:
             self.listed += 1
-            renderer = self.track.renderers[arm if self.track.has_arms else None]
+            renderer = self.compiled_message.renderers[arm if self.compiled_message.has_arms else None]
             self._compare(recipient, renderer, self.launches.get(fingerprint))
         elif not is_barred and fingerprint not in self.unresolved:
             self.found.new += 1
@@ -211,7 +286,7 @@ class _Example:
 
 
 class _Changes:
-    """Counts recipients by change, and keeps somebody's texts of each change that may turn out frequent."""
+    """Counts of recipients by change, with one person's texts of each change that may be frequent."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -229,11 +304,13 @@ class _Changes:
         self.counts[change] += 1
 
     def _enter(self, definition: dict[str, Any], payload: Payload) -> int:
-        found: Change = compare_wordings(word_definition(definition), word_definition(payload.definition))
+        found: WordingChange = compare_wordings(
+            word_definition(definition), word_definition(payload.definition)
+        )
         change = found.key
         example = self._examples.get(change)
         if example is None:
-            # Of one that was forgotten, the others' texts are not known any more.
+            # Texts of a forgotten example are no longer known.
             self._examples[change] = _Example(found.old, found.new, varies=self.counts[change] > 0)
             if len(self._examples) > 2 * _KEPT_EXAMPLES:
                 self._forget_rare()
@@ -242,11 +319,11 @@ class _Changes:
         return change
 
     def _forget_rare(self) -> None:
-        # What is forgotten is rarer than all that is kept. If it comes again, its texts do, too; else it
+        # Forgotten changes are rarer than all kept ones. One that comes again brings its texts; any other
         # cannot be among the most frequent.
         kept = sorted(self._examples, key=lambda change: -self.counts[change])[:_KEPT_EXAMPLES]
         self._examples = {change: self._examples[change] for change in kept}
-        # What is remembered has to find its example again.
+        # Remembered changes have to find their example again.
         self._memo.clear()
 
     def list_most(self, count: int) -> list[ChangeGroup]:

@@ -1,13 +1,102 @@
-"""What plans are known by: one digest over all that a plan says, whoever made it."""
+"""Digests of plans, and of the files that people review.
+
+Deliveries are digested by shard of the audience, whatever the number of partitions and processes. The digests
+of reviewed files depend on file contents alone, byte for byte, exclusion lists included; not on the record,
+the time, or opt-outs, which change by themselves.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from runner.campaign.model import FileRecipients
+from runner.errors import CampaignError
+from runner.plan.approval import write_canonical
+from runner.source.diagnostic import Problems
+from runner.source.storage import open_binary
+from runner.text.include import include_folder
+from runner.text.payload import compile_messages
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.fingerprint import FingerprintKey
+
+
+SHARDS = 1 << 9
+"""The most partitions of a plan: each consists of equally many neighbouring shards."""
+PRIME = 65_521
+"""The largest prime below 2¹⁶: numbers at any constant step are spread over all shards."""
+SHIFT = 16 - 9
+_DIGEST_BYTES = 16
+_MESSAGE_BYTES = 4
+_ENTRY_BYTES = _MESSAGE_BYTES + _DIGEST_BYTES + 8
+
+
+def shard_of(number: int) -> int:
+    """Return the shard of a phone, E.164 as a number."""
+    return number % PRIME >> SHIFT
+
+
+def partition_of(number: int, count: int) -> int:
+    """Return the partition of a phone, E.164 as a number; `count` is a power of two, at most `SHARDS`."""
+    return shard_of(number) * count // SHARDS
+
+
+class DeliveryDigest:
+    """A digest of deliveries in any order: they are sorted in each shard.
+
+    So a plan in partitions, a plan of one process, and the files of a plan have the same digest.
+    """
+
+    def __init__(self) -> None:
+        entries = [bytearray() for _ in range(SHARDS)]
+        self._entries = entries
+        self._extend = [one.extend for one in entries]
+
+    def add(self, phone: str, message: int, digest: str) -> None:
+        """Add a delivery to a phone (E.164), of a message by its place; `digest` has 128 bits in hexadecimal.
+
+        Raises:
+            ValueError, OverflowError: the arguments are not a delivery.
+        """
+        number = int(phone)
+        entry = b"%b%b%b" % (message.to_bytes(_MESSAGE_BYTES), bytes.fromhex(digest), number.to_bytes(8))
+        self._extend[number % PRIME >> SHIFT](entry)
+
+    def finish(self) -> dict[int, bytes]:
+        """Return the digests of the shards that have deliveries."""
+        return {shard: _digest_sorted(entries) for shard, entries in enumerate(self._entries) if entries}
+
+
+def _digest_sorted(entries: bytearray) -> bytes:
+    # Entries of one length cannot be confused with each other.
+    whole = bytes(entries)
+    ordered = sorted([whole[start : start + _ENTRY_BYTES] for start in range(0, len(whole), _ENTRY_BYTES)])
+    return hashlib.blake2b(b"".join(ordered), digest_size=_DIGEST_BYTES).digest()
+
+
+@lru_cache(maxsize=1024)
+def digest_terms(arm: str | None, until: datetime | None) -> str:
+    """Return the digest of a delivery's arm and end time, 128 bits in hexadecimal."""
+    text = json.dumps([arm, None if until is None else until.timestamp()])
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def join_digests(parts: Iterable[Mapping[int, bytes]]) -> str:
+    """Return the digest of all shards, 128 bits in hexadecimal; no shard is in several parts."""
+    found = {shard: digest for part in parts for shard, digest in part.items()}
+    whole = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for shard in sorted(found):
+        whole.update(shard.to_bytes(2) + found[shard])
+    return whole.hexdigest()
+
 
 _SIZE = 16
 
@@ -15,12 +104,9 @@ _SIZE = 16
 def plan_digest(campaigns: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of a whole plan.
 
-    Plans that send the same to the same place, of the same files and record, share it. When it was made is
-    not in it, nor in which order, nor what is only said of it.
-
-    Args:
-        campaigns: as a saved plan has them: at least `name`, `target`, `destination`, `digests`, and of
-            `messages` the `id` and `to_send`.
+    Plans that send the same to the same place, from the same files and record, have the same digest. Order,
+    creation time and remarks make no difference. Each campaign needs at least `name`, `target`,
+    `destination`, `digests`, and of `messages` the `id` and `to_send`, as in a saved plan.
     """
     said = sorted(
         (
@@ -39,3 +125,55 @@ def digest_json(value: Any) -> str:
     """Return a digest of a JSON value, however it is laid out: 128 bits."""
     text = json.dumps(value, ensure_ascii=True, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
+
+
+_BLOCK = 1 << 20
+
+
+def digest_reviewed(campaign: Campaign, key: FingerprintKey) -> dict[str, str]:
+    """Return the digests of a campaign's reviewed files, by name (`ApprovalRequest`).
+
+    They are made with the state key: digests are public, and phones can be guessed.
+
+    Raises:
+        CampaignError: a file can no longer be read.
+    """
+    own = key.for_purpose("reviewed")
+    sources = [("recipients", one) for one in campaign.recipients]
+    sources += [("exclude", one) for one in campaign.exclude]
+    audience = [
+        (role, _digest_file(campaign, source.location))
+        for role, source in sources
+        if isinstance(source, FileRecipients)
+    ]
+    said = {
+        "campaign": _digest_file(campaign, str(campaign.file)),
+        "included": sorted(_read_included(campaign).items()),
+        "audience": audience,
+    }
+    return {name: own.seal(write_canonical([name, value]).encode()) for name, value in said.items()}
+
+
+def _read_included(campaign: Campaign) -> dict[str, str | None]:
+    """Return the included texts of a campaign, by name; None for a missing one."""
+    # Compiling texts takes longer than all the rest, and few include anything.
+    if "include" not in repr((campaign.messages, campaign.variants)):
+        return {}
+    compiler = TextCompiler(include_folder(campaign))
+    for _ in compile_messages(campaign, compiler, Problems()):
+        pass  # compiled to see what they include
+    return compiler.included
+
+
+def _digest_file(campaign: Campaign, location: str) -> str:
+    try:
+        with open_binary(location) as stream:
+            digest = hashlib.sha256()
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+            return digest.hexdigest()
+    except OSError:
+        raise CampaignError(
+            f"the files of {campaign.name} have changed while it was planned",
+            hint="run the same command again",
+        ) from None

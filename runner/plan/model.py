@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,10 +10,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign, Message
-    from runner.campaign.payload import Payload
-    from runner.ledger.suppressions import Pause
-    from runner.ledger.unread_replies import UnreadReplies
-    from runner.timing.histogram import Due
+    from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.people.suppressions import Pause
+    from runner.text.payload import Payload
+    from runner.timing.decision import Due
 
 Disposition = Literal[
     "excluded",
@@ -34,20 +35,21 @@ Disposition = Literal[
     "over_limit",
     "to_send",
 ]
-"""Why a recipient gets a message now, or doesn't; the first that holds, in this order."""
+"""The outcomes of decisions, in order of precedence."""
+Cause = tuple[str, tuple[str, ...]]
+"""A recipient's disposition, with all reasons and remarks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the user asks of a plan.
+    """The options of a plan.
 
     Attributes:
         only: the one message to send; None for all.
         limit: the most recipients to send to now; None for all.
         recipients_per_send: the target's limit; None if it has none.
-        ignore_time: plan as if it were always the time to send, and every follow-up due: for what is only
-            looked at, or sent to oneself.
-        keeps_people: keep who gets something now, for campaigns that come after.
+        ignore_time: treat every moment as the right one, and every follow-up as due: for previews and tests.
+        keeps_people: keep the phones texted now, for later campaigns of the run.
     """
 
     only: str | None = None
@@ -58,12 +60,12 @@ class PlanOptions:
 
 
 class CostlyCharacter(NamedTuple):
-    """What a character outside GSM-7 costs.
+    """The cost of a character outside GSM-7.
 
     Attributes:
         recipients: those whose texts are UCS-2 because of it.
         segments: SMS segments of their whole conversations.
-        segments_without: the same, with everything replaced that GSM-7 can say in another way.
+        segments_without: the same, with plain substitutes wherever GSM-7 has them.
     """
 
     recipients: int
@@ -72,10 +74,10 @@ class CostlyCharacter(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The least and the most of something.
+    """A range of counts.
 
-    Least is what comes if nobody opts out, nobody edits or pauses anything, no other campaign texts these
-    people, and runs go on in time. Most is what comes if everybody answers in the way that brings the most.
+    The least is sure if nobody opts out, edits or pauses anything, no other campaign texts the same people,
+    and runs go on in time. The most comes if everybody answers in the way that brings the most.
     """
 
     least: int
@@ -87,17 +89,16 @@ NOBODY = Span(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """People who may get a message later, for one reason.
+    """People who may get a message later, for one reason; for a follow-up, all with an earliest time or none.
 
     Attributes:
         why: their disposition now.
-        first: not before this moment; None if that is not known.
-        last: when the last of them is due; None if that is not known.
-        recipients: how many get it.
-        launches: sends that these take, in however many runs.
-        segments: SMS segments; None if a text is not known. The most is all questions asked once.
-        renders: the most is all questions answered validly at once.
-        arms: of an experiment's message, the most recipients by arm.
+        first: the earliest time; None if unknown.
+        last: the last due time; None if unknown.
+        launches: the launches that they take, in any number of runs.
+        segments: SMS segments; None if a text is unknown. At most, all questions are asked once.
+        renders: at most, all questions are answered validly at once.
+        arms: the most recipients by arm of an experiment's message.
     """
 
     why: str
@@ -112,42 +113,42 @@ class Coming:
 
 @dataclass(slots=True)
 class MessagePlan:
-    """One message's counts (contract, "JSON output"); every row of the audience is counted once.
+    """One message's counts; every row of the audience is counted once.
 
     Attributes:
-        rows: rows of the audience: `duplicates` + `invalid` + `recipients`.
+        rows: `duplicates` + `invalid` + `recipients`.
         invalid: rows that are left out because they cannot be read.
         recipients: the sum of the dispositions.
-        opt_out_doubtful: recipients of whom a person must say whether they opted out.
+        opt_out_doubtful: recipients whose opt-out a person must confirm or reject.
         held_out: the experiment's holdout.
         no_consent: recipients without the consent on record that the policy requires.
-        awaiting: of a follow-up, those who have not got the message that it comes after, or whose answers
-            were not read since the wait was over.
-        not_qualified: of a follow-up, those whom its `to` does not mean.
-        timezone_unknown: recipients whose time zone, and so the time to text them, cannot be told.
-        no_rule: recipients of places whose legal hours are not known, where the policy keeps them out.
-        expired: recipients whose next moment to be texted comes after the campaign's `expires`.
-        open_session: recipients who have an open survey, behind which the message would queue.
-        capped: recipients who have been texted as often as the frequency cap allows.
-        deferred: recipients who are to be texted at another time: `due` says when.
-        on_hold: recipients who would be texted now, were the campaign not paused.
-        forecast: recipients who don't get it now and may later: deferred, held or capped ones, and of a
-            follow-up those who wait for it or may still qualify.
-        launches: sends that the recipients `to_send` take.
+        awaiting: recipients of a follow-up who lack the message before it, or whose answers were not read
+            since the wait was over.
+        not_qualified: recipients outside of a follow-up's `to`.
+        timezone_unknown: recipients whose time zone cannot be told.
+        no_rule: recipients in places without known legal hours, where the policy keeps them out.
+        expired: recipients whose next time to be texted is after the campaign's `expires`.
+        open_session: recipients with an open survey, behind which the message would queue.
+        capped: recipients at the frequency cap.
+        deferred: recipients to be texted at another time (`due`).
+        on_hold: recipients held only by the campaign's pause.
+        forecast: recipients who may get it later: deferred, held or capped, or waiting for a follow-up.
+        launches: launches for the recipients `to_send`.
         segments: SMS segments to send now.
-        segments_min: of these, less what may wait at the service.
-        segments_max: SMS segments of what is sent now, if every question is asked once.
-        queueing: recipients of what is sent now to whom it may wait at the service.
+        segments_min: these, less what may queue at the service.
+        segments_max: SMS segments if every question is asked once.
+        queueing: recipients `to_send` whose message may queue at the service.
         renders_min: renders if nobody answers, and nothing that queues ever leaves.
         renders_max: renders if everybody answers every question validly at once.
-        coming: what comes later, by the reasons for which it does not come now.
-        costly_characters: of the recipients `to_send`, what each character outside GSM-7 costs; where there
-            are several in one conversation, the first.
-        largest: recipients to send to, now or later, by the segments of the largest of their texts: a limit
-            must not stop a follow-up that its first message was sent for.
-        arms: of an experiment's message, the recipients `to_send` by arm.
-        due: the deferred recipients by when they are due.
-        reasons: in words, with how many recipients each holds back, or should make one think about.
+        coming: later messages, by the reasons for the delay.
+        costly_characters: the cost of each character outside GSM-7 for recipients `to_send`; the first of
+            each conversation counts.
+        largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
+            not stop a follow-up after its first message.
+        arms: recipients `to_send` by arm of an experiment's message.
+        due: deferred recipients by due time.
+        reasons: reasons and remarks in words, with numbers of recipients; some have several.
+        causes: recipients by their disposition and all their reasons, so that each is counted once.
     """
 
     id: str
@@ -187,22 +188,28 @@ class MessagePlan:
     arms: dict[str, int] = field(default_factory=dict)
     due: dict[Due, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    causes: dict[Cause, int] = field(default_factory=dict)
     coming: tuple[Coming, ...] = ()
 
     @property
     def next_due(self) -> datetime | None:
-        """When the first of the deferred recipients is due, in UTC; None if there are none."""
+        """The earliest due time of deferred recipients, in UTC; None if there are none."""
         return min((moment for moment, _ in self.due), default=None)
 
     @property
     def pending(self) -> int:
-        """Recipients who get it now, or may later."""
+        """The number of recipients who get it now, or may later."""
         return self.to_send + self.forecast
 
     @property
     def reach(self) -> int:
-        """Recipients who have it, get it now, or may later: nobody else ever gets it by this plan."""
+        """The number of recipients who have it, get it now, or may later."""
         return self.already_sent + self.pending
+
+    @property
+    def pending_by_arm(self) -> Counter[str]:
+        """The recipients who get an experiment's message now, or may later, by arm."""
+        return sum((Counter(one.arms) for one in self.coming), Counter(self.arms))
 
     @property
     def most_segments(self) -> int | None:
@@ -210,16 +217,28 @@ class MessagePlan:
         return max(self.largest, default=None)
 
 
+def _wait_for(message: MessagePlan, reason: str) -> dict[Cause, int]:
+    """Return a message's causes after its texts of now wait for a reason."""
+    causes: Counter[Cause] = Counter()
+    for (disposition, reasons), count in message.causes.items():
+        if disposition == "to_send":
+            causes["deferred", (reason, *reasons)] += count
+        else:
+            causes[disposition, reasons] += count
+    remarked = sum(count for (disposition, _), count in message.causes.items() if disposition == "to_send")
+    causes["deferred", (reason,)] += message.to_send - remarked
+    return dict(+causes)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
-    """One send: a payload and the phones that get exactly it.
+    """One launch: a payload and the phones that get it.
 
     Attributes:
-        message: the message; an experiment's, as its arm sends it.
+        message: the message, as its arm sends it.
         payload: the rendered message.
         phones: E.164, in the order of the audience.
-        arm: the experiment's arm, if the message has several.
-        until: from this moment on, in UTC, it is not the time to send it any more; None if it always is.
+        until: the end of the time to send it, in UTC; None if there is none.
     """
 
     message: Message
@@ -230,7 +249,7 @@ class PlannedLaunch:
 
 
 class Offer(NamedTuple):
-    """What a recipient would get of one message."""
+    """A message that a recipient would get."""
 
     message: Message
     payload: Payload
@@ -238,19 +257,34 @@ class Offer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignPlan:
-    """What `apply` would send of one campaign.
+class PartFile:
+    """The file of one partition's launches.
 
     Attributes:
-        campaign: the campaign.
-        target: the target's name.
-        messages: the counts.
+        file: its path below the set's folder.
+        recipients: of all launches.
+        digest: BLAKE2b of the file's bytes, 128 bits in hexadecimal.
+    """
+
+    file: str
+    rows: int
+    recipients: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlan:
+    """The plan of one campaign.
+
+    Attributes:
         recipients_to_send: people who get at least one message now.
-        recipients_later: people who get nothing now, and may get something later: surely, and at most.
-        digest: of who gets what: 128 bits in hexadecimal. Two plans with one digest send the same.
-        refusals: the safety limits that the plan breaks, in words.
-        pause: a person's word that the campaign is to wait; None if there is none.
-        unread: replies on the target that texts wait for until they are read; None if none are overdue.
+        recipients_later: people who get nothing now and something later: surely, and at most.
+        digest: of all deliveries, 128 bits in hexadecimal: plans with equal digests send the same.
+        refusals: broken safety limits, in words.
+        pause: a person's request to pause the campaign; None if there is none.
+        unread: overdue unread replies that texts wait for; None if there are none.
+        parts: the files of its launches by partition; empty if none were written.
+        terms: the digest of all arms and end times, if they were counted, as on a cluster.
     """
 
     campaign: Campaign
@@ -262,6 +296,8 @@ class CampaignPlan:
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
+    parts: tuple[PartFile, ...] = field(default=(), compare=False)
+    terms: str = field(default="", compare=False)
 
     @property
     def texts_later(self) -> Span:
@@ -271,20 +307,22 @@ class CampaignPlan:
 
     @property
     def waiting_for_replies(self) -> int:
-        """How many deliveries wait until replies are read."""
+        """The number of deliveries that wait until replies are read."""
         if self.unread is None:
             return 0
         return sum(message.reasons.get(self.unread.reason, 0) for message in self.messages)
 
     def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
-        """Return the plan with everybody deferred whom it would text now, until replies are read."""
+        """Return the plan with all texts of now deferred until replies are read."""
         messages = tuple(
             replace(
                 message,
                 deferred=message.deferred + message.to_send,
                 to_send=0,
                 launches=0,
-                reasons={**message.reasons, unread.reason: message.to_send},
+                # Some may wait already: a plan can be made while replies are overdue.
+                reasons=Counter(message.reasons) + Counter({unread.reason: message.to_send}),
+                causes=_wait_for(message, unread.reason),
             )
             for message in self.messages
         )
@@ -292,11 +330,11 @@ class CampaignPlan:
 
     @property
     def on_hold(self) -> int:
-        """How many deliveries wait because the campaign is paused."""
+        """The number of deliveries that wait because the campaign is paused."""
         return sum(message.on_hold for message in self.messages)
 
     @property
     def next_due(self) -> datetime | None:
-        """When the first of the deferred recipients is due, in UTC; None if there are none."""
+        """The earliest due time of deferred recipients, in UTC; None if there are none."""
         moments = (message.next_due for message in self.messages)
         return min((moment for moment in moments if moment is not None), default=None)

@@ -1,138 +1,361 @@
-"""Makes plans.
+"""The planner: counts and launches from a campaign, its audience and its recorded deliveries.
 
-Pure: a campaign, its audience and what is known of its deliveries go in; counts and launches come
-out. The audience is passed over twice: once to count (and to find every problem), once to send.
-The first pass keeps a number per payload, so that the second can let a launch go as soon as all
-its recipients are there: personal texts never wait for the end of the file.
+A plan is made over the partitions of an audience: one in this process, or many on a cluster.
+
+In one process the audience is passed over twice: to count and to find every problem, then to send. The first
+pass keeps a number per payload, so that the second yields each launch as soon as all its recipients are
+there.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from datetime import timedelta, timezone
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.campaign.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
-from runner.campaign.include import include_folder
-from runner.campaign.recipients import FileRecipients
-from runner.campaign.row_problems import RowReporter
-from runner.campaign.template import TextCompiler
+from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
+from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.errors import PlanChangedError
-from runner.plan.assigner import Assigner
-from runner.plan.counting import add_up_plan, count_assignments, describe_empty
-from runner.plan.grouping import LaunchSizes, group_of
-from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions
-from runner.plan.passage import find_last_day, find_overdue, find_per_send, iterate_assignments
-from runner.plan.texted import TextedPeople, TextedTally
-from runner.plan.track import Track, compile_tracks
-from runner.source.diagnostic import Problems
+from runner.execution.executor import LocalExecutor
+from runner.plan.decider import Decider
+from runner.plan.decisions import Decision, mark_follow_ups
+from runner.plan.digest import join_digests
+from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions, Span
+from runner.plan.plan_context import TextedPeople, TextedTally
+from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
+from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import stamp_file
+from runner.text.include import include_folder
+from runner.text.payload import RowReporter, compile_messages, list_drafts
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from datetime import date, datetime
 
-    from runner.campaign.consent_record import ConsentChange
-    from runner.campaign.draft import Draft
+    from runner.audience.audience import Recipient
+    from runner.audience.consent import ConsentChange
     from runner.campaign.model import Campaign
-    from runner.campaign.payload import Payload
+    from runner.execution.executor import Executor
     from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import Known
-    from runner.plan.assignment import Assignment
-    from runner.plan.circumstances import Circumstances
-    from runner.plan.grouping import Remaining
-    from runner.plan.passage import Assigned
+    from runner.ledger.model import RecordedDeliveries
+    from runner.ledger.people.replies import UnreadReplies
+    from runner.plan.decisions import Assigned
+    from runner.plan.model import PartFile
+    from runner.plan.plan_context import PlanContext
+    from runner.plan.plan_counts import Remaining
+    from runner.text.outgoing import PayloadTemplate
+    from runner.text.payload import CompiledMessage, Payload
+
+    Observe = Callable[[str, int, int], None]
+
+_EASTMOST = timezone(timedelta(hours=14))
+"""The easternmost time zone, where days begin first: Pacific/Kiritimati (IANA time zone database)."""
+
+
+class AudiencePass:
+    """The settings of a pass, the same for a whole audience and for a part of it.
+
+    Attributes:
+        per_send: the most recipients of one launch.
+        now: the moment of the plan; None to go by the files alone.
+        pause: a person's request to pause the campaign; None if there is none.
+        unread: unread replies that all texts wait for; None if there are none.
+        last_day: the latest valid day of consent; None if consent is not required.
+        names: the variables that the texts refer to.
+        included: the included texts, by name.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        compiled: list[CompiledMessage],
+        options: PlanOptions,
+        context: PlanContext | None,
+        included: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> None:
+        self.campaign = campaign
+        self.compiled = compiled
+        self.per_send = find_per_send(campaign, options)
+        self.now = None if context is None else context.now
+        self.pause = None if context is None or options.ignore_time else context.pause
+        self.unread = (
+            None if context is None else find_overdue(campaign, context.unread, context.now, options)
+        )
+        self.last_day = find_last_day(campaign, context)
+        self.names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
+        self.included = included
+        self._options = options
+        self._context = context
+
+    @classmethod
+    def compile(
+        cls,
+        campaign: Campaign,
+        options: PlanOptions,
+        context: PlanContext | None,
+        problems: Problems,
+        included: Mapping[str, str | None] | None = None,
+    ) -> AudiencePass:
+        """Return the settings with compiled texts; invalid ones are left out, and reported to `problems`.
+
+        `included` are the texts of included files; None to read the files.
+        """
+        compiler = TextCompiler(include_folder(campaign), included)
+        compiled = list(compile_messages(campaign, compiler, problems, options.only))
+        return cls(campaign, compiled, options, context, compiler.included)
+
+    def make_assigner(
+        self, excluded: frozenset[str], known: RecordedDeliveries, key: FingerprintKey | None
+    ) -> Decider:
+        """Return the decider for a pass; `excluded` phones are E.164, `key` is of the known fingerprints."""
+        ignore_time, context = self._options.ignore_time, self._context
+        return Decider(self.campaign, self.compiled, excluded, known, key, context, ignore_time=ignore_time)
+
+    def iterate(
+        self, people: Iterable[Recipient], decider: Decider, reporter: RowReporter, limit: int | None
+    ) -> Iterator[Assigned]:
+        """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
+        served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
+        for recipient in people:
+            if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
+                assignments = decider.assign(recipient, reporter)
+            else:
+                found = decider.assign(recipient._replace(has_consent=False), reporter)
+                assignments = [_say_why(assignment, last_day) for assignment in found]
+            if is_paused:
+                assignments = [assignment.hold("on_hold") for assignment in assignments]
+            elif unread is not None:
+                assignments = [assignment.hold("deferred", unread.reason) for assignment in assignments]
+            if limit is not None and any(a.counts for a in assignments):
+                if served == limit:
+                    assignments = [assignment.hold("over_limit") for assignment in assignments]
+                else:
+                    served += 1
+            if decider.follows:
+                find_opening = partial(decider.find_opening, recipient)
+                assignments = mark_follow_ups(assignments, decider.follows, self.now, find_opening)
+            if decider.outlook is not None and not is_paused:
+                assignments = decider.outlook.mark(assignments, recipient.phone)
+            yield recipient, assignments
+
+
+def find_last_day(campaign: Campaign, context: PlanContext | None) -> date | None:
+    """Return the latest valid day of consent: today, where today is latest; None if consent is not required.
+
+    Also None if there is no context: files are validated without a date.
+    """
+    if context is None or campaign.policy.consent != "required":
+        return None
+    try:
+        return context.now.astimezone(_EASTMOST).date()
+    except OverflowError:  # in the last hours of the year 9999: no day is after that
+        return None
+
+
+def find_overdue(
+    campaign: Campaign, unread: UnreadReplies | None, now: datetime, options: PlanOptions
+) -> UnreadReplies | None:
+    """Return the overdue unread replies that a campaign's texts wait for; None if there are none."""
+    if unread is None or options.ignore_time:
+        return None
+    return unread if unread.is_overdue(now, campaign.policy.read_replies_within) else None
+
+
+def find_per_send(campaign: Campaign, options: PlanOptions) -> int:
+    """Return the most recipients of one launch, by campaign and target."""
+    limits = (campaign.limits.recipients_per_send, options.recipients_per_send)
+    return min((limit for limit in limits if limit), default=DEFAULT_RECIPIENTS_PER_SEND)
+
+
+def _say_why(assignment: Decision, last_day: date) -> Decision:
+    """Add the reason to a decision without consent if the day of consent lies in the future."""
+    if assignment.disposition != "no_consent":
+        return assignment
+    return assignment._replace(reasons=(f"their consent is dated in the future, after {last_day}",))
+
+
+SaidOnce = dict[Diagnostic, tuple[tuple[int, int], Diagnostic]]
+"""Problems reported once for an audience, as in `RowReporter`."""
+
+
+@dataclass(slots=True)
+class PlannedPartition:
+    """The plan of one partition. It can be pickled, and names nobody.
+
+    Attributes:
+        duplicates: repeated rows, where no other tally has them.
+        part: the file of launches, if one was written.
+    """
+
+    counts: PlanCounts
+    problems: Problems
+    said: SaidOnce
+    duplicates: int = 0
+    part: PartFile | None = None
+
+
+class Division(NamedTuple):
+    """An audience in partitions: the function that plans one, its arguments for each, and the rows."""
+
+    plan_partition: Callable[..., PlannedPartition]
+    arguments: Sequence[tuple[Any, ...]]
+    audience: AudienceTally
+
+
+def plan_partitions(
+    executor: Executor,
+    target: str,
+    compile_texts: Callable[[Problems], AudiencePass],
+    divide: Callable[[AudiencePass, Problems], Division],
+    problems: Problems,
+    observe: Observe = lambda _stage, _done, _total: None,
+) -> CampaignPlan | None:
+    """Plan a campaign; return None if there are errors, which `problems` receives.
+
+    `observe` receives the stage, the work done, and the total.
+    """
+    before = problems.error_count
+    # If some texts are not templates, the audience is still checked with the others.
+    going = compile_texts(problems)
+    plan_one, arguments, audience = divide(going, problems)
+    made: dict[int, PlannedPartition] = {}
+    for place, planned in executor.run(plan_one, arguments):
+        made[place] = planned
+        observe("partitions planned", len(made), len(arguments))
+    found = [made[place] for place in range(len(arguments))]
+    problems.merge_mixed([one.problems for one in found])
+    problems.extend(_merge_said([one.said for one in found]))
+    if problems.error_count > before:
+        return None
+    counts = PlanCounts.start(len(going.compiled))
+    for one in found:
+        counts.merge(one.counts)
+        audience.duplicates += one.duplicates
+    parts = tuple(one.part for one in found if one.part is not None)
+    return replace(_add_up(going, target, counts, audience, problems), parts=parts)
+
+
+def _add_up(
+    going: AudiencePass, target: str, counts: PlanCounts, audience: AudienceTally, problems: Problems
+) -> CampaignPlan:
+    """Return a campaign's plan; `problems` receives a warning about an empty audience."""
+    campaign, compiled = going.campaign, going.compiled
+    if not audience.rows:
+        problems.add(_describe_empty(campaign))
+    plans = [
+        tally.add_up(compiled_message, audience, launches)
+        for compiled_message, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
+    ]
+    lets_queue = campaign.policy.open_session == "queue"
+    for plan, tally, compiled_message in zip(plans, counts.messages, compiled, strict=True):
+        plan.coming = tally.add_up_coming(
+            compiled_message, going.per_send, lets_queue=lets_queue, is_paused=going.pause is not None
+        )
+    return CampaignPlan(
+        campaign,
+        target,
+        tuple(plans),
+        counts.people,
+        join_digests([counts.digests]),
+        tuple(find_refusals(campaign.limits, plans, counts.people)),
+        pause=going.pause,
+        unread=going.unread,
+        recipients_later=Span(counts.sure, counts.later),
+        terms=join_digests([counts.terms]),
+    )
+
+
+def _describe_empty(campaign: Campaign) -> Diagnostic:
+    """Return the warning about an audience without rows."""
+    place = campaign.recipients[0].position
+    words = "this campaign has no recipients: no row holds a phone"
+    return Diagnostic("warning", "audience-empty", words, place.file, place.line, place.column)
+
+
+def _merge_said(parts: Sequence[SaidOnce]) -> list[Diagnostic]:
+    said: SaidOnce = {}
+    for part in parts:
+        for key, words in part.items():
+            said[key] = min(said.get(key, words), words, key=lambda each: each[0])
+    return [words for _, words in sorted(said.values(), key=lambda each: each[0])]
 
 
 class Planner:
-    """Plans one campaign.
+    """The planner of one campaign in this process.
 
     Args:
-        campaign: the campaign.
-        target: the target's name.
-        known: what is known of its deliveries.
-        key: the key of the known fingerprints; None when nothing is known.
-        options: what the user asks for.
-        circumstances: what else there is to know; None to go by the files and the record alone.
+        known: the recorded deliveries.
+        key: the key of the recorded fingerprints; None if there are none.
+        context: the plan's context; None to go by files and record alone.
 
     Attributes:
-        texted: the people whom the plan texts now; None unless it was to keep them.
+        texted: the people texted now; None unless `keeps_people` is set.
     """
 
     def __init__(
         self,
         campaign: Campaign,
         target: str,
-        known: Known,
+        known: RecordedDeliveries,
         key: FingerprintKey | None,
         options: PlanOptions,
-        circumstances: Circumstances | None = None,
+        context: PlanContext | None = None,
     ) -> None:
         self._campaign = campaign
         self._target = target
         self._known = known
         self._key = None if known.is_empty() else key
         self._options = options
-        self._circumstances = circumstances
-        self._pause = None if circumstances is None or options.ignore_time else circumstances.pause
-        self._unread = (
-            None
-            if circumstances is None
-            else find_overdue(campaign, circumstances.unread, circumstances.now, options)
-        )
-        self._tracks: list[Track] = []
+        self.context = context
+        self._going = AudiencePass(campaign, [], options, context)
         self._sizes: list[LaunchSizes] = []
         self._stamps = _stamp_files(campaign)
-        self._per_send = find_per_send(campaign, options)
-        self._last_day = find_last_day(campaign, circumstances)
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
-        """Pass over the audience and count.
-
-        Args:
-            problems: receives everything that is wrong with texts and audience.
-
-        Returns:
-            The plan; None if there are errors.
-        """
-        before = problems.error_count
-        # If some texts are no templates, the audience is checked with the others all the same.
-        self._tracks = self._compile(problems)
-        self._sizes = [LaunchSizes() for _ in self._tracks]
+        """Pass over the audience and count; return None if there are errors, which `problems` receives."""
         self.texted = None
-        tally = TextedTally(self._tracks) if self._options.keeps_people else None
-        self._consent_changes = find_consent_changes(self._campaign, self._last_day)
+        plan = plan_partitions(LocalExecutor(), self._target, self._compile, self._take_whole, problems)
+        if plan is not None:
+            self._sends_several = sum(message.to_send for message in plan.messages) > plan.recipients_to_send
+        return plan
+
+    def _take_whole(self, going: AudiencePass, problems: Problems) -> Division:
+        self._going = going
+        self._sizes = [LaunchSizes() for _ in going.compiled]
+        self._consent_changes = find_consent_changes(self._campaign, going.last_day)
         audience = AudienceTally()
-        assigned = self._pass_over(self._make_assigner(problems), problems, audience)
+        return Division(self._plan_whole, [(self._make_assigner(problems), audience)], audience)
+
+    def _plan_whole(self, decider: Decider, audience: AudienceTally) -> PlannedPartition:
+        problems = Problems()
+        reporter = RowReporter(self._campaign, problems, Problems())
+        assigned = self._pass_over(decider, reporter, problems, audience)
+        tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
-        counts = count_assignments(assigned, self._sizes, self._per_send)
-        if problems.error_count > before:
-            return None
+        counts = count_assignments(assigned, self._sizes, self._going.per_send)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
-        if not audience.rows:
-            problems.add(describe_empty(self._campaign))
-        now = None if self._circumstances is None else self._circumstances.now
-        plan = add_up_plan(self._campaign, self._target, self._tracks, counts, audience, self._per_send, now)
-        self._sends_several = sum(message.to_send for message in plan.messages) > plan.recipients_to_send
-        return replace(plan, pause=self._pause, unread=self._unread)
+        return PlannedPartition(counts, problems, reporter.said)
 
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
-        """Pass over the audience again and yield the launches of the plan that `make_plan` made.
+        """Pass over the audience again and yield the launches of the plan from `make_plan`.
 
-        Where somebody gets several messages they come message by message, with a pass for each.
-
-        The second pass trusts nothing that the first has not counted: a file that is edited while it
-        is being sent adds nobody to the plan, and nobody's text is one that was not checked.
+        Where somebody gets several messages, launches come message by message, with a pass for each. A file
+        that is edited meanwhile adds nobody to the plan, and no text that was not checked.
 
         Raises:
-            PlanChangedError: a file of the campaign has changed since; also half-way.
+            PlanChangedError: a file of the campaign has changed; perhaps half-way.
         """
         remaining = [sizes.start_taking() for sizes in self._sizes]
         if not self._sends_several:
-            yield from self._pass_again(range(len(self._tracks)), remaining)
+            yield from self._pass_again(range(len(self._going.compiled)), remaining)
             return
-        for index in range(len(self._tracks)):
+        for index in range(len(self._going.compiled)):
             if not remaining[index].is_empty():
                 yield from self._pass_again((index,), remaining)
 
@@ -143,10 +366,11 @@ class Planner:
                 f"the files of {self._campaign.name} have changed while it was planned",
                 hint="run the same command again",
             )
-        waiting: dict[tuple[int, int, str], tuple[Assignment, Payload, list[str]]] = {}
+        waiting: dict[tuple[int, int, str], tuple[Decision, Payload, list[str]]] = {}
         problems = Problems()
-        assigner = self._make_assigner(Problems())
-        for recipient, assignments in self._pass_over(assigner, problems, AudienceTally()):
+        decider = self._make_assigner(Problems())
+        reporter = RowReporter(self._campaign, problems)
+        for recipient, assignments in self._pass_over(decider, reporter, problems, AudienceTally()):
             for assignment in assignments:
                 payload = assignment.payload
                 if payload is None or assignment.message not in wanted:
@@ -158,19 +382,15 @@ class Planner:
                 alike = (index, group, payload.digest)
                 phones = waiting.setdefault(alike, (assignment, payload, []))[2]
                 phones.append(recipient.phone)
-                if len(phones) == self._per_send or not left:
+                if len(phones) == self._going.per_send or not left:
                     del waiting[alike]
                     yield self._launch(assignment, payload, phones)
         if problems.error_count or not all(one.is_empty() for i, one in enumerate(remaining) if i in wanted):
             raise self._changed_under_way()
 
-    def list_drafts(self) -> dict[tuple[str, str | None], Draft]:
-        """Return what the texts of the plan that `make_plan` made belong into, by message and arm."""
-        return {
-            (track.message.id, arm): renderer.draft
-            for track in self._tracks
-            for arm, renderer in track.renderers.items()
-        }
+    def list_drafts(self) -> dict[tuple[str, str | None], PayloadTemplate]:
+        """Return the definitions that the plan's personal texts belong into, by message and arm."""
+        return list_drafts(self._going.compiled)
 
     def _changed_under_way(self) -> PlanChangedError:
         return PlanChangedError(
@@ -179,59 +399,37 @@ class Planner:
         )
 
     def find_payloads(self, phones: set[str] | None) -> dict[str, list[Offer]]:
-        """Pass over the audience and return what some recipients lack, by phone.
+        """Return the messages that recipients lack, by phone (E.164), whether or not they are sent now.
 
-        What is not sent now, for whatever reason, makes no difference: this says what may have been sent.
-
-        Args:
-            phones: E.164; those that lack nothing are left out. None for everybody.
+        `phones` is None for everybody; those that lack nothing are left out.
         """
         whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
         return whole._collect_offers(phones)
 
     def _collect_offers(self, phones: set[str] | None) -> dict[str, list[Offer]]:
-        self._tracks = self._compile(Problems())
-        assigner = self._make_assigner(Problems())
-        names = self._names()
+        self._going = self._compile(Problems())
+        decider = self._make_assigner(Problems())
         return {
-            recipient.phone: [Offer(*offer) for offer in assigner.offer(recipient)]
-            for recipient in iterate_audience(self._campaign, names, Problems(), AudienceTally())
+            recipient.phone: [Offer(*offer) for offer in decider.offer(recipient)]
+            for recipient in iterate_audience(self._campaign, self._going.names, Problems(), AudienceTally())
             if phones is None or recipient.phone in phones
         }
 
-    def _launch(self, assignment: Assignment, payload: Payload, phones: list[str]) -> PlannedLaunch:
-        renderer = self._tracks[assignment.message].renderers[assignment.arm]
+    def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
+        renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
         return PlannedLaunch(renderer.message, payload, tuple(phones), assignment.arm, assignment.until)
 
-    def _compile(self, problems: Problems) -> list[Track]:
-        compiler = TextCompiler(include_folder(self._campaign))
-        tracks = compile_tracks(self._campaign, compiler, problems)
-        return [track for track in tracks if self._options.only in (None, track.message.id)]
+    def _compile(self, problems: Problems) -> AudiencePass:
+        return AudiencePass.compile(self._campaign, self._options, self.context, problems)
 
-    def _make_assigner(self, problems: Problems) -> Assigner:
-        return Assigner(
-            self._campaign,
-            self._tracks,
-            read_excluded(self._campaign, problems),
-            self._known,
-            self._key,
-            self._circumstances,
-            ignore_time=self._options.ignore_time,
-        )
+    def _make_assigner(self, problems: Problems) -> Decider:
+        return self._going.make_assigner(read_excluded(self._campaign, problems), self._known, self._key)
 
-    def _names(self) -> frozenset[str]:
-        return frozenset[str]().union(*(track.names for track in self._tracks))
-
-    def _pass_over(self, assigner: Assigner, problems: Problems, tally: AudienceTally) -> Iterator[Assigned]:
-        return iterate_assignments(
-            iterate_audience(self._campaign, self._names(), problems, tally, self._consent_changes),
-            assigner,
-            RowReporter(self._campaign, problems),
-            limit=self._options.limit,
-            last_day=self._last_day,
-            is_paused=self._pause is not None,
-            unread=self._unread,
-        )
+    def _pass_over(
+        self, decider: Decider, reporter: RowReporter, problems: Problems, tally: AudienceTally
+    ) -> Iterator[Assigned]:
+        people = iterate_audience(self._campaign, self._going.names, problems, tally, self._consent_changes)
+        return self._going.iterate(people, decider, reporter, self._options.limit)
 
 
 def _stamp_files(campaign: Campaign) -> tuple[object, ...]:

@@ -1,1 +1,1 @@
-"""Brings what the service knows of a campaign's launches into the ledger: counts, results, opt-outs."""
+"""Reconciliation of the ledger with the service: counts, results and opt-outs."""

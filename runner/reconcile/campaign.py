@@ -1,108 +1,328 @@
-"""Brings the service's counts and results of a campaign's launches into the ledger.
+"""Reconciliation: the service's counts and results of a campaign's launches, brought into the ledger.
 
-Incremental: the counts are read for every launch, results only of launches whose counts say that
-the ledger lacks some, and of these only until it has them (see `reading`). While the service deletes no
-result, counts that add up mean that nothing is missing. What they cannot tell, a result that was edited or
-one that was deleted while another came, is found by reading in full.
-
-A result in the ledger has no phone. So launches with replies that came before opt-outs were kept, or before
-the rules found them, are read once more.
+It is incremental: counts are read for every launch, results only of launches that lack some by their counts
+(see `parts`). Counts that agree mean that nothing is missing as long as the service deletes no result. A full
+reading also finds edited results, and deletions made up for by new results.
+Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
+present rules, are read once more.
+One process reads a small campaign in one piece. Otherwise, and by workers that share the work, long lists
+are read by ranges, also a tag's results where that takes fewer requests; results hidden by a shifting list
+are then read by launch. Launches are compared some thousands at a time, so memory does not grow with them.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, TypeVar
 
-from runner.reconcile.backlog import Backlog
-from runner.reconcile.held import (
+from runner.execution.executor import LocalExecutor
+from runner.ledger.people.replies import count_replied, mark_screened
+from runner.ledger.results.reconciled import list_spans, list_tags
+from runner.ledger.results.result_feed import FeedSpan
+from runner.reconcile.context import (
     choose_sources,
     count_listed,
     find_unscreened,
     keep_readings,
     keep_starts,
-    read_held,
-    remove_unlisted_results,
 )
-from runner.reconcile.intake import Intake
-from runner.reconcile.reading import Reading
-from runner.reconcile.sessions import SessionLog
-from runner.reconcile.summary import ReadLaunches, find_differences, summarise
-from runner.reconcile.survey import Survey
+from runner.reconcile.ingest import ResultIngest
+from runner.reconcile.missing_results import SHOWN, MissingResults, ReadLaunches, takes_tag
+from runner.reconcile.parts import (
+    LaunchGroup,
+    Range,
+    SessionLog,
+    StatsReader,
+    read_group,
+    strip_stat,
+    survey_range,
+    sweep_range,
+    work_through,
+)
+from runner.reconcile.spill import Spill
+from runner.reconcile.summary import ReconcileSummary, find_differences, summarise
+from runner.service.model import PAGE, StatRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.target_key import KeySource
-    from runner.reconcile.summary import ReconcileSummary
-    from runner.service.client import ServiceClient
+    from runner.execution.executor import Executor
+    from runner.reconcile.context import ContextSource, Held, ReconcileContext
+    from runner.reconcile.missing_results import Source
+    from runner.service.model import Unreadable
+
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Portions:
+    """Amounts that one thread of a worker reads at a time: list records, single launches, result pages.
+
+    Launches are some hundreds at most. `span` is the number of launches that are compared at a time.
+    """
+
+    records: int = 20 * PAGE
+    launches: int = 200
+    pages: int = 50
+    span: int = 10_000
+
+
+MANY_RECIPIENTS = 100_000
+"""Recipients of a campaign that one process reads in portions, too: in one piece, their launches and results
+take memory for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedReading:
+    """Workers that read portions; `contexts` opens ledger and client in a worker."""
+
+    executor: Executor
+    contexts: ContextSource
+    portions: Portions = Portions()
 
 
 def reconcile_campaign(
-    ledger: Ledger,
-    client: ServiceClient,
-    *,
-    campaign_id: int,
-    campaign: str,
-    key: FingerprintKey,
-    people: KeySource,
-    now: Callable[[], str],
-    observe_progress: Callable[[int], None],
-    full: bool = False,
-    accept: bool = False,
-    drops: bool = False,
-    opt_out_words: tuple[str, ...] = (),
+    context: ReconcileContext, shared: SharedReading | None = None, *, accept: bool = False
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
-    Args:
-        ledger: where they go.
-        client: the service.
-        campaign_id: the ledger's number of the campaign.
-        campaign: its name.
-        key: turns the results' phone numbers into fingerprints.
-        people: does so for opt-outs, which hold for every campaign on the target.
-        now: returns UTC, ISO 8601.
-        observe_progress: is called with the number of launches or results read since the last call.
-        full: read every result again: finds those that were edited, and those that the counts hide.
-        accept: take what the service lists for all there is, whatever it counts.
-        drops: remove the results that the service does not list any more.
-        opt_out_words: those that opt out besides, as the campaign has it.
+    Without `shared` this process reads. With `accept`, the service's lists are taken as complete, whatever it
+    counts.
 
     Raises:
-        ServiceError: the service cannot be asked; what was read before is kept.
+        ServiceError: the service cannot be asked; results read before are kept.
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
+        RunnerError: the workers are lost, or the disk is full.
     """
-    held = read_held(ledger, campaign_id, people.target)
-    taking = partial(Intake, ledger, campaign_id=campaign_id, campaign=campaign, key=key, people=people)
-    log = SessionLog(taking(sources={}), held.launches)
-    survey = Survey(client, held.launches, observe_progress, log.observe)
-    read_at, stats = now(), survey.read_stats(set(held.launches))
-    unscreened = find_unscreened(ledger, campaign_id, held, opt_out_words)
-    sources = choose_sources(held, stats, unscreened, full=full)
-    intake = taking(sources=sources, words=opt_out_words)
-    keep_starts(ledger, held, stats)
-    intake.store_stopped(stats.values(), now())
-    backlog = Backlog(sources, count_listed(held, stats))
-    stats |= Reading(
-        client,
-        backlog,
-        intake,
-        read_stats=lambda guids: survey.read_stats(guids).values(),
-        now=now,
-        observe_progress=observe_progress,
-    ).read()
-    short = backlog.list_short()
-    intake.close(held.forgotten, short, is_screened=sources.keys() - short >= unscreened)
-    removed = remove_unlisted_results(
-        ledger, read_held(ledger, campaign_id, people.target), backlog, drops=drops
-    )
-    after = read_held(ledger, campaign_id, people.target)
-    read = ReadLaunches.of(backlog, removed)
-    findings = find_differences(after, stats, survey.unreadable.keys(), read)
-    log.keep()
-    # Last, and as of the start: that a launch is reconciled says that whoever has answered is known.
-    differences = keep_readings(ledger, campaign_id, after, stats, findings, read_at, accept=accept)
-    return summarise(held, after, stats, survey.unreadable, read, differences, intake.opted_out)
+    portions = Portions() if shared is None else shared.portions
+    with context.ledger.reading() as connection:
+        sizes = list_spans(connection, context.order.campaign_id, portions.span)
+    spans = [size.span for size in sizes]
+    if shared is None and len(spans) <= 1 and sum(size.recipients for size in sizes) < MANY_RECIPIENTS:
+        readers = _Readers(LocalExecutor(), context, None, keeps_texts=True)
+    elif shared is None:
+        readers = _Readers(LocalExecutor(), context, portions, keeps_texts=True)
+    else:
+        readers = _Readers(shared.executor, shared.contexts, portions, keeps_texts=False)
+    find = context.find_scratch
+    with Spill[StatRecord](find) as stats, Spill[ReadLaunches](find, most=2) as outcomes:
+        return _Reconciliation(context, readers, spans or [FeedSpan(0, 0)], stats, outcomes).run(
+            accept=accept
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """The tasks' executor and contexts, and their portions; None to read in one piece.
+
+    `keeps_texts`: counts of launches come with the texts sent, as they never leave this process.
+    """
+
+    executor: Executor
+    contexts: ContextSource
+    portions: Portions | None
+    keeps_texts: bool
+
+
+@dataclass(slots=True)
+class _Reconciliation:
+    """The reconciliation of one campaign, by portions, or in one piece in this process.
+
+    Launches are compared one span after the other. What the service counts of them, and what was read of
+    their results, waits in `stats` and `outcomes`, by the place of the span.
+    """
+
+    context: ReconcileContext
+    readers: _Readers
+    spans: Sequence[FeedSpan]
+    stats: Spill[StatRecord]
+    outcomes: Spill[ReadLaunches]
+    _unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
+    _unscreened: dict[int, set[str]] = field(default_factory=dict, init=False)
+    _listed: Counter[str] = field(default_factory=Counter, init=False)
+    _results: list[int] = field(default_factory=list, init=False)
+
+    def run(self, *, accept: bool) -> ReconcileSummary:
+        order, ledger = self.context.order, self.context.ledger
+        replied = self._count_replied()
+        self._survey()
+        self._search()
+        self._compare()
+        unreadable: list[Unreadable] = []
+        is_screened, nameless = True, 0
+        for place in range(len(self.spans)):
+            sources, read = self._read(place)
+            self.outcomes.add(place, read)
+            is_screened &= sources - read.short >= self._unscreened.get(place, set())
+            unreadable += read.unreadable
+            nameless += read.unreadable_count - sum(read.unreadable_of.values())
+        if is_screened:
+            with ledger.writing() as connection:
+                mark_screened(connection, order.campaign_id, order.opt_out_words)
+        # Last, and as of the start: a reconciled launch has all its answers known.
+        parts = (
+            self._conclude(place, accept=accept, is_anybodys=nameless > 0) for place in range(len(self.spans))
+        )
+        return replace(
+            reduce(ReconcileSummary.add, parts),
+            opted_out=self._count_replied() - replied,
+            unreadable=[*self._unreadable.values(), *unreadable[:SHOWN]],
+        )
+
+    def _count_replied(self) -> int:
+        with self.context.ledger.reading() as connection:
+            return count_replied(connection, self.context.people.target)
+
+    def _survey(self) -> None:
+        """Read the counts of launches from long lists, in portions."""
+        portions = self.readers.portions
+        if portions is None:
+            return
+        with self.context.ledger.reading() as connection:
+            tags = list_tags(connection, self.context.order.campaign_id)
+        # A list without a count is read in one piece; a single portion is no faster elsewhere.
+        counts = {tag: self.context.client.count_launches(tag) or 0 for tag in tags}
+        size, keeps_texts = portions.records, self.readers.keeps_texts
+        ranges = [
+            part
+            for tag in tags
+            if counts[tag] > size
+            for part in _cut(tag, counts[tag], size, keeps_texts=keeps_texts)
+        ]
+        for surveyed in self._deal(survey_range, ranges):
+            for number, stat in zip(surveyed.numbers, surveyed.stats, strict=True):
+                self.stats.add(self._find_place(number), stat)
+            self._unreadable |= {one.project_launch_guid: one for one in surveyed.unreadable}
+            self.context.observe_progress(len(surveyed.stats))
+
+    def _search(self) -> None:
+        """Read the counts of the launches that are still lacking, in this process."""
+        context, missing = self.context, set[str]()
+        for place in range(len(self.spans)):
+            held, stats = self._read_span(place)
+            self._results.append(held.results)
+            missing |= held.launches.keys() - stats.keys() - self._unreadable.keys()
+        if len(self.spans) > 1:
+            held = context.read_held(missing)
+        ingest = ResultIngest(context, {})
+        log = SessionLog(ingest, held.launches)
+        survey = StatsReader(context.client, held.launches, context.observe_progress, log.observe)
+        found = survey.read_stats(missing)
+        self._unreadable |= survey.unreadable
+        keep_starts(context.ledger, held, found)
+        ingest.store_stopped(found.values())
+        log.keep()
+        for guid, stat in found.items():
+            launch = held.launches[guid]
+            texts = stat.project_definition if self.readers.keeps_texts else {}
+            stripped = replace(strip_stat(stat, launch.tag), project_definition=texts)
+            self.stats.add(self._find_place(launch.id), stripped)
+
+    def _compare(self) -> None:
+        """Find the launches to be read; have tags' results read by ranges where that takes fewer requests."""
+        context, order, portions = self.context, self.context.order, self.readers.portions
+        short = Counter[str]()
+        for place, span in enumerate(self.spans):
+            held, stats = self._read_span(place)
+            self._listed += count_listed(held, stats)
+            unscreened = find_unscreened(context.ledger, order.campaign_id, held, order.opt_out_words, span)
+            if unscreened:
+                self._unscreened[place] = unscreened
+            sources = choose_sources(held, stats, unscreened, full=False)
+            short += MissingResults(sources, {}).count_short()
+        if portions is None or order.full:
+            return
+        tags = sorted(tag for tag, count in short.items() if takes_tag(count, self._listed[tag]))
+        ranges = [part for tag in tags for part in _cut(tag, self._listed[tag], portions.records)]
+        for seen in self._deal(sweep_range, ranges):
+            context.observe_progress(seen)
+
+    def _read(self, place: int) -> tuple[AbstractSet[str], ReadLaunches]:
+        """Read the results of launches of a span; return these launches, and the outcome."""
+        unscreened, portions = self._unscreened.get(place, set()), self.readers.portions
+        held, stats = self._read_span(place)
+        sources = choose_sources(held, stats, unscreened, full=self.context.order.full)
+        groups = [
+            LaunchGroup(
+                {guid: source.stat for guid, source in group.items()},
+                frozenset(unscreened & group.keys()),
+                {source.launch.tag: self._listed[source.launch.tag] for source in group.values()},
+                is_defined=self.readers.keeps_texts,
+            )
+            for group in _group(sources, portions)
+        ]
+        read = ReadLaunches()
+        for found in self._deal(read_group, groups):
+            read = read.add(found.read)
+            for stat in found.newer.values():
+                self.stats.add(place, stat)
+            self._unreadable |= found.unreadable
+            if portions is not None:
+                self.context.observe_progress(found.seen)
+        return sources.keys(), read
+
+    def _conclude(self, place: int, *, accept: bool, is_anybodys: bool) -> ReconcileSummary:
+        """Record what the service counts of a span's launches, and return what was found."""
+        context, order, span = self.context, self.context.order, self.spans[place]
+        after, stats = self._read_span(place)
+        (read,) = self.outcomes.read(place)
+        unread = self._unreadable.keys() & after.launches.keys()
+        findings = find_differences(after, stats, unread, read, is_anybodys=is_anybodys)
+        differences = keep_readings(
+            context.ledger, order.campaign_id, after, stats, findings, order.at, accept=accept, span=span
+        )
+        return summarise(self._results[place], after, stats, unread, read, differences)
+
+    def _read_span(self, place: int) -> tuple[Held, dict[str, StatRecord]]:
+        """Return the ledger's data of a span's launches, and the newest counts of them."""
+        held = self.context.read_held(span=self.spans[place])
+        # Those of launches that were sent meanwhile are left to the next run.
+        stats = {
+            stat.project_launch_guid: stat
+            for stat in self.stats.read(place)
+            if stat.project_launch_guid in held.launches
+        }
+        return held, stats
+
+    def _find_place(self, number: int) -> int:
+        """Return the place of the span with a launch."""
+        return bisect_right(self.spans, number, key=lambda span: span.first) - 1
+
+    def _deal(
+        self, work: Callable[[ReconcileContext, _Item], _Found], items: Sequence[_Item]
+    ) -> Iterator[_Found]:
+        """Have items worked on, as many at a time as there may be requests in flight."""
+        contexts, executor = self.readers.contexts, self.readers.executor
+        # With more slots than requests there are as many tasks as requests.
+        most, threads = contexts.concurrency, contexts.threads
+        slots = executor.slots
+        hands = most if slots > most else max(slots, -(-len(items) // threads))
+        dealt = [items[number::hands] for number in range(min(hands, len(items)))]
+        for _, found in executor.run(work_through, ((contexts, work, hand) for hand in dealt)):
+            yield from found
+
+
+def _cut(tag: str, count: int, size: int, *, keeps_texts: bool = False) -> list[Range]:
+    return [Range(tag, first, min(size, count - first), keeps_texts) for first in range(0, count, size)]
+
+
+def _group(sources: Mapping[str, Source], portions: Portions | None) -> Iterator[dict[str, Source]]:
+    """Yield launches in groups of like tags, each about as long to read; all in one without portions."""
+    group: dict[str, Source] = {}
+    pages = 0
+    for guid, source in sorted(sources.items(), key=lambda item: (item[1].launch.tag, item[0])):
+        more = (source.stat.num_results or 0) // PAGE + 1
+        is_full = portions is not None and (len(group) >= portions.launches or pages + more > portions.pages)
+        if group and is_full:
+            yield group
+            group, pages = {}, 0
+        group[guid] = source
+        pages += more
+    if group:
+        yield group

@@ -1,1 +1,1 @@
-"""Reconciled results become metrics, and metrics become documents."""
+"""Reports: figures of reconciled results, and documents of these figures."""

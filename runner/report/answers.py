@@ -1,52 +1,51 @@
-"""What is kept of an answer: which response it is, what number it reads as, never a text of one's own."""
+"""Readings of answers: a response or a number, never a participant's own text; and frequent words."""
 
 from __future__ import annotations
 
+import heapq
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from runner.report.facts import AnswerReading
+from runner.report.model import WordCount
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from runner.report.facts import QuestionOutline
 
-# Fifteen digits keep every value exact as a float, and a hostile answer from costing time.
-_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:[.,][0-9]{1,15})?")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
-# An index, as opposed to a phone number or other digits that somebody typed into a freeform question.
+
+# Fifteen digits are exact as a float, and limit the time that a hostile answer takes.
+PLAIN_NUMBER = "[+-]?[0-9]{1,15}(?:[.,][0-9]{1,15})?"
+"""A number in its most common form."""
+
+AMBIGUOUS_NUMBER = "[+-]?[1-9][0-9]{0,2},[0-9]{3}"
+"""A number with a comma that may separate thousands or decimals."""
+
+GROUPED_NUMBER = (
+    "[+-]?[1-9][0-9]{0,2}"
+    r"(?:(?:\.[0-9]{3}){1,4},|(?:,[0-9]{3}){1,4}\.|"
+    "(?:[ \N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}][0-9]{3}){1,4}[.,])[0-9]{1,15}"
+)
+"""A number with thousands separated by one mark, and decimals by another. The engine uses these patterns,
+too."""
+
+_NUMBER, _THOUSANDS, _GROUPED = map(re.compile, (PLAIN_NUMBER, AMBIGUOUS_NUMBER, GROUPED_NUMBER))
+# An index, unlike a phone number or other digits that somebody typed into a freeform question.
 _INDEX = re.compile(r"[1-9][0-9]{0,2}")
 _LABELLED_SCALES = frozenset({"nps", "csat", "ces"})
 _POSITIONED_SCALES = frozenset({"csat", "ces"})
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What is kept of one answer. Equal by identity: a reader gives equal answers one and the same value.
-
-    Attributes:
-        answer: `result_answer` of a multiple-choice answer; empty for a freeform one.
-        label: the response's text; None for a text of the participant's own, which is not kept.
-        position: the 1-based place among the question's responses; None when it is none of them.
-        number: what it counts as on the question's scale; None when it does not read as a number.
-        concludes: whether it ends the survey.
-    """
-
-    answer: str = ""
-    label: str | None = None
-    position: int | None = None
-    number: Fraction | None = None
-    concludes: bool = False
-
-
-OWN_WORDS = Reading()
-"""A text of the participant's own, about which nothing more is known."""
+OWN_WORDS = AnswerReading()
+"""A text of the participant's own, without further reading."""
 
 
 class AnswerReader(Protocol):
-    """Reads the answers to one question."""
+    """A reader of the answers to one question."""
 
-    def read(self, answer: str, response: str) -> Reading:
-        """Return what is kept of a result with this `result_answer` and `result_response`."""
+    def read(self, answer: str, response: str) -> AnswerReading:
+        """Return the reading of a result with this `result_answer` and `result_response`."""
 
 
 def normalise(text: str) -> str:
@@ -57,10 +56,15 @@ def normalise(text: str) -> str:
 def read_number(text: str) -> Fraction | None:
     """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, but not `1e3` or `seven`.
 
-    A comma is a decimal one, as in most of Europe, unless it may as well part thousands: `1,500` is no
-    number, since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0.
+    A comma is a decimal one, as in most of Europe, unless it may separate thousands: `1,500` is no number,
+    since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0. With two
+    different marks the last one is decimal: `1.234,5`, `1,234.5` and `1 234,5` are one number.
     """
-    found = _NUMBER.fullmatch(text.strip())
+    written = text.strip()
+    if _GROUPED.fullmatch(written):
+        *groups, decimals = re.split("[^0-9+-]", written)
+        return Fraction(f"{''.join(groups)}.{decimals}")
+    found = _NUMBER.fullmatch(written)
     if found is None or _THOUSANDS.fullmatch(found[0]):
         return None
     return Fraction(found[0].replace(",", "."))
@@ -75,9 +79,9 @@ def read_scale_point(label: str) -> Fraction | None:
 
 
 def read_scale(question: QuestionOutline) -> tuple[Fraction | None, ...]:
-    """Return what each response of a question counts as on its scale.
+    """Return the number of each response on a question's scale.
 
-    Responses of a satisfaction or effort question that are words, if only one of them, count as their places.
+    If all responses of a satisfaction or effort question are words, their places are the numbers.
     """
     read = read_scale_point if question.scale in _LABELLED_SCALES else read_number
     points = tuple(read(response) for response in question.responses)
@@ -87,7 +91,7 @@ def read_scale(question: QuestionOutline) -> tuple[Fraction | None, ...]:
 
 
 def is_index(answer: str) -> bool:
-    """Tell whether a `result_answer` can be the index of a response."""
+    """Return whether a `result_answer` can be the index of a response."""
     return _INDEX.fullmatch(answer.strip()) is not None
 
 
@@ -99,7 +103,7 @@ def build_reader(question: QuestionOutline | None) -> AnswerReader:
 
 
 class ChoiceReader:
-    """Matches answers to responses by `result_response`: what an index means is for the service to say."""
+    """A reader that matches `result_response` to responses: only the service knows what an index means."""
 
     def __init__(self, question: QuestionOutline) -> None:
         self._question = question
@@ -108,11 +112,11 @@ class ChoiceReader:
         for place, response in enumerate(question.responses):
             self._places.setdefault(normalise(response), place)
         self._scale = read_scale(question)
-        self._own_words = {concludes: Reading(concludes=concludes) for concludes in (False, True)}
-        self._seen: dict[tuple[str, str], Reading] = {}
+        self._own_words = {concludes: AnswerReading(concludes=concludes) for concludes in (False, True)}
+        self._seen: dict[tuple[str, str], AnswerReading] = {}
 
-    def read(self, answer: str, response: str) -> Reading:
-        """Return what is kept of a result with this `result_answer` and `result_response`."""
+    def read(self, answer: str, response: str) -> AnswerReading:
+        """Return the reading of a result."""
         reading = self._seen.get((answer, response))
         if reading is not None:
             return reading
@@ -121,53 +125,93 @@ class ChoiceReader:
             self._seen[answer, response] = reading
         return reading
 
-    def _match(self, answer: str, response: str) -> Reading:
+    def _match(self, answer: str, response: str) -> AnswerReading:
         key = normalise(response)
         concludes = key == self._conclusion
         place = self._places.get(key)
         if place is not None:
             label = self._question.responses[place]
-            return Reading(str(place + 1), label, place + 1, self._scale[place], concludes)
+            return AnswerReading(str(place + 1), label, place + 1, self._scale[place], concludes)
         if is_index(answer):
-            return Reading(answer.strip(), response.strip(), None, self._read_stranger(response), concludes)
+            return AnswerReading(
+                answer.strip(), response.strip(), None, self._read_stranger(response), concludes
+            )
         return self._own_words[concludes]
 
     def _read_stranger(self, response: str) -> Fraction | None:
-        # Where places count, a response without a place counts as nothing.
+        # Where places count, a response without a place has no number.
         if self._question.scale in _POSITIONED_SCALES:
             return None
         return read_scale_point(response) if self._question.scale == "nps" else read_number(response)
 
 
 class FreeformReader:
-    """Keeps the number that a freeform answer reads as, where the scale wants one, and nothing else."""
+    """A reader that keeps only the number of a freeform answer, where the scale wants one."""
 
     def __init__(self, question: QuestionOutline) -> None:
         self._conclusion = _read_conclusion(question)
         self._wants_numbers = question.scale not in ("text", "choice")
-        self._seen: dict[tuple[Fraction | None, bool], Reading] = {}
+        self._seen: dict[tuple[Fraction | None, bool], AnswerReading] = {}
 
-    def read(self, answer: str, response: str) -> Reading:
-        """Return what is kept of a result with this `result_response`; its `result_answer` is the same."""
+    def read(self, answer: str, response: str) -> AnswerReading:
+        """Return the reading of a result with this `result_response`; its `result_answer` is the same."""
         del answer
         number = read_number(response) if self._wants_numbers else None
         key = (number, normalise(response) == self._conclusion)
-        return self._seen.setdefault(key, Reading(number=key[0], concludes=key[1]))
+        return self._seen.setdefault(key, AnswerReading(number=key[0], concludes=key[1]))
 
 
 class UnknownReader:
-    """Reads answers to a question that the campaign does not have."""
+    """A reader of answers to a question that the campaign does not have."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], Reading] = {}
+        self._seen: dict[tuple[str, str], AnswerReading] = {}
 
-    def read(self, answer: str, response: str) -> Reading:
-        """Return what is kept of a result with this `result_answer` and `result_response`."""
+    def read(self, answer: str, response: str) -> AnswerReading:
+        """Return the reading of a result."""
         if not is_index(answer):
             return OWN_WORDS
         key = (answer.strip(), response.strip())
-        return self._seen.setdefault(key, Reading(*key))
+        return self._seen.setdefault(key, AnswerReading(*key))
 
 
 def _read_conclusion(question: QuestionOutline) -> str | None:
     return None if question.conclude_on is None else normalise(question.conclude_on)
+
+
+LEAST_LENGTH = 3
+"""Shorter words say little: of, is, no."""
+
+_FUNCTION_WORDS = """
+    about above after again all also although always among and another any anybody anyone anything are
+    aren't around because been before being below between both but can can't cannot could couldn't did
+    didn't does doesn't doing don't down during each either else even ever every everybody everyone
+    everything few for from further had hadn't has hasn't have haven't having he'd he'll he's her here
+    hers herself him himself his how however i'd i'll i'm i've into isn't it'd it'll it's its itself just
+    let's many may might mine more most much must myself neither nor not now off once one only onto other
+    others our ours ourselves out over own per quite rather really same shall she she'd she'll she's
+    should shouldn't since some somebody someone something still such than that that's the their theirs
+    them themselves then there there's these they they'd they'll they're they've this those though through
+    thus too toward towards under until upon very was wasn't we'd we'll we're we've were weren't what
+    what's when where whether which while who who's whoever whom whose why will with within without won't
+    would wouldn't yet you you'd you'll you're you've your yours yourself yourselves
+"""
+
+STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+"""English function words: pronouns, articles, prepositions, conjunctions, auxiliaries and their contractions.
+Our own choice, and few: showing a dull word does less harm than hiding a telling one."""
+
+
+def list_frequent(
+    counts: Mapping[str, int],
+    limit: int = 20,
+    least: int = 5,
+    stop_words: Collection[str] = STOP_WORDS,
+) -> tuple[WordCount, ...]:
+    """Return the most frequent words, the most frequent first, then by the alphabet; none for a limit of 0.
+
+    `counts` are participants by word, in small letters. Words of fewer than `least` are left out: few
+    people's words may name one of them.
+    """
+    frequent = ((-count, word) for word, count in counts.items() if count >= least and word not in stop_words)
+    return tuple(WordCount(word, -negated) for negated, word in heapq.nsmallest(limit, frequent))

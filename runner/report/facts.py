@@ -1,13 +1,18 @@
-"""What a report is made of: the campaign's outline, and what the ledger says was sent."""
+"""The input of a report: the campaign's outline, the ledger's data on its sending, and counts of its results.
+
+The counts merge by addition, so that parts of the results can be counted apart.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import date
+    from fractions import Fraction
 
     from runner.ledger.report_model import (
         AudienceRow,
@@ -18,20 +23,17 @@ if TYPE_CHECKING:
         ServicePlan,
     )
 
+
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
-"""How a question's answers are read; the names of the campaign file."""
+"""Scales of a question's answers, by their names in the campaign file."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutline:
-    """One question as the campaign asks it.
+    """One question as the campaign asks it, with the tag of its results (`question_tag`).
 
-    Attributes:
-        tag: what its results are known by (`question_tag`).
-        text: what is asked.
-        responses: the answers to choose from, worst or lowest first; empty for a freeform question.
-        scale: how its answers are read.
-        conclude_on: the answer that ends the survey early (wire facts, send body); None for no such answer.
+    Responses go from the worst or lowest up; there are none for a freeform question. `conclude_on` is an
+    answer that ends the survey early (wire facts, send body).
     """
 
     tag: str
@@ -43,13 +45,10 @@ class QuestionOutline:
 
 @dataclass(frozen=True, slots=True)
 class WayOutline:
-    """One way in which a message goes out: as an arm of the experiment sends it, or the only one.
+    """One way in which a message goes out: that of an arm, or the only one, with an empty arm.
 
-    Attributes:
-        arm: the arm's id; empty for a message without arms.
-        questions: in the order in which they are asked; none for a plain text.
-        introduces: whether something is rendered before the first question.
-        concludes: whether something is rendered after the last answer.
+    `introduces` and `concludes` say whether something is rendered before the first question and after the
+    last answer.
     """
 
     arm: str
@@ -70,11 +69,9 @@ class WayOutline:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisPlan:
-    """When the verdict on an experiment is taken; with neither, at every look, by a test that allows that.
+    """The time of an experiment's verdict: a day (UTC), or the people asked in each arm, which fix one.
 
-    Attributes:
-        at: the day, UTC: people asked, and answers, before it count.
-        per_arm: people asked in each arm, from which the day follows.
+    With neither, a test that allows it is made at every look.
     """
 
     at: date | None = None
@@ -83,14 +80,9 @@ class AnalysisPlan:
 
 @dataclass(frozen=True, slots=True)
 class MessageOutline:
-    """One message as the campaign sends it; a plain text has no questions.
+    """One message as the campaign sends it, with the questions of all ways, each tag once.
 
-    Attributes:
-        id: the message's id.
-        tag: its project tag.
-        questions: of all ways in which it goes out, each tag once.
-        ways: none given stands for one without introduction and conclusion.
-        analysis: of the experiment, if there is one.
+    Without `ways` there is one, without introduction and conclusion. A plain text has no questions.
     """
 
     id: str
@@ -101,18 +93,13 @@ class MessageOutline:
 
     @property
     def all_ways(self) -> tuple[WayOutline, ...]:
-        """The ways in which it goes out, one at least."""
+        """The ways in which it goes out, at least one."""
         return self.ways or (WayOutline("", self.questions),)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreOutline:
-    """The question whose score is the campaign's.
-
-    Attributes:
-        question: as the first of the messages asks it.
-        messages: the ids of those that ask it.
-    """
+    """The question whose score is the campaign's, as its first message asks it, and all their ids."""
 
     question: QuestionOutline
     messages: tuple[str, ...]
@@ -120,20 +107,19 @@ class ScoreOutline:
 
 @dataclass(frozen=True, slots=True)
 class OptOutFacts:
-    """Opt-outs that a message met with.
+    """The opt-outs of a message: results that opt out, and session ends that the service itself reports.
 
-    Attributes:
-        replied: results that opt out.
-        reported: opt-outs that are no results: the service itself says that they ended sessions.
+    `doubtful` counts further results that wait for a decision.
     """
 
     replied: int = 0
     reported: int = 0
+    doubtful: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """How the sessions of a message stand, as the service lists them one by one.
+    """The sessions of a message, as the service lists them one by one.
 
     Attributes:
         listed: sessions.
@@ -154,21 +140,15 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True)
 class CampaignFacts:
-    """A campaign, where it was sent, and what became of each of its messages.
+    """A campaign, its target, and the outcome of each of its messages.
 
     Attributes:
-        name: the campaign's name.
-        target: the name of the target that it was sent through.
-        messages: each message with its totals, in the order of the campaign.
         sent: recipients by day and way.
         audiences: by message id; none for messages that no `apply` has planned.
-        opt_outs: by message id.
         sessions: by message id; none for messages whose sessions the service never listed.
         forgotten: people whom the service may still count, and the ledger does not.
-        price: None when the service was never asked.
-        runs: those that sent it, as far as that is known, the earliest first.
+        price: None if the service was never asked.
         differences: by message id, launches about whose answers the service contradicts itself.
-        score: the question whose score is the campaign's; None for none.
     """
 
     name: str
@@ -183,3 +163,126 @@ class CampaignFacts:
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
     score: ScoreOutline | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerReading:
+    """The kept part of an answer. Equal by identity: a reader returns one value for equal answers.
+
+    Attributes:
+        answer: `result_answer` of a multiple-choice answer; empty for a freeform one.
+        label: the response's text; None for a text of the participant's own, which is not kept.
+        position: the 1-based place among the question's responses; None if it is none of them.
+        number: the number on the question's scale; None if it does not read as one.
+        concludes: whether it ends the survey.
+    """
+
+    answer: str = ""
+    label: str | None = None
+    position: int | None = None
+    number: Fraction | None = None
+    concludes: bool = False
+
+
+Paths = Mapping[tuple[str, str], int]
+"""Participants by arm and path. A path has a character for each question of the message, in its order: `-`
+not answered, `a` answered, `c` answered in a way that ends the survey. Of several answers of one participant
+to one question the latest counts, here and everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTally:
+    """The answers to one question of one message.
+
+    Attributes:
+        readings: participants by arm and by reading of their answer.
+        texts: how often each text was asked; only of a question that the campaign does not have.
+        lengths: participants by the characters of an answer in their own words.
+        words: participants by word, of answers in their own words, without rare words.
+        gaps_s: participants by whole seconds from the answer before it, or from the launch.
+    """
+
+    readings: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)
+    texts: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[int, int] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
+    gaps_s: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> int:
+        """Participants who answered."""
+        return sum(self.readings.values())
+
+    def count_readings(self, arm: str | None = None) -> Counter[AnswerReading]:
+        """Return the participants by reading; of one arm if it is named."""
+        found: Counter[AnswerReading] = Counter()
+        for (one, reading), count in self.readings.items():
+            if arm is None or arm == one:
+                found[reading] += count
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """Recipients of accepted launches in one group of the audience, and their paths and readings.
+
+    Paths are as in `MessageTally`; readings are by question tag, as in `QuestionTally`.
+    """
+
+    sent: int = 0
+    paths: Paths = field(default_factory=dict)
+    readings: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DayTally:
+    """The results of one day, UTC."""
+
+    first_answers: int = 0
+    answers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTally:
+    """The answers to one message.
+
+    Attributes:
+        results: all of them, with earlier answers of the same participant.
+        refusals: those of them that opt out, and are no answers.
+        paths: participants by arm and path.
+        questions: by tag; those of the campaign in its order, then those that only results know.
+        unlisted: the number of further questions that only results know, beyond those counted.
+        first_s: participants by the whole seconds from the start of the launch to their first answer.
+        groups: by the value of the requested column, by column.
+        arm_days: participants by arm and the day of their first answer, UTC; of a message with arms. Answers
+            without a readable time are on the first day of 1970.
+    """
+
+    results: int = 0
+    refusals: int = 0
+    paths: Paths = field(default_factory=dict)
+    questions: Mapping[str, QuestionTally] = field(default_factory=dict)
+    unlisted: int = 0
+    first_s: Mapping[int, int] = field(default_factory=dict)
+    days: Mapping[date, DayTally] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
+    arm_days: Mapping[tuple[str, date], int] = field(default_factory=dict)
+
+    @property
+    def participants(self) -> int:
+        """Participants with at least one result."""
+        return sum(self.paths.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignTally:
+    """The answers to a campaign; `participants` have at least one result, over all messages.
+
+    `strays` are results of unknown messages. `pooled` has participants by the message of their latest answer
+    to the score's question, and its reading.
+    """
+
+    messages: Mapping[str, MessageTally] = field(default_factory=dict)
+    participants: int = 0
+    strays: int = 0
+    pooled: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)

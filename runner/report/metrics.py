@@ -1,4 +1,4 @@
-"""From facts and counts to the numbers of a report. Pure."""
+"""The numbers of a report, computed from facts and counts, and the discrepancies among them."""
 
 from __future__ import annotations
 
@@ -7,46 +7,221 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from runner.report.discrepancies import describe_strays, find_discrepancies
-from runner.report.dispositions import Dispositions, estimate_eligibility, response_rates
-from runner.report.facts import OptOutFacts, SessionFacts
-from runner.report.funnel import count_completed, follow_questions
-from runner.report.groups import break_down, describe_experiment
-from runner.report.model import CampaignReport, MessageReport, PooledScore, Sessions
-from runner.report.provenance import report_runs
-from runner.report.questions import list_partly_read, list_unread, summarise_pool, summarise_questions
-from runner.report.scores import divide, wilson_interval
-from runner.report.tally import DayTally, MessageTally, QuestionTally
-from runner.report.timing import UNKNOWN_TIMES, summarise_times
-from runner.report.turnout import SMALL_GROUP, Audience, Day, Reservation
-from runner.report.volume import measure_volume
+from runner.ledger.report_model import COUNTED, PartialCount
+from runner.report.answers import read_number
+from runner.report.breakdowns import (
+    break_down,
+    describe_experiment,
+    list_partly_read,
+    list_unread,
+    summarise_pool,
+    summarise_questions,
+)
+from runner.report.facts import DayTally, MessageTally, OptOutFacts, QuestionTally, SessionFacts
+from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, response_rates
+from runner.report.model import (
+    SMALL_GROUP,
+    UNKNOWN_TIMES,
+    Audience,
+    CampaignReport,
+    Caveat,
+    Day,
+    Dispositions,
+    MessageReport,
+    PooledScore,
+    RunReport,
+    Sessions,
+    Volume,
+)
+from runner.report.scores import divide, summarise_times, wilson_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from fractions import Fraction
 
-    from runner.ledger.report_model import AudienceRow, MessageTotals, PartialCount
-    from runner.report.answered import QuestionReport
-    from runner.report.answers import Reading
-    from runner.report.dispositions import ResponseRates
-    from runner.report.facts import CampaignFacts, MessageOutline
+    from runner.ledger.report_model import AudienceRow, MessageTotals, OpenDifferences, RunRow, ServicePlan
+    from runner.report.facts import AnswerReading, CampaignFacts, CampaignTally, MessageOutline
     from runner.report.funnel import FunnelStep
-    from runner.report.tally import CampaignTally
+    from runner.report.model import QuestionReport, ResponseRates
+
+
+def measure_volume(
+    outline: MessageOutline,
+    totals: MessageTotals,
+    sent: Mapping[str, int],
+    completed: Mapping[str, int],
+    steps: Sequence[FunnelStep] | None,
+    price: ServicePlan | None,
+    blocked: int = 0,
+) -> Volume:
+    """Return a message's renders, forecast and cost.
+
+    Introduction, each question asked or asked again, and conclusion are one render each (wire facts,
+    "Terms"). A render costs its share of the plan's price for the plan's renders (reference, 2.2). `steps` is
+    None where they do not tell what was rendered, `price` where the service was never asked; `blocked` counts
+    sessions that an earlier opt-out kept from beginning.
+    """
+    share = None if price is None else divide(totals.renders, price.renders_max)
+    price_usd = None if price is None else _read_price(price.price_usd)
+    return Volume(
+        renders=totals.renders,
+        forecast_min=sum(sent.get(way.arm, 0) * way.renders_min for way in outline.all_ways),
+        forecast_max=sum(sent.get(way.arm, 0) * way.renders_max for way in outline.all_ways),
+        asked_again=_count_asked_again(outline, totals, sent, completed, steps, blocked),
+        plan_share=share,
+        cost_usd=None if share is None or price_usd is None else share * price_usd,
+        queued=totals.queued,
+    )
+
+
+def _count_asked_again(
+    outline: MessageOutline,
+    totals: MessageTotals,
+    sent: Mapping[str, int],
+    completed: Mapping[str, int],
+    steps: Sequence[FunnelStep] | None,
+    blocked: int,
+) -> int | None:
+    """Return the renders that only invalid answers explain; None if that is not known."""
+    beginnings = {(way.introduces, way.questions[0].tag) for way in outline.all_ways if way.questions}
+    renders, queued = totals.renders, totals.queued
+    if steps is None or totals.reconciled_at is None or renders is None or queued is None:
+        return None
+    unreached = queued + blocked
+    if not outline.questions or (len(beginnings) > 1 and unreached):
+        return None
+    introductions = sum(sent.get(way.arm, 0) for way in outline.all_ways if way.introduces)
+    if all(way.introduces for way in outline.all_ways):
+        introductions -= unreached
+    conclusions = sum(completed.get(way.arm, 0) for way in outline.all_ways if way.concludes)
+    again = renders - introductions - conclusions - sum(step.asked for step in steps)
+    return again if again >= 0 else None
+
+
+def _read_price(text: str | None) -> Fraction | None:
+    # An answer may have a decimal comma; a price is decimal text.
+    price = None if text is None or "," in text else read_number(text)
+    return None if price is None or price < 0 else price
+
+
+_NAMES = {
+    "queued": "how many sessions are queued",
+    "active": "how many sessions are active",
+    "complete": "how many sessions are complete",
+    "renders": "how many renders there were",
+    "results": "how many results there are",
+}
+"""The counts that a report depends on, in words."""
+
+
+def find_discrepancies(
+    outline: MessageOutline,
+    totals: MessageTotals,
+    tally: MessageTally,
+    steps: Sequence[FunnelStep],
+    forgotten: int,
+    differences: OpenDifferences | None = None,
+) -> tuple[str, ...]:
+    """Return the discrepancies in one message.
+
+    The service's own counts are compared only if they are known of every launch and every launch was read:
+    before that they are old, not wrong. `forgotten` counts people of the campaign whom the service may still
+    count; `differences` are launches about whose answers the service contradicts itself.
+    """
+    has_counts = totals.reconciled_at is not None and not totals.unread
+    return (
+        *_name_differences(differences),
+        *_name_missing_counts(totals),
+        *(_compare_counts(totals, tally, forgotten) if has_counts else ()),
+        *_check_participants(totals, tally),
+        *(_check_order(steps) if not totals.unread and totals.queued is not None else ()),
+        *_name_unknown_questions(outline, tally),
+    )
+
+
+def describe_strays(strays: int) -> tuple[str, ...]:
+    """Return sentences on results that belong to no message of the campaign."""
+    if not strays:
+        return ()
+    return (f"Results of messages that the campaign does not have, left out here: {strays:,}.",)
+
+
+def _name_differences(differences: OpenDifferences | None) -> Iterator[str]:
+    if differences is None:
+        return
+    if differences.waiting:
+        yield (
+            f"The service contradicts itself about answers: {differences}. Follow-ups that go by answers "
+            "wait: run “runner reconcile” again, and if it stays, “runner reconcile --accept-differences”."
+        )
+    if differences.accepted:
+        yield f"Launches whose answers were accepted as the service lists them: {differences.accepted:,}."
+
+
+def _name_missing_counts(totals: MessageTotals) -> Iterator[str]:
+    """Yield the counts that the service leaves out although the launches were read."""
+    for name in COUNTED:
+        part = totals.partly_known.get(name, PartialCount(0, 0))
+        lacking = totals.reconciled - part.launches
+        if name in _NAMES and getattr(totals, name) is None and lacking > 0:
+            yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
+
+
+def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
+    if totals.results is not None and tally.results != totals.results:
+        # Surplus results are no longer listed by the service, or are listed under other guids.
+        remedy = (
+            " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
+            if tally.results > totals.results
+            else ""
+        )
+        yield (
+            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
+        )
+    if totals.queued is None or totals.active is None or totals.complete is None:
+        return
+    sessions = totals.queued + totals.active + totals.complete
+    if not 0 <= sessions - totals.sent <= forgotten:
+        yield f"Sessions that the service has: {sessions:,}; recipients that were sent to: {totals.sent:,}."
+
+
+def _check_participants(totals: MessageTotals, tally: MessageTally) -> Iterator[str]:
+    answered = tally.participants
+    if answered > totals.sent:
+        yield (
+            f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "
+            "No response rate is given."
+        )
+
+
+def _check_order(steps: Sequence[FunnelStep]) -> Iterator[str]:
+    for step in steps[1:]:
+        if step.unaccounted:
+            yield (
+                f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
+                f"{step.unaccounted:,}."
+            )
+
+
+def _name_unknown_questions(outline: MessageOutline, tally: MessageTally) -> Iterator[str]:
+    known = {question.tag for question in outline.questions}
+    for tag in sorted(tally.questions.keys() - known):
+        count = tally.questions[tag].answers
+        name = f"tagged “{tag}”" if tag else "without a tag"
+        yield f"Participants who answered a question {name}, which the campaign does not have: {count:,}."
+    if tally.unlisted:
+        yield f"Further questions that the campaign does not have, left out here: {tally.unlisted:,}."
+
 
 _SERVICE_COUNTS = frozenset({"queued", "active", "complete", "renders"})
 """The service's own counts that a report shows."""
 
 _REACHED = frozenset({"to_send", "already_sent", "unresolved"})
-"""Dispositions of recipients who have been sent to, or were about to be."""
+"""Dispositions of recipients who have been sent to, or are about to be."""
 
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
-    """Return a campaign's metrics, the same for the same input.
-
-    Args:
-        facts: the campaign and what was sent.
-        tally: what was counted in its results.
-        least: recipients of the smallest group that a breakdown shows.
-    """
+    """Return a campaign's metrics. Breakdowns show no group of fewer than `least` recipients."""
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
@@ -72,7 +247,7 @@ def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | Non
     if not all(_is_read(facts, totals) for totals in asking):
         return None
     parts = dict.fromkeys(score.messages, 0)
-    readings: Counter[tuple[str, Reading]] = Counter()
+    readings: Counter[tuple[str, AnswerReading]] = Counter()
     for (message, reading), count in tally.pooled.items():
         parts[message] += count
         readings["", reading] += count
@@ -80,7 +255,7 @@ def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | Non
 
 
 def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
-    """Return what was counted of a message, with a place for every question that nobody answered."""
+    """Return a message's tally with an entry for every question, answered or not."""
     counted = tally.messages.get(outline.id, MessageTally())
     blank = {question.tag: QuestionTally() for question in outline.questions}
     return replace(counted, questions={**blank, **counted.questions})
@@ -102,6 +277,7 @@ def _summarise_message(
         "participants_completed": sum(completed.values()),
         "results": tally.results,
         "opt_outs": opt_outs.replied + opt_outs.reported,
+        "doubtful": opt_outs.doubtful,
     }
     known = held if is_read else dict.fromkeys(held)
     dispositions = _count_dispositions(
@@ -142,12 +318,13 @@ def _summarise_message(
             totals,
             sent,
             completed,
-            # After a reply that opts out services go on as they like.
+            # After a reply that opts out the service goes on as it likes.
             steps if is_read and not tally.refusals else None,
             facts.price,
             sessions.blocked,
         ),
         opt_outs=known["opt_outs"],
+        doubtful=known["doubtful"],
         dispositions=dispositions if has_rate else None,
         response_rates=_rate(dispositions) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
@@ -170,28 +347,28 @@ def _summarise_message(
 
 
 def _know_rejected(facts: CampaignFacts, totals: MessageTotals) -> int | None:
-    """Return the recipients of refused launches; None in a ledger that cannot know of any.
+    """Return the recipients of refused launches; None if the ledger cannot know of any.
 
-    The service and the lockfile, from which a ledger is filled that no `apply` has planned the message with,
-    tell of accepted launches alone.
+    A ledger filled from the service or the lockfile, in which no `apply` has planned the message, has
+    accepted launches only.
     """
     is_told = totals.message in facts.audiences or not totals.launches
     return totals.rejected if totals.rejected or is_told else None
 
 
 def _is_read(facts: CampaignFacts, totals: MessageTotals) -> bool:
-    """Return whether the answers to every launch of a message were read, as far as the service lists them."""
+    """Return whether the answers to every listed launch of a message were read."""
     return not totals.unread and not _hides_answers(facts, totals)
 
 
 def _hides_answers(facts: CampaignFacts, totals: MessageTotals) -> bool:
-    """Return whether there are answers that cannot be read: of which launches the rest are is not told."""
+    """Return whether some answers cannot be read; the launches that they belong to are not known."""
     differences = facts.differences.get(totals.message)
     return differences is not None and differences.hidden > 0
 
 
 def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> dict[str, PartialCount]:
-    """Return the counts that are known of some launches alone: the service's, and what the ledger holds."""
+    """Return the counts that are known of some launches only: the service's and the ledger's."""
     parts = {name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS}
     return parts | {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
 
@@ -225,10 +402,10 @@ def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
 def _count_reached(
     outline: MessageOutline, totals: MessageTotals, sent: Counter[str], blocked: int
 ) -> dict[str, int]:
-    """Return whom the first question has reached, by its tag: who is not queued or blocked.
+    """Return the recipients whose session is not queued or blocked, by the tag of their first question.
 
-    How many of an arm's sessions are is not told, so where arms begin in different ways all count, as they do
-    where it is not known how many are queued at all.
+    Sessions are not told apart by arm: where arms begin in different ways, or the number of queued sessions
+    is not known, all count.
     """
     firsts = {way.arm: way.questions[0].tag for way in outline.all_ways if way.questions}
     tags = dict.fromkeys(firsts.values())
@@ -240,11 +417,10 @@ def _count_reached(
 def _count_dispositions(
     totals: MessageTotals, answered: int, completed: int, sessions: SessionFacts, forgotten: int
 ) -> Dispositions | None:
-    """Return the recipients as `runner.report.dispositions` has text messages counted.
+    """Return the recipients by disposition, as `runner.report.funnel` defines them.
 
-    None where it is not known how each session stands: where the service lists fewer than it counts, but for
-    those of people who were forgotten. People who were sent to and of whom no session is listed are of
-    unknown eligibility.
+    None where the service lists fewer sessions than it counts, apart from those of forgotten people.
+    Recipients without a listed session are of unknown eligibility.
     """
     if totals.queued is None or totals.active is None or totals.complete is None:
         return None
@@ -263,7 +439,7 @@ def _count_dispositions(
 
 
 def _rate(dispositions: Dispositions) -> ResponseRates:
-    # Nobody is known to be ineligible: a send that was refused says nothing of the people it was for.
+    # Nobody is known to be ineligible: a refused send says nothing of its recipients.
     return response_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
 
 
@@ -271,9 +447,7 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
     planned_at = _read_time(None if facts is None else facts.planned_at)
     if facts is None or planned_at is None:
         return None
-    reserved = [
-        Reservation(name, count) for name, count in facts.dispositions.items() if name not in _REACHED
-    ]
+    reserved = [Caveat(name, count) for name, count in facts.dispositions.items() if name not in _REACHED]
     return Audience(
         planned_at=planned_at,
         recipients=facts.recipients,
@@ -296,18 +470,36 @@ def _list_days(facts: CampaignFacts, message: str, tally: MessageTally, *, is_re
 
 
 def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
-    """Return when that one of the reconciled launches was read that was read longest ago; None for none."""
+    """Return the earliest time at which a reconciled launch was read; None if none was."""
     times = (_read_time(totals.reconciled_at) for totals in messages)
     return min((time for time in times if time is not None), default=None)
 
 
 def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time in UTC; one without a zone is in UTC (reference, section 2).
+    """Return an ISO 8601 time in UTC, which is also the default zone (reference, section 2).
 
-    None for a text that is no time: ledgers of older versions keep what the service said.
+    None if the text is no time: ledgers of older versions keep the service's own text.
     """
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def report_runs(rows: Iterable[RunRow]) -> tuple[RunReport, ...]:
+    """Return the part that each run sent, in the order of the ledger."""
+    return tuple(
+        RunReport(
+            row.run.id,
+            datetime.fromisoformat(row.run.started_at).astimezone(UTC),
+            row.run.plan_digest,
+            row.run.commit,
+            row.run.dirty,
+            row.run.run_url,
+            row.run.triggered_by,
+            row.launches,
+            row.recipients,
+        )
+        for row in rows
+    )

@@ -1,17 +1,20 @@
-"""The survey field's scores, as pure functions of counted answers. Nothing is rounded here."""
+"""The survey field's scores, as pure functions of counted answers, without rounding."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from math import cbrt, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.answered import NetPromoterScore, NumberSummary, SatisfactionScore
+from runner.report.model import NetPromoterScore, NumberSummary, SatisfactionScore, TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
 
 NPS_SCALE = range(11)
 _LOWEST_PROMOTER = 9
@@ -25,30 +28,21 @@ _LEAST_FOR_MEAN = 10
 
 
 def divide(part: int | None, whole: int | None) -> Fraction | None:
-    """Return a part of a whole, exactly; None when there is no whole, or one of them is not known."""
+    """Return a part of a whole, exactly; None if the whole is 0, or one of them is not known."""
     return Fraction(part, whole) if part is not None and whole else None
 
 
 def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float, float]:
-    """Return the Wilson score interval of a proportion, that of 95 % unless `z` says otherwise.
+    """Return the Wilson score interval of a proportion, by default of 95 %.
 
-    With p = successes / trials and n = trials, the ends are
-    (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
-
+    With p = successes / trials and n = trials, the ends are (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 +
+    z²/n); `z` is the reach in standard errors.
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
     the American Statistical Association 22 (1927), 209-212. Unlike the textbook p ± z √(p(1 - p)/n) it stays
-    within 0 and 1, and keeps its promise for small samples and rates near the ends.
-
-    Args:
-        successes: from 0 to `trials`.
-        trials: at least 1.
-        z: how many standard errors the interval reaches.
-
-    Returns:
-        The low and the high end, from 0 to 1.
+    within 0 and 1, and keeps its level for small samples and rates near the ends.
 
     Raises:
-        ValueError: when the counts are not those of a proportion.
+        ValueError: if successes are not from 0 to trials, or trials are below 1.
     """
     if not 0 <= successes <= trials or trials == 0:
         raise ValueError(f"{successes} of {trials} is no proportion")
@@ -65,12 +59,10 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float
 def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
     """Return the Net Promoter Score of answers to "how likely are you to recommend us, from 0 to 10".
 
-    Source: F. F. Reichheld, "The one number you need to grow", Harvard Business Review, December 2003; Bain
-    & Company: promoters answer 9 or 10, passives 7 or 8, detractors 0 to 6; the score is the percentage of
+    `numbers` are counts by answer; answers that are no whole number from 0 to 10 are left out.
+    Source: F. F. Reichheld, "The one number you need to grow", Harvard Business Review, December 2003; Bain &
+    Company: promoters answer 9 or 10, passives 7 or 8, detractors 0 to 6; the score is the percentage of
     promoters less that of detractors.
-
-    Args:
-        numbers: how often each number was answered; what is no whole number from 0 to 10 is left out.
     """
     counts = {int(number): count for number, count in numbers.items() if number in NPS_SCALE}
     counted = sum(counts.values())
@@ -89,18 +81,15 @@ def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
 def net_promoter_interval(nps: NetPromoterScore) -> tuple[float, float] | None:
     """Return the 95 % interval of a Net Promoter Score: the adjusted Wald interval of a trinomial.
 
-    With n = counted + 3, p = (promoters + ¾)/n, d = (detractors + ¾)/n and z = 1.95996…, the ends are
-    100 × (p - d ± z √((p + d - (p - d)²)/n)), cut off at the ends of the scale. The three answers that are
-    added, spread over the groups as ¼, ½ and ¼, do for three groups what A. Agresti and B. A. Coull did for
-    two: without them the interval is too short for few answers, and of no length when all answer alike.
-
+    With n = counted + 3, p = (promoters + ¾)/n, d = (detractors + ¾)/n and z = 1.95996…, the ends are 100 ×
+    (p - d ± z √((p + d - (p - d)²)/n)), cut off at the ends of the scale. Three answers are added, ¼, ½ and ¼
+    (after A. Agresti and B. A. Coull, for two groups): without them the interval is too short for few
+    answers, and of no length if all answer alike.
     Source: B. Rocks, "Interval estimation for the Net Promoter Score", The American Statistician 70 (2016),
     365-372, who found variants of the adjusted Wald interval, and an iterative score test, to do best; the
     three answers are the default of his R package NPS.
-
-    Returns:
-        The low and the high end, from -100 to 100; None below 10 answers, our choice: there the interval
-        may span half the scale and more, and for one answer need not hold the score itself.
+    None below 10 answers, our choice: there the interval may span half the scale and more, and for one answer
+    need not hold the score itself.
     """
     if nps.counted < _LEAST_FOR_NPS:
         return None
@@ -117,12 +106,8 @@ def satisfaction_score(
 ) -> SatisfactionScore | None:
     """Return the top-two-box share: answers that are one of the two highest points of the scale.
 
-    Args:
-        numbers: how often each point was answered; what is not on the scale is left out.
-        scale: the points that could be answered.
-
-    Returns:
-        None for a scale of fewer than three points, of which the top two say nothing.
+    `numbers` are counts by point; answers off the scale are left out. None for a scale of fewer than three
+    points.
     """
     points = sorted({point for point in scale if point is not None})
     if len(points) <= _TOP_BOXES:
@@ -153,24 +138,18 @@ def summarise_numbers(numbers: Mapping[Fraction, int]) -> NumberSummary:
 
 
 def mean_interval(numbers: Mapping[Fraction, int]) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean: Student's t after Hall's transformation, which takes skewness away.
+    """Return the 95 % interval of a mean: Student's t after Hall's transformation, which removes skewness.
 
-    With the mean m, the sample variance s² = Σ(x - m)²/(n - 1), the skewness
-    g = (Σ(x - m)³/n) / (Σ(x - m)²/n)^1.5, c = g/√n, and t the 97.5 % quantile of Student's distribution with
-    n - 1 degrees of freedom, the ends are m - h(t) s/√n and m - h(-t) s/√n, where
-    h(y) = (3/c) × (∛(1 + c(y - c/6)) - 1), and h(y) = y for g = 0.
-
+    With the mean m, the sample variance s² = Σ(x - m)²/(n - 1), the skewness g = (Σ(x - m)³/n) / (Σ(x -
+    m)²/n)^1.5, c = g/√n, and t the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom,
+    the ends are m - h(t) s/√n and m - h(-t) s/√n, where h(y) = (3/c) × (∛(1 + c(y - c/6)) - 1), and h(y) = y
+    for g = 0.
     Source: P. Hall, "On the removal of skewness by transformation", Journal of the Royal Statistical Society
-    B 54 (1992), 221-228, the cubic transformation with a = 1/3 and b = 1/6; Student's quantile in the place
-    of the normal one is our choice. Scales are answered near one end, so the mean's t statistic is skewed,
-    and the symmetric interval misses the mean far more often than it says (docs/statistics.md).
-
-    Args:
-        numbers: how often each number was answered.
-
-    Returns:
-        The low and the high end; None for fewer than 10 answers, our choice, and when all are equal: the
-        formula would then call the mean certain.
+    B 54 (1992), 221-228, the cubic transformation with a = 1/3 and b = 1/6; Student's quantile instead of the
+    normal one is our choice. Scales are answered near one end, so the mean's t statistic is skewed, and the
+    symmetric interval misses the mean far more often than it claims (docs/statistics.md).
+    None for fewer than 10 answers, our choice, and if all are equal: the formula would then call the mean
+    certain.
     """
     counted = sum(numbers.values())
     if counted < _LEAST_FOR_MEAN or sum(map(bool, numbers.values())) == 1:
@@ -188,15 +167,11 @@ def mean_interval(numbers: Mapping[Fraction, int]) -> tuple[float, float] | None
 
 
 def student_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution.
+    """Return the 97.5 % quantile of Student's t distribution; from 9 degrees on the error is below 0.00002.
 
-    With z = 1.95996… and v degrees of freedom it is z + (z³ + z)/4v + (5z⁵ + 16z³ + 3z)/96v²
-    + (3z⁷ + 19z⁵ + 17z³ - 15z)/384v³ + (79z⁹ + 776z⁷ + 1482z⁵ - 1920z³ - 945z)/92160v⁴.
-
+    With z = 1.95996… and v degrees of freedom it is z + (z³ + z)/4v + (5z⁵ + 16z³ + 3z)/96v² + (3z⁷ + 19z⁵ +
+    17z³ - 15z)/384v³ + (79z⁹ + 776z⁷ + 1482z⁵ - 1920z³ - 945z)/92160v⁴.
     Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions" (1964), formula 26.7.5.
-
-    Args:
-        freedom: degrees of freedom; from 9 on the error is below 0.00002.
     """
     z, v = Z_95, freedom
     return (
@@ -209,10 +184,10 @@ def student_quantile(freedom: int) -> float:
 
 
 def _remove_skewness(end: float, skew: float) -> float:
-    """Return Hall's transformation, inverted, of an end of an interval, with the skewness over √n."""
+    """Return Hall's inverted transformation of an end of an interval, with the skewness over √n."""
     if not skew:
         return end
-    # Written so that little skewness, which cancels in the formula's difference, loses no digits.
+    # In this form little skewness, which cancels in the formula's difference, loses no digits.
     step = skew * (end - skew / 6)
     root = cbrt(1 + step)
     return 3 * (end - skew / 6) / (root * root + root + 1)
@@ -227,3 +202,36 @@ def _find_ranked(numbers: Mapping[Fraction, int], rank: int) -> Fraction:
         number = next(ascending)
         passed += numbers[number]
     return number
+
+
+def quantile(histogram: Mapping[int, int], share: Fraction) -> Fraction | None:
+    """Return the quantile of counted values at a share from 0 (the lowest) to 1; None without values.
+
+    Of n values in ascending order, x₀ to xₙ₋₁, it is the one at the position h = (n - 1) × share, on the line
+    between the two values next to it: x⌊h⌋ + (h - ⌊h⌋)(x⌊h⌋₊₁ - x⌊h⌋).
+    Source: R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50
+    (1996), 361-365, definition 7: the default of numpy, R and spreadsheets, and DuckDB's quantile_cont.
+
+    Raises:
+        ValueError: if the share is not from 0 to 1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"{share} is not a share")
+    values = sorted(histogram)
+    passed = list(accumulate(histogram[value] for value in values))
+    if not passed or not passed[-1]:
+        return None
+    position = (passed[-1] - 1) * share
+    rank = int(position)
+    below = values[bisect_right(passed, rank)]
+    above = values[bisect_right(passed, min(rank + 1, passed[-1] - 1))]
+    return below + (position - rank) * (above - below)
+
+
+def summarise_times(histogram: Mapping[int, int]) -> TimeSummary:
+    """Return the median and the ninth decile of times, counted by whole seconds."""
+    return TimeSummary(
+        counted=sum(histogram.values()),
+        median_s=quantile(histogram, Fraction(1, 2)),
+        p90_s=quantile(histogram, Fraction(9, 10)),
+    )

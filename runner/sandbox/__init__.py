@@ -1,4 +1,1 @@
-"""The Messaging Survey Service itself, embedded: HTTP, conversations, store and simulated participants.
-
-It knows nothing of the rest of the runner, so that one wrong idea cannot satisfy both ends of the wire.
-"""
+"""The simulated Messaging Survey Service: HTTP, conversations and store, independent of the runner."""

@@ -1,15 +1,15 @@
-"""The service's own time, times as it writes them, and the identifiers of its records."""
+"""The service's clock, its notation of times and durations (`90s`, `1h30m`, `2d`), and record ids."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from runner.sandbox.durations import format_duration
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.store import open_store
+from runner.sandbox.sandbox_errors import SandboxError
+from runner.sandbox.store import open_store, read_setting, write_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 
     from runner.sandbox.store import Store
 
+
+_LONGEST = timedelta(days=36_525)
+_TOO_MUCH_S = _LONGEST.total_seconds() * 2  # still a duration that can be written
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|[smhdw])", re.ASCII)
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 BACKWARDS = "the clock moves forward alone; `reset` sets it to this machine's time"
 _OFFSET = "clock_offset_s"
 _FURTHEST = timedelta(days=3660)
-# What a session that expires leaves is its end alone, and a launch to those who have opted out its start.
+# Includes moments that appear nowhere else: ends of expired sessions, and starts of launches to people who
+# opted out.
 _SELECT_LATEST = """
 SELECT max(at) FROM (
     SELECT max(started) AS at FROM launch UNION ALL SELECT max(updated) FROM session
@@ -29,16 +36,50 @@ SELECT max(at) FROM (
 """
 
 
+class TooLongError(ValueError):
+    """A duration of more than 100 years."""
+
+
+def parse_duration(written: str) -> timedelta:
+    """Return a duration: numbers, each with its unit (ms, s, m, h, d, w), added up.
+
+    Raises:
+        ValueError: it is malformed; the message explains the form.
+        TooLongError: it is longer than 100 years.
+    """
+    text = written.strip().lower()
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{written!r} is no length of time: write it as in 90s, 1h30m, 2d or 1w")
+    total = timedelta()
+    for number, unit in _PART.findall(text):
+        part = float(number) * timedelta(**{_UNITS[unit]: 1}).total_seconds()
+        total += timedelta(seconds=min(part, _TOO_MUCH_S))
+        if total > _LONGEST:
+            raise TooLongError(f"{written!r} is longer than 100 years")
+    return total
+
+
+def format_duration(length: timedelta) -> str:
+    """Return a duration in days, hours, minutes and seconds: `2d3h`, `0s`."""
+    seconds = length.total_seconds()
+    written = "-" if seconds < 0 else ""
+    left = abs(seconds)
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        count, left = divmod(left, size)
+        written += f"{count:.0f}{unit}" if count else ""
+    return f"{written}{left:g}s" if left or written in {"", "-"} else written
+
+
 def read_clock() -> datetime:
-    """Give the present moment of this machine, in UTC."""
+    """Return the present time of this machine, in UTC."""
     return datetime.now(UTC)
 
 
 def read_offset(path: Path) -> timedelta:
-    """Tell how far the clock of a service's database is ahead of the machine's.
+    """Return the offset of a service database's clock from the machine's.
 
     Raises:
-        SandboxError: the file is none.
+        SandboxError: the file is no database of the service.
     """
     store = open_store(path)
     try:
@@ -48,13 +89,10 @@ def read_offset(path: Path) -> timedelta:
 
 
 class Clock:
-    """The service's time: this machine's, moved by what the store says, so that every process agrees.
+    """The service's time: this machine's plus the store's offset, the same in every process.
 
-    Asked inside a write transaction, it agrees with the order of the writes.
-
-    Args:
-        store: keeps how far the clock is moved.
-        system: gives the machine's present moment, with its time zone.
+    Within a write transaction, it agrees with the order of the writes. `system` returns the machine's present
+    time, with its time zone.
     """
 
     def __init__(self, store: Store, system: Callable[[], datetime] = read_clock) -> None:
@@ -62,21 +100,18 @@ class Clock:
         self._system = system
 
     def now(self) -> datetime:
-        """Give the service's present moment, in UTC."""
+        """Return the service's present time, in UTC."""
         return self._system() + self.offset()
 
     def offset(self) -> timedelta:
-        """Tell how far the clock is ahead of the machine's."""
-        row = self._store.connection.execute(
-            "SELECT value FROM setting WHERE name = ?", (_OFFSET,)
-        ).fetchone()
-        return timedelta(seconds=float(row[0])) if row else timedelta()
+        """Return the offset of the clock from the machine's."""
+        return timedelta(seconds=float(read_setting(self._store.connection, _OFFSET) or 0))
 
     def advance(self, length: timedelta) -> datetime:
-        """Move the clock forward and give the service's new present moment.
+        """Move the clock forward and return the new time.
 
         Raises:
-            SandboxError: `length` is negative, since records are listed in the order of their creation; or
+            SandboxError: `length` is negative, since records are listed in the order of their creation, or
                 the clock would be more than ten years ahead.
         """
         if length < timedelta():
@@ -98,10 +133,10 @@ class Clock:
                 self._write_offset(ahead)
 
     def reset(self) -> datetime:
-        """Set the clock to the machine's time, and give that.
+        """Set the clock to the machine's time, and return it.
 
         Raises:
-            SandboxError: there are records from later than that; new ones would precede them.
+            SandboxError: there are later records, which new ones would precede.
         """
         with self._store.write() as connection:
             (latest,) = connection.execute(_SELECT_LATEST).fetchone()
@@ -115,28 +150,20 @@ class Clock:
         return self.now()
 
     def _write_offset(self, offset: timedelta) -> None:
-        self._store.connection.execute(
-            "INSERT INTO setting (name, value) VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (_OFFSET, repr(offset.total_seconds())),
-        )
+        write_setting(self._store.connection, _OFFSET, repr(offset.total_seconds()))
 
 
 @lru_cache(maxsize=4)  # one transaction writes the same moment several times
 def format_time(moment: datetime) -> str:
-    """Write a moment as records show it: ISO 8601, microseconds, UTC without a zone suffix (section 2).
-
-    Args:
-        moment: with its time zone.
-    """
+    """Return an aware time as in records: ISO 8601, microseconds, UTC without a zone suffix (section 2)."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
 def parse_time(written: str) -> datetime:
-    """Read back what `format_time` wrote."""
+    """Return the time that `format_time` wrote."""
     return datetime.fromisoformat(written).replace(tzinfo=UTC)
 
 
 def make_guid() -> str:
-    """Make up an identifier in the dashed hexadecimal style of section 2, in lower case."""
+    """Return a new identifier in the dashed hexadecimal style of section 2, in lower case."""
     return str(uuid4())

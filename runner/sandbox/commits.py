@@ -1,30 +1,87 @@
-"""Lets writes that arrive together share one commit, which is a third of what a send costs."""
+"""Writes from a service's event loop, and notices of writes by any process.
+
+The loop continues while another process holds the database. Writes that arrive together share one commit,
+which is a third of a send's cost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.trouble import is_busy
+from runner.sandbox.sandbox_errors import RefusalError, is_busy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from runner.sandbox.clock import Clock
+    from runner.sandbox.model import Definition, Receipt
+    from runner.sandbox.service import Service
     from runner.sandbox.store import Store
+
 
 Written = TypeVar("Written")
 
 PATIENCE_S = 8.0
-"""How long a write waits for another process that holds the database."""
+"""Time that a write waits for another process that holds the database."""
 _AGAIN_S = 0.02
+_EXPIRED_AT_ONCE = 5000
+"""Sessions that expire in one transaction: a tenth of a second, in which nobody else is served."""
+_POLL_S = 0.2
+
+
+class Changes:
+    """A counter of the changes of one store, for the tasks of one event loop.
+
+    Changes by this process are noted at once; those by others within a fifth of a second while a task waits,
+    by SQLite's `data_version`. `revision` grows with every change. The store is used on the event loop alone.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.revision = 0
+        self._store = store
+        self._seen = self._read_version()
+        self._changed = asyncio.Event()
+
+    def note(self) -> None:
+        """Wake all waiting tasks; must be called on the event loop, after the commit."""
+        self.revision += 1
+        self._changed.set()
+        self._changed.clear()
+
+    async def wait(self, since: int, timeout_s: float) -> int:
+        """Wait for a change after revision `since`, and return the revision now: `since` if nothing changed.
+
+        `timeout_s` is in seconds of this machine, whatever the service's clock, and may be infinite.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + timeout_s
+        self._look()
+        while self.revision == since and (left := ends - loop.time()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(_POLL_S, left)):
+                    await self._changed.wait()
+            self._look()
+        return self.revision
+
+    def _look(self) -> None:
+        """Note commits by other connections since the last look."""
+        version = self._read_version()
+        if version != self._seen:
+            self._seen = version
+            self.note()
+
+    def _read_version(self) -> int:
+        (version,) = self._store.connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One that waits; `ends` is when its patience ends, by the loop's clock."""
+    """A waiting write; its patience ends at `ends`, by the loop's clock."""
 
     work: Callable[[], Any]
     future: asyncio.Future[Any]
@@ -32,13 +89,10 @@ class _Write:
 
 
 class CommitGroup:
-    """Runs writes of one event loop, all those of one turn of the loop in one transaction.
+    """A group of writes of one event loop: those of one turn of the loop share a transaction.
 
-    Nobody waits for more to come, and nobody is answered before the commit that holds their write. While
-    another process holds the database the loop goes on, and the writes are tried again.
-
-    Args:
-        store: what is written to.
+    No write waits for others, and each is answered after its commit. While another process holds the
+    database, writes are tried again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -46,16 +100,16 @@ class CommitGroup:
         self._waiting: list[_Write] = []
 
     async def write(self, work: Callable[[], Written], *, patience_s: float | None = None) -> Written:
-        """Run `work` in a transaction and give what it gives, once that is committed.
+        """Run `work` in a transaction and return its result once committed.
 
-        A refusal of one leaves the others alone; what `work` has written before it refuses stays.
+        A refusal leaves other writes alone, and keeps what `work` wrote before it.
 
         Args:
-            work: writes; may be run again if it raises what is no refusal.
+            work: writes; may run again after an error other than a refusal.
             patience_s: seconds to wait for another process that holds the database; `PATIENCE_S` if None.
 
         Raises:
-            RefusalError: what `work` raised.
+            RefusalError: from `work`.
             sqlite3.Error: the write or its commit failed; nothing of it was stored.
         """
         loop = asyncio.get_running_loop()
@@ -71,7 +125,7 @@ class CommitGroup:
         try:
             outcomes = self._run_together([write.work for write in group])
         except sqlite3.OperationalError as error:
-            # It concerns the database and not one of them: that it is held, or that its disk is full.
+            # A problem of the database and not of one write: it is locked, or its disk is full.
             group = self._put_back(group) if is_busy(error) else group
             outcomes = [error] * len(group)
         for write, outcome in zip(group, outcomes, strict=True):
@@ -83,7 +137,7 @@ class CommitGroup:
                 write.future.set_result(outcome)
 
     def _put_back(self, group: Sequence[_Write]) -> list[_Write]:
-        """Let those try again whose patience isn't over; give the others."""
+        """Queue again the writes with patience left; return the others."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._waiting = [write for write in group if write.ends > now]
@@ -98,7 +152,7 @@ class CommitGroup:
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the one whose write failed is told
-            # The failed one has taken the others' writes with it: alone, each has its own outcome.
+            # The failed write has rolled back the others: alone, each has its own outcome.
             return [error] if len(works) == 1 else [self._run_together([work])[0] for work in works]
 
 
@@ -107,3 +161,34 @@ def _run(work: Callable[[], Any]) -> Any:
         return work()
     except RefusalError as refusal:
         return refusal
+
+
+class Writer:
+    """The writes of a running service's routes, each at a time read inside its transaction."""
+
+    def __init__(self, service: Service, clock: Clock, changes: Changes) -> None:
+        self.service = service
+        self.clock = clock
+        self.changes = changes
+        self._commits = CommitGroup(service.store)
+
+    async def send(self, definition: Definition, phones: Sequence[str]) -> str:
+        """Launch a project: see `Service.send`."""
+        return await self.write(lambda: self.service.send(definition, phones, self.clock.now()))
+
+    async def receive(self, phone: str, text: str) -> Receipt:
+        """Receive a text from a participant: see `Service.receive`."""
+        return await self.write(lambda: self.service.receive(phone, text, self.clock.now()))
+
+    async def expire_sessions(self) -> None:
+        """Expire the sessions that are due, before a read."""
+        while self.service.has_due_sessions(self.clock.now()):
+            await self.write(lambda: self.service.expire_sessions(self.clock.now(), most=_EXPIRED_AT_ONCE))
+
+    async def write(self, work: Callable[[], Written], *, patience_s: float | None = None) -> Written:
+        """Run `work` in a transaction: see `CommitGroup.write`."""
+        try:
+            return await self._commits.write(work, patience_s=patience_s)
+        finally:
+            # A refusal may also follow a write.
+            self.changes.note()

@@ -1,4 +1,4 @@
-"""How a conversation goes on: pure rules, from a definition and a text to what is rendered and recorded."""
+"""Rules of a conversation: pure functions from a definition and a text to renders and records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from runner.sandbox.model import Definition, Kind, Question, SubStatus, Tally
+from runner.sandbox.model import Definition, Kind, ServiceQuestion, SubStatus, Tally
 
 SCALE_MIN_STEPS = 3
 _KEPT_MAX = 4096  # characters of responses whose index is kept in memory
@@ -15,19 +15,17 @@ _KEPT_MAX = 4096  # characters of responses whose index is kept in memory
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """A message or question turned into content that is sent; plans charge for renders alone."""
+    """A message or question as sent; plans charge for renders alone."""
 
     kind: Kind
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParticipantAnswer:
     """A validated answer, as result records show it.
 
-    Attributes:
-        answer: the 1-based index of the response as text, or a freeform answer as written.
-        response: the response's own text, or a freeform answer as written.
+    `answer` is the response's 1-based index, `response` its text; both are a freeform answer as written.
     """
 
     answer: str = field(repr=False)
@@ -35,27 +33,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What the service does next in one session.
+class ServiceTurn:
+    """The service's next step in one session.
 
     Attributes:
-        renders: what is sent, in order.
+        renders: in sending order.
         position: index of the question that now waits for an answer; None when the session is complete.
-        answer: what was recorded, if anything.
-        sub_status: why the session ended before its last question, if it did.
+        answer: the recorded answer, if any.
+        sub_status: the reason for an early end, if any.
     """
 
     renders: tuple[Render, ...]
     position: int | None
-    answer: Answer | None = None
+    answer: ParticipantAnswer | None = None
     sub_status: SubStatus | None = None
 
     def count(self) -> Tally:
-        """Count this turn as stats do.
-
-        Messages are the renders that ask nothing; questions are those asked for the first time; asking again
-        costs a render and is neither.
-        """
+        """Count this turn as stats do: asking again costs a render, but is no message or question."""
         kinds = [render.kind for render in self.renders]
         questions = kinds.count(Kind.QUESTION)
         return Tally(
@@ -66,69 +60,54 @@ class Turn:
         )
 
 
-def open_conversation(definition: Definition) -> Turn:
-    """Start a session: the introduction and the text, if any, then the first question.
-
-    Returns:
-        The first turn. A definition without questions is complete with it.
-    """
+def open_conversation(definition: Definition) -> ServiceTurn:
+    """Start a session: introduction, text and first question; without questions, it is complete."""
     opening = _render_given((Kind.INTRODUCTION, definition.introduction), (Kind.TEXT, definition.text))
     return _ask(definition, 0, opening)
 
 
-def continue_conversation(definition: Definition, position: int, text: str) -> Turn:
-    """Take a participant's text as the answer to the question at `position`.
-
-    An invalid answer to a multiple-choice question is asked again. A match of `conclude_on` skips the
-    remaining questions.
-    """
+def continue_conversation(definition: Definition, position: int, text: str) -> ServiceTurn:
+    """Take a text as the answer to the question at `position`; invalid choices are asked again."""
     question = definition.questions[position]
     answer = _read_answer(question, text)
     if answer is None:
-        return Turn((Render(Kind.REPEAT, render_question(question)),), position)
+        return ServiceTurn((Render(Kind.REPEAT, render_question(question)),), position)
     following = len(definition.questions) if _concludes(question, text) else position + 1
     turn = _ask(definition, following, ())
     skips = following > position + 1
-    return Turn(turn.renders, turn.position, answer, SubStatus.CONCLUDED if skips else None)
+    return ServiceTurn(turn.renders, turn.position, answer, SubStatus.CONCLUDED if skips else None)
 
 
 def match_response(responses: tuple[str, ...], text: str) -> int | None:
-    """Find the response that a text means: by its own words first, else by its 1-based index.
+    """Return the index, from 0, of the response that a text means; None if it means none.
 
-    Words come first so that "7" on a scale from "0" to "10" means 7. Case, outer blanks and the ways in which
-    Unicode writes the same characters (NFKC, Unicode Standard Annex 15) do not matter.
-
-    Returns:
-        The index from 0, or None if the text means none of them.
+    Words come before 1-based indices, so that "7" on a scale from "0" to "10" means 7. Case, outer blanks and
+    Unicode forms (NFKC, Unicode Standard Annex 15) do not matter.
     """
     folded = _fold(text)
     is_small = sum(map(len, responses)) <= _KEPT_MAX
     index = (_index_kept if is_small else _index_responses)(responses).get(folded)
     if index is not None:
         return index
-    # A longer number is no index of any list, and int() refuses to read one of several thousand digits.
+    # Longer numbers are no index of any list, and int() refuses thousands of digits.
     if folded.isascii() and folded.isdecimal() and len(folded) <= len(str(len(responses))):
         index = int(folded) - 1
         return index if 0 <= index < len(responses) else None
     return None
 
 
-def write_choice(question: Question, index: int) -> str:
-    """Write a response by its number, which is no command word, unless the number means another response.
+def write_choice(question: ServiceQuestion, index: int) -> str:
+    """Return the reply for the response at `index`: its number, which is no command word.
 
-    A scale's is written as itself: who is asked for 0 to 10 writes "10", though "11" would mean the same.
-
-    Args:
-        question: a multiple-choice one.
-        index: of the response, from 0.
+    A number that means another response, as on a scale from 0 to 10, is replaced by the response itself.
     """
     number = str(index + 1)
     is_plain = match_response(question.responses, number) == index and not is_scale(question.responses)
     return number if is_plain else question.responses[index]
 
 
-def render_question(question: Question) -> str:
-    """Turn a question into the text that is sent (the reference shows none: our own decision).
+def render_question(question: ServiceQuestion) -> str:
+    """Return a question's text as sent (the reference shows none: our own decision).
 
     Three or more consecutive ascending integers show as a range, other responses as a numbered list.
     """
@@ -141,7 +120,7 @@ def render_question(question: Question) -> str:
 
 
 def is_scale(responses: tuple[str, ...]) -> bool:
-    """Tell whether the responses are three or more consecutive ascending integers, written plainly."""
+    """Return whether the responses are three or more consecutive ascending integers, written plainly."""
     try:
         numbers = [int(response) for response in responses]
     except ValueError:
@@ -151,26 +130,26 @@ def is_scale(responses: tuple[str, ...]) -> bool:
     return all(after - before == 1 for before, after in pairwise(numbers))
 
 
-def _ask(definition: Definition, position: int, before: tuple[Render, ...]) -> Turn:
-    """Ask the question at `position`, or conclude when there is none left."""
+def _ask(definition: Definition, position: int, before: tuple[Render, ...]) -> ServiceTurn:
+    """Ask the question at `position`, or conclude if there is none."""
     if position < len(definition.questions):
         asked = Render(Kind.QUESTION, render_question(definition.questions[position]))
-        return Turn((*before, asked), position)
-    return Turn(before + _render_given((Kind.CONCLUSION, definition.conclusion)), None)
+        return ServiceTurn((*before, asked), position)
+    return ServiceTurn(before + _render_given((Kind.CONCLUSION, definition.conclusion)), None)
 
 
 def _render_given(*parts: tuple[Kind, str | None]) -> tuple[Render, ...]:
     return tuple(Render(kind, text) for kind, text in parts if text)
 
 
-def _read_answer(question: Question, text: str) -> Answer | None:
+def _read_answer(question: ServiceQuestion, text: str) -> ParticipantAnswer | None:
     if not question.responses:
-        return Answer(text, text)
+        return ParticipantAnswer(text, text)
     index = match_response(question.responses, text)
-    return None if index is None else Answer(str(index + 1), question.responses[index])
+    return None if index is None else ParticipantAnswer(str(index + 1), question.responses[index])
 
 
-def _concludes(question: Question, text: str) -> bool:
+def _concludes(question: ServiceQuestion, text: str) -> bool:
     if question.conclude_on is None:
         return False
     if not question.responses:
@@ -180,7 +159,7 @@ def _concludes(question: Question, text: str) -> bool:
 
 
 def _index_responses(responses: tuple[str, ...]) -> dict[str, int]:
-    """Give each response's place by its folded words; the first counts where two are the same."""
+    """Return each response's index by its folded words; the first of equal ones counts."""
     return {_fold(response): index for index, response in reversed(tuple(enumerate(responses)))}
 
 
@@ -188,5 +167,5 @@ _index_kept = lru_cache(maxsize=512)(_index_responses)
 
 
 def _fold(text: str) -> str:
-    # NFKC: phones and keyboards write é in one character or in two, and digits in their full width.
+    # NFKC: keyboards write é in one or two characters, and digits in full width.
     return unicodedata.normalize("NFKC", text).strip().casefold()

@@ -1,4 +1,4 @@
-"""Reads and checks the body of a send: every problem is found before anything is refused."""
+"""Validation of the body of a send, which reports all problems at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.model import Definition, Method, Question
+from runner.sandbox.model import Definition, Method, ServiceQuestion
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.webhooks.receiver import has_scheme, parse_receiver
 
-# What people put between the digits of a phone number, typographic dashes and no-break blanks among it.
+# Usual punctuation between digits, with typographic dashes and no-break blanks.
 _PHONE_PUNCTUATION = re.compile(r"[\s().\-/‐-―]+")
 _DEPTH_MAX = 100
 _PROBLEMS_MAX = 100
-_KEPT_MAX = 32 * 1024  # characters of a project definition that is kept in memory as it was read
+_KEPT_MAX = 32 * 1024  # characters of a project definition that is kept in memory as read
 _PHONE = re.compile(r"\+?([0-9]{7,15})")
 
 
@@ -30,7 +30,7 @@ class SendRequest:
 
 
 class _Problems:
-    """What is wrong with a body: the first hundred in words, the others counted."""
+    """The problems of a body: the first hundred in words, the others counted."""
 
     def __init__(self) -> None:
         self._first: list[str] = []
@@ -50,13 +50,9 @@ class _Problems:
 
 
 def read_send(raw: bytes) -> SendRequest:
-    """Read the body of `POST /api/send` (section 4.1, and what public clients send beside it).
+    """Read the body of `POST /api/send` (section 4.1, and further forms of public clients).
 
-    The body is JSON whatever its content type says. Fields that the service does not know are kept in the
-    project definition and change nothing.
-
-    Args:
-        raw: the body as it came.
+    It is JSON whatever its content type. Unknown fields are kept in the definition and change nothing.
 
     Raises:
         RefusalError: 400, with every problem of the body.
@@ -72,7 +68,7 @@ def read_send(raw: bytes) -> SendRequest:
 
 
 def load_definition(document: str) -> Definition:
-    """Read back a project definition that was checked when it was sent."""
+    """Return a stored project definition, which was checked when it was sent."""
     return _load_kept(document) if len(document) <= _KEPT_MAX else _load(document)
 
 
@@ -84,26 +80,21 @@ _load_kept = lru_cache(maxsize=512)(_load)
 
 
 def normalise_phone(written: str) -> str | None:
-    """Bring a phone number to E.164, its digits after one leading `+`.
-
-    Returns:
-        The number, or None when it is not 7 to 15 digits with blanks and punctuation between them.
-    """
+    """Return a phone number in E.164; None unless it is 7 to 15 digits with usual punctuation."""
     match = _PHONE.fullmatch(_PHONE_PUNCTUATION.sub("", written))
     return None if match is None else f"+{match[1]}"
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
-        # Decoded here, since the parser takes bytes that are no text.
+        # Decoded here, since the parser takes invalid bytes.
         written = raw.decode(json.detect_encoding(raw))
         body = json.loads(written, parse_float=_read_float, parse_constant=_read_float)
         if "\\u" in written:
-            # An escaped half of a surrogate pair is valid JSON, but no text that could be stored or sent.
+            # An escaped half of a surrogate pair is valid JSON, but can be neither stored nor sent.
             json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        # The parser's own message would repeat parts of the body.
-        raise RefusalError(400, "invalid_json", "The body is not valid JSON.") from None
+    except (ValueError, RecursionError) as error:
+        raise RefusalError(400, "invalid_json", explain_json(error)) from None
     if not isinstance(body, dict):
         raise RefusalError(400, "invalid_json", "The body must be a JSON object.")
     if _is_deeper(body, _DEPTH_MAX):
@@ -111,8 +102,15 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     return body
 
 
+def explain_json(error: Exception) -> str:
+    """Return a sentence about a body that is not JSON, with the place if the parser says one."""
+    # The parser's own message would repeat parts of the body.
+    place = f": line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+    return f"The body is not valid JSON{place}."
+
+
 def _is_deeper(body: dict[str, Any], levels: int) -> bool:
-    """Tell whether objects and arrays stand in each other on more levels: not all that is read is written."""
+    """Return whether objects and arrays nest deeper: JSON that can be read may be too deep to write."""
     containers: list[Any] = [body]
     for _ in range(levels):
         inside = (each.values() if isinstance(each, dict) else each for each in containers)
@@ -123,7 +121,7 @@ def _is_deeper(body: dict[str, Any], levels: int) -> bool:
 
 
 def _read_float(written: str) -> float:
-    """Read a number; one beyond the range of a double, or NaN, could not be given back as JSON."""
+    """Return a number; refuse NaN and numbers beyond a double, which JSON cannot represent."""
     value = float(written)
     if not isfinite(value):
         raise ValueError(written)
@@ -141,7 +139,7 @@ def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
         return ()
     if not written:
         problems.append("phone: must hold at least one number")
-    # A dictionary keeps the order and each phone once: one session a participant.
+    # Each phone once, in order: one session a participant.
     phones: dict[str, None] = {}
     for index, phone in enumerate(written):
         text = _write_number(phone)
@@ -155,18 +153,18 @@ def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
 
 
 def _write_number(phone: object) -> str | None:
-    """Give a phone as text: some programs write it as a JSON number. None if it is neither."""
+    """Return a phone as text; some programs send a JSON number. None if it is neither."""
     if isinstance(phone, str):
         return phone
     if isinstance(phone, bool) or not isinstance(phone, (int, float)):
         return None
-    # 14155550101.0 is an integer, too (JSON Schema 2020-12, section 4.2.3). In a number, a sign or a point
-    # is no punctuation.
+    # 14155550101.0 is an integer, too (JSON Schema 2020-12, section 4.2.3); signs and points of numbers are
+    # no punctuation.
     return str(int(phone)) if phone > 0 and phone == int(phone) else ""
 
 
 def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
-    # No questions are none, and an empty text beside questions is none: stats give surveys back with one.
+    # Empty questions, or an empty text beside questions, count as absent: stats return surveys with one.
     has_questions = body.get("questions") not in (None, [])
     text = _read_text(body, "text", problems, may_be_empty=has_questions)
     questions = _read_questions(body.get("questions"), problems)
@@ -190,7 +188,7 @@ def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
     )
 
 
-def _read_questions(value: object, problems: _Problems) -> tuple[Question, ...]:
+def _read_questions(value: object, problems: _Problems) -> tuple[ServiceQuestion, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -199,14 +197,14 @@ def _read_questions(value: object, problems: _Problems) -> tuple[Question, ...]:
     return tuple(_read_question(item, f"questions[{index}]", problems) for index, item in enumerate(value))
 
 
-def _read_question(item: object, path: str, problems: _Problems) -> Question:
+def _read_question(item: object, path: str, problems: _Problems) -> ServiceQuestion:
     if not isinstance(item, dict):
         problems.append(f"{path}: must be an object")
-        return Question("")
+        return ServiceQuestion("")
     text = _read_text(item, "text", problems, path, may_be_empty=False)
     if item.get("text") is None:
         problems.append(f"{path}.text: is required")
-    return Question(
+    return ServiceQuestion(
         text=text or "",
         tag=_read_text(item, "tag", problems, path) or "",
         responses=_read_responses(item.get("responses"), f"{path}.responses", problems),

@@ -1,4 +1,4 @@
-"""A handle on a running service for tests: what participants do, the clock, the faults, and waiting."""
+"""A handle on a running service for tests: replies, messages, requests, clock, faults, and waiting."""
 
 from __future__ import annotations
 
@@ -10,35 +10,84 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from runner.sandbox.errors import SandboxError
 from runner.sandbox.model import ServiceAddress
+from runner.sandbox.sandbox_errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PAGE = 100
+_SHOWN = 20  # requests in a failure's message
 _PATIENCE_S = 30.0
 _LONG_PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class MessagingService(ServiceAddress):
-    """A running Messaging Survey Service and what a test does to it, over its own wire."""
+    """A running Messaging Survey Service, controlled by a test over HTTP."""
 
     def reply(self, phone: str, text: str) -> dict[str, Any]:
-        """Let a participant write a text, now.
+        """Send a participant's text, such as an answer or STOP, now; `phone` is in E.164.
 
-        Args:
-            phone: theirs, in E.164.
-            text: what they write: an answer, STOP, anything.
-
-        Returns:
-            `was_expected`, `result_guid`, `keyword`, `sessions_completed`, and `asked`: what is asked now.
+        The result has `was_expected`, `result_guid`, `keyword`, `sessions_completed`, and `asked`, the
+        waiting question.
         """
         return self._post("/_sandbox/reply", {"phone": phone, "text": text})
 
+    def messages(self, phone: str) -> list[dict[str, Any]]:
+        """Return what a phone (E.164) received and sent, in order.
+
+        Each has `direction` (`to_phone` or `from_phone`), `kind`, `text`, `at`, `project_launch_guid` and
+        `project_tag`.
+        """
+        return list(self._list_after("/_sandbox/messages", "messages", {"phone": phone}))
+
+    def requests(
+        self, *, method: str | None = None, path: str | None = None, status: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the last requests of clients, at most a thousand, as they arrived; filter them if wanted.
+
+        Each has `method`, `path`, `query` (without credentials), `body` (a JSON document of at most 16 KiB,
+        or None), `status` (None without an answer) and `at`. A reset forgets them.
+        """
+        wanted = {"method": method, "path": path, "status": status}
+        query = {name: value for name, value in wanted.items() if value is not None}
+        found: list[dict[str, Any]] = self._call("GET", "/_sandbox/requests", query=query)["requests"]
+        return found
+
+    def expect_requests(
+        self, count: int, *, method: str | None = None, path: str | None = None, status: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the requests as `requests` does, and fail unless there are so many.
+
+        Raises:
+            AssertionError: there are more or fewer; the message lists the last requests.
+        """
+        found = self.requests(method=method, path=path, status=status)
+        if len(found) != count:
+            came = [f"{each['method']} {each['path']}: {each['status']}" for each in self.requests()]
+            shown = "".join(f"\n  {line}" for line in came[-_SHOWN:]) or " nothing"
+            raise AssertionError(
+                f"{count} such requests were expected, and {len(found)} came. All that came:{shown}"
+            )
+        return found
+
+    def webhooks(self, state: str | None = None) -> list[dict[str, Any]]:
+        """Return the deliveries of results to webhooks, in order of creation.
+
+        Each has `id`, `result_guid`, `state`, `tries`, `next_try` and `last_problem`. `state` is `WAITING`,
+        `DELIVERED`, `FAILED` or `UNDELIVERABLE`; None for all.
+        """
+        query = {} if state is None else {"state": state}
+        return list(self._list_after("/_sandbox/webhooks", "webhooks", query))
+
+    def resend_webhooks(self, number: int | None = None) -> int:
+        """Deliver the webhook with this `id` again, or with None all that failed; return how many."""
+        body = {"state": "FAILED"} if number is None else {"id": number}
+        return int(self._post("/_sandbox/webhooks/resend", body)["resent"])
+
     def advance(self, length: timedelta | str) -> dict[str, Any]:
-        """Move the service's clock forward, by a `timedelta` or as in "2d"; give the service's state."""
+        """Move the clock forward, by a `timedelta` or as in "2d"; return the service's state."""
         written = f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
         return self._post("/_sandbox/clock", {"advance": written})
 
@@ -48,59 +97,56 @@ class MessagingService(ServiceAddress):
         """Let simulated participants answer every open session; the clock follows them.
 
         Args:
-            seed: the same one gives the same participants.
+            seed: determines the participants.
             response_rate: share of those who reply at all, from 0 to 1.
             personas: shares of kinds of people, as in `{"promoter": 0.3}`; `runner sandbox simulate --help`
-                has all names.
+                lists all.
 
         Returns:
-            How many `participants` there were, what they did, and `results`.
+            The number of `participants`, their actions, and `results`.
         """
         body = {"seed": seed, "response_rate": response_rate, "personas": dict(personas or {})}
         return self._call("POST", "/_sandbox/simulate", body, patience_s=_LONG_PATIENCE_S)
 
     def wait(self, *, timeout_s: float = 10, **counts: int) -> dict[str, Any]:
-        """Wait until the service has at least so many `launches`, `results` or `sessions_complete`.
-
-        Returns:
-            The service's state.
+        """Wait for at least so many `launches`, `results` or `sessions_complete`; return the service's state.
 
         Raises:
-            SandboxError: that did not come in time; the message says how far it came.
+            SandboxError: the time is over; the message has the counts reached.
         """
         query = {**counts, "timeout": f"{timeout_s:f}"}
         return self._call("GET", "/_sandbox/wait", query=query, patience_s=timeout_s + _PATIENCE_S)
 
     def state(self) -> dict[str, Any]:
-        """Give the service's time, its counts and its faults."""
+        """Return the service's time, its counts and its faults."""
         return self._call("GET", "/_sandbox/state")
 
     def launches(self, **filters: str) -> list[dict[str, Any]]:
-        """Give the stat record of every launch, all pages; filter as in `project_tag="pulse"`."""
+        """Return the stat record of every launch, all pages; filter as in `project_tag="pulse"`."""
         return list(self._list("/api/stats/", filters))
 
     def results(self, **filters: str) -> list[dict[str, Any]]:
-        """Give every result record, all pages; filter as in `question_tag="nps"`."""
+        """Return every result record, all pages; filter as in `question_tag="nps"`."""
         return list(self._list("/api/results", filters))
 
     def set_faults(
         self, rates: Mapping[str, float] | None = None, *, latency: timedelta = timedelta()
     ) -> dict[str, Any]:
-        """Let requests go wrong, as in `{"drop": 0.05}`; what isn't named ends. Give the service's state."""
+        """Set the rates of faults, as in `{"drop": 0.05}`; others end. Return the service's state."""
         latency_s = f"{latency.total_seconds():f}s"
         return self._post("/_sandbox/faults", {"rates": dict(rates or {}), "latency": latency_s})
 
     def snapshot(self, name: str) -> None:
-        """Put the service's state aside under a name."""
+        """Save the service's state under a name."""
         self._post("/_sandbox/snapshot", {"name": name})
 
     def reset(self, to: str | None = None) -> None:
-        """Put the state back to a snapshot, or to the beginning; faults and latency end."""
+        """Restore a snapshot, or the initial state; faults and latency end."""
         self._post("/_sandbox/reset", {} if to is None else {"to": to})
         self.set_faults()
 
     def start_over(self) -> None:
-        """Make the service as if it had just started: empty, without snapshots, its faults never drawn."""
+        """Reset the service: empty, without snapshots, with its random faults from the start."""
         self._post("/_sandbox/reset", {"all": True})
 
     def _list(self, path: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -110,6 +156,13 @@ class MessagingService(ServiceAddress):
             yield from page["objects"]
             total = page["meta"]["total_count"]
             offset += _PAGE
+
+    def _list_after(self, path: str, name: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        after: int | None = 0
+        while after is not None:
+            page = self._call("GET", path, query={**query, "after": after})
+            yield from page[name]
+            after = page["next_after"]
 
     def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         return self._call("POST", path, body)
@@ -125,7 +178,7 @@ class MessagingService(ServiceAddress):
         credentials = {"username": self.username, "api_key": self.api_key}
         address = f"{self.url}{path}?{urlencode({**credentials, **(query or {})})}"
         data = None if body is None else json.dumps(body).encode()
-        # http alone: the address is that of a service which this program has started.
+        # http alone: the address is of a service that this program has started.
         request = Request(address, data=data, method=method)  # noqa: S310  see above
         try:
             # No proxy: the service is on this machine, whatever the environment says.

@@ -1,27 +1,27 @@
-"""The service's words as values (sections 1 to 3 of the reference)."""
+"""The service's terms as values (sections 1 to 3 of the reference)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from operator import add
+from typing import NamedTuple, Self
 
-DEFAULT_OWN_NUMBER = "+15550100000"
+OWN_NUMBER = "+15550100000"
+"""The number that the service sends from, in E.164."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Where a running service is reached, and as whom.
+    """Base URL (without a final slash) and credentials of a running service.
 
-    Attributes:
-        url: the base URL, without a slash at its end.
-        username: goes into the query of every request.
-        api_key: goes there too, and is kept out of the repr.
+    `network_url` is the base URL for other machines, if the service listens on all addresses.
     """
 
     url: str
     username: str
     api_key: str = field(repr=False)
+    network_url: str | None = None
 
 
 class Status(StrEnum):
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class SubStatus(StrEnum):
-    """Why a session ended early (section 3 names none: the words are our own); null where it simply ended."""
+    """Reason for a session's early end (section 3 names none: the words are our own); else null."""
 
     CONCLUDED = "CONCLUDED"
     """An answer matched `conclude_on`, and questions were skipped."""
@@ -48,7 +48,7 @@ class SubStatus(StrEnum):
 
 
 class Method(StrEnum):
-    """How a session reaches its participant: the `method` of the send body, whose case does not matter."""
+    """Channel between a session and its participant: the `method` of the send body, in any case."""
 
     SMS = "SMS"
     VOICE = "VOICE"
@@ -60,7 +60,7 @@ class Method(StrEnum):
 
 
 class Keyword(StrEnum):
-    """What a command word asks of the service, whatever conversation is open."""
+    """Requests by command words, valid in any conversation."""
 
     OPT_OUT = "STOP"
     OPT_IN = "START"
@@ -68,10 +68,7 @@ class Keyword(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a line of a transcript is: one of five renders, what the participant wrote, or a notice.
-
-    A notice answers a command word. It belongs to no project and costs no render.
-    """
+    """Kinds of a transcript's lines: renders, a participant's text, or a free notice after a command word."""
 
     INTRODUCTION = "introduction"
     TEXT = "text"
@@ -83,8 +80,8 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One question of a survey; `responses` is empty for a freeform one, `webhook` is told each result."""
+class ServiceQuestion:
+    """One question of a survey; `responses` is empty for a freeform one, `webhook` receives each result."""
 
     text: str
     tag: str = ""
@@ -95,15 +92,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A project as the service plays it: what stands in the send body beside `phone`.
-
-    Attributes:
-        document: the body as sent, less `phone`, as JSON text: what stats give back as `project_definition`.
-    """
+    """A project; `document` is the send body without `phone` in JSON, the stats' `project_definition`."""
 
     document: str
     text: str | None = None
-    questions: tuple[Question, ...] = ()
+    questions: tuple[ServiceQuestion, ...] = ()
     introduction: str | None = None
     conclusion: str | None = None
     tag: str = ""
@@ -113,19 +106,18 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the account has bought: `meta.plan` of the stats list, less what is used."""
+    """The account's plan: `meta.plan` of the stats list, without its usage."""
 
     name: str = "sandbox"
     price_usd: str = "0.00"
     renders_max: int = 1_000_000
 
 
-COUNTS = ("messages", "questions", "renders", "results", "queued", "active", "complete")
+DEFAULT_PLAN = Plan()
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Changes to the counts of one launch; its fields are `COUNTS`, the columns that they are added to."""
+class Tally(NamedTuple):
+    """Changes to the counts of one launch; its fields are the columns `COUNTS`."""
 
     messages: int = 0
     questions: int = 0
@@ -135,58 +127,43 @@ class Tally:
     active: int = 0
     complete: int = 0
 
-    def plus(self, other: Self) -> Self:
-        """Give the sum of both."""
-        return type(self)(*map(sum, zip(self.counts(), other.counts(), strict=True)))
+    def plus(self, other: Tally) -> Tally:
+        """Return the sum of both."""
+        return Tally(*map(add, self, other))
 
-    def counts(self) -> tuple[int, ...]:
-        """Give the counts in the order of the columns `COUNTS`."""
-        return (
-            self.messages,
-            self.questions,
-            self.renders,
-            self.results,
-            self.queued,
-            self.active,
-            self.complete,
-        )
+
+COUNTS = Tally._fields
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The question that a participant is being asked.
-
-    Attributes:
-        session_id: the session that asks.
-        definition: the project that the session plays.
-        position: index of the question, from 0.
-    """
+    """The question that a participant is being asked, with its session and its index from 0."""
 
     session_id: int
     definition: Definition = field(repr=False)
     position: int
 
     @property
-    def question(self) -> Question:
+    def question(self) -> ServiceQuestion:
         """The question itself."""
         return self.definition.questions[self.position]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a text from a participant.
+    """The outcome of a text from a participant.
 
     Attributes:
-        was_expected: whether a session took it as an answer; if not, the transcript keeps it and nothing else
-            changes, unless it was a command.
-        result_guid: the recorded result, or None if the text was no valid answer.
-        prompt: what the participant is asked now, or None when nothing is open.
-        completed: how many sessions this text brought to their end.
-        keyword: the command that it was, if any.
+        was_expected: True if a session took it as an answer; otherwise only commands change more than the
+            transcript.
+        result_guid: the recorded result; None if the text was no valid answer.
+        prompt: the question that now waits, if any.
+        completed: number of sessions that this text completed.
+        keyword: the command, if it was one.
     """
 
     was_expected: bool
-    result_guid: str | None
-    prompt: Prompt | None
-    completed: int
+    result_guid: str | None = None
+    prompt: Prompt | None = None
+    completed: int = 0
     keyword: Keyword | None = None

@@ -1,7 +1,6 @@
-"""A pytest plugin: the fixture `messaging_service`, for the tests of whoever talks to the service.
+"""A pytest plugin with the fixture `messaging_service`, for tests of clients of the service.
 
-Installing the package is enough: pytest finds it by the entry point `pytest11`. The web server is imported
-only where the fixture is used.
+Pytest finds it by the entry point `pytest11`. The web server is imported when the fixture is used.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def _messaging_service_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MessagingService]:
-    """Run one service for the whole session: it starts once, and is empty at the beginning of every test."""
+    """Run one service for the whole test session."""
     # Late: most tests of most projects never use it.
     from runner.sandbox.handle import MessagingService  # noqa: PLC0415  see above
     from runner.sandbox.web.server import running_service  # noqa: PLC0415  see above
@@ -32,8 +31,9 @@ def _messaging_service_process(tmp_path_factory: pytest.TempPathFactory) -> Iter
 def messaging_service(_messaging_service_process: MessagingService) -> MessagingService:
     """Give an empty Messaging Survey Service that runs on this machine and texts nobody.
 
-    It has `url`, `username` and `api_key` for the program under test, and for the test itself `reply`,
-    `advance`, `simulate`, `wait`, `launches`, `results`, `state`, `set_faults`, `snapshot` and `reset`.
+    It has `url`, `username` and `api_key` for the program under test, and for the test itself `messages`,
+    `reply`, `requests`, `expect_requests`, `webhooks`, `resend_webhooks`, `advance`, `simulate`, `wait`,
+    `launches`, `results`, `state`, `set_faults`, `snapshot` and `reset`.
     """
     _messaging_service_process.start_over()
     return _messaging_service_process

@@ -1,85 +1,33 @@
-"""Records as the reference shows them (sections 2.1 and 2.3), as JSON values and as CSV."""
+"""Records as JSON and CSV (sections 2.1 and 2.3), in pages by creation (sections 2.2, 4.2 and 4.4)."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from runner.sandbox.model import Method
+from runner.sandbox.model import DEFAULT_PLAN, OWN_NUMBER, Method, Plan
+from runner.sandbox.sandbox_errors import RefusalError
+from runner.sandbox.store import Key, select_page
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection
+
+    from runner.sandbox.store import Store
+
 
 Record = Mapping[str, Any]
 
-# The reference's fields in its order; origin_phone_number is what recorded responses carry beside them.
-RESULT_FIELDS = (
-    "created",
-    "guid",
-    "participant_guid",
-    "participant_phone_number",
-    "project_launch_guid",
-    "project_launch_participant_guid",
-    "project_tag",
-    "question_display_order",
-    "question_guid",
-    "question_tag",
-    "question_text",
-    "result_answer",
-    "result_guid",
-    "result_response",
-    "result_timestamp",
-    "updated",
-    "origin_phone_number",
-)
-STAT_FIELDS = (
-    "num_active_sessions",
-    "num_complete_sessions",
-    "num_messages",
-    "num_questions",
-    "num_queued_sessions",
-    "num_renders",
-    "num_results",
-    "project_definition",
-    "project_launch_guid",
-    "project_launch_start",
-    "project_tag",
-    "sessions",
-)
-
-
-def make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]], own_number: str) -> Record:
-    """Build a stat record.
-
-    Args:
-        row: the stored values of `STAT_FIELDS` less the last, the definition as JSON text.
-        sessions: creation time, phone, status and sub_status of each session, in order.
-        own_number: the number that the service sends from.
-    """
-    definition = json.loads(row[STAT_FIELDS.index("project_definition")])
-    record = dict(zip(STAT_FIELDS, row, strict=False))
-    # "Contains a text field (string)", says section 2.3, and makes no exception for surveys.
-    record["project_definition"] = {**definition, "text": definition.get("text") or ""}
-    method = Method(definition.get("method") or Method.SMS).value
-    record["sessions"] = [
-        {
-            "created": created,
-            "from": own_number,
-            "to": phone,
-            "method": method,
-            "status": status,
-            "sub_status": sub_status,
-        }
-        for created, phone, status, sub_status in sessions
-    ]
-    return record
-
 
 def write_csv(fields: Sequence[str], records: Iterable[Record]) -> str:
-    """Write records as CSV (the reference shows no layout: our own decision).
-
-    A header, then a line a record, in the order of `fields`; nested values stand as JSON text.
-    """
+    """Return records as CSV, with nested values as JSON (the reference shows no layout: our own decision)."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
@@ -90,3 +38,268 @@ def write_csv(fields: Sequence[str], records: Iterable[Record]) -> str:
 
 def _flatten(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+# Filter parameters and their columns.
+RESULT_FILTERS = {
+    "project_launch_guid": "launch_id",
+    "participant_guid": "participant_id",
+    "project_tag": "project_tag",
+    "question_tag": "question_tag",
+}
+STAT_FILTERS = {"project_tag": "project_tag"}
+
+# By field, in the reference's order: the columns. origin_phone_number is in recorded responses.
+_RESULT_COLUMNS = {
+    "created": "result.created",
+    "guid": "result.guid",
+    "participant_guid": "participant.guid",
+    "participant_phone_number": "participant.phone",
+    "project_launch_guid": "launch.guid",
+    "project_launch_participant_guid": "session.guid",
+    "project_tag": "result.project_tag",
+    "question_display_order": "CAST(result.position AS TEXT)",
+    "question_guid": "question.guid",
+    "question_tag": "result.question_tag",
+    "question_text": "question.text",
+    "result_answer": "result.answer",
+    "result_guid": "result.guid",
+    "result_response": "result.response",
+    "result_timestamp": "result.created",
+    "updated": "result.updated",
+    "origin_phone_number": f"'{OWN_NUMBER}'",
+}
+_STAT_COLUMNS = {
+    "num_active_sessions": "active",
+    "num_complete_sessions": "complete",
+    "num_messages": "messages",
+    "num_questions": "questions",
+    "num_queued_sessions": "queued",
+    "num_renders": "renders",
+    "num_results": "results",
+    "project_definition": "definition",
+    "project_launch_guid": "guid",
+    "project_launch_start": "started",
+    "project_tag": "project_tag",
+}
+RESULT_FIELDS = tuple(_RESULT_COLUMNS)
+STAT_FIELDS = (*_STAT_COLUMNS, "sessions")
+_SELECT_RESULTS = f"""
+SELECT {", ".join(_RESULT_COLUMNS.values())}
+FROM json_each(?) AS wanted
+CROSS JOIN result ON result.id = wanted.value
+JOIN participant ON participant.id = result.participant_id
+JOIN launch ON launch.id = result.launch_id
+JOIN session ON session.id = result.session_id
+JOIN question ON question.launch_id = result.launch_id AND question.position = result.position
+ORDER BY wanted.key
+"""
+_SELECT_LAUNCHES = f"""
+SELECT launch.id, {", ".join(_STAT_COLUMNS.values())}
+FROM json_each(?) AS wanted
+CROSS JOIN launch ON launch.id = wanted.value
+ORDER BY wanted.key
+"""
+_SELECT_SESSIONS = """
+SELECT session.launch_id, session.created, participant.phone, session.status, session.sub_status
+FROM json_each(?) AS wanted
+CROSS JOIN session ON session.launch_id = wanted.value
+JOIN participant ON participant.id = session.participant_id
+ORDER BY wanted.key, session.id
+"""
+_SELECT_TOTALS = """
+SELECT active AS active_sessions, complete AS complete_sessions,
+       (SELECT COALESCE(max(id), 0) FROM launch) AS launches, messages, 0.0 AS question_result_rate,
+       questions, queued AS queued_sessions, renders, results
+FROM totals
+"""
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 1000
+_FORMATS = ("json", "csv")
+# Signs, blanks and other scripts' digits are refused; int() would take them.
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """The records of one page, the number in all, and a list's additions to `meta`."""
+
+    total_count: int
+    records: Sequence[Record]
+    additions: Record = field(default_factory=dict)
+
+
+class RecordList:
+    """Lists of the service's records."""
+
+    def __init__(self, store: Store, *, plan: Plan = DEFAULT_PLAN) -> None:
+        self._store = store
+        self._plan = plan
+
+    def list_results(self, filters: Mapping[str, str], limit: int, offset: int) -> RecordPage:
+        """Return a page of results; `filters` are values of `RESULT_FILTERS`, by name."""
+        with self._store.read() as connection:
+            keys = _find_keys(connection, filters)
+            if keys is None:
+                return RecordPage(0, [])
+            total, ids = select_page(connection, "result", keys, limit, offset)
+            return RecordPage(total, self._read_results(connection, ids))
+
+    def find_result(self, guid: str) -> Record | None:
+        """Return the result with this result_guid, if any."""
+        with self._store.read() as connection:
+            ids = _find_ids(connection, "result", guid)
+            return next(iter(self._read_results(connection, ids)), None)
+
+    def list_stats(self, filters: Mapping[str, str], limit: int, offset: int) -> RecordPage:
+        """Return a page of launches, with the plan and the totals as additions."""
+        with self._store.read() as connection:
+            keys = {STAT_FILTERS[name]: value for name, value in filters.items()}
+            total, ids = select_page(connection, "launch", keys, limit, offset)
+            return RecordPage(total, self._read_stats(connection, ids), self._read_usage(connection))
+
+    def find_stat(self, guid: str) -> Record | None:
+        """Return the stat record of this project_launch_guid, if any."""
+        with self._store.read() as connection:
+            return next(iter(self._read_stats(connection, _find_ids(connection, "launch", guid))), None)
+
+    def _read_results(self, connection: sqlite3.Connection, ids: Sequence[int]) -> list[Record]:
+        rows = connection.execute(_SELECT_RESULTS, (json.dumps([*ids]),))
+        return [dict(zip(RESULT_FIELDS, row, strict=True)) for row in rows]
+
+    def _read_stats(self, connection: sqlite3.Connection, ids: Sequence[int]) -> list[Record]:
+        wanted = (json.dumps([*ids]),)
+        by_launch = groupby(connection.execute(_SELECT_SESSIONS, wanted), key=lambda row: row[0])
+        sessions: dict[int, list[Any]] = {
+            launch_id: [row[1:] for row in rows] for launch_id, rows in by_launch
+        }
+        return [
+            _make_stat(row, sessions[launch_id])
+            for launch_id, *row in connection.execute(_SELECT_LAUNCHES, wanted)
+        ]
+
+    def _read_usage(self, connection: sqlite3.Connection) -> Record:
+        found = connection.execute(_SELECT_TOTALS)
+        totals = dict(zip((name for name, *_ in found.description), found.fetchone(), strict=True))
+        if totals["questions"]:
+            totals["question_result_rate"] = round(totals["results"] / totals["questions"], 2)
+        renders = {"max": self._plan.renders_max, "used": totals["renders"]}
+        plan = {"name": self._plan.name, "price_usd": self._plan.price_usd, "renders": renders}
+        return {"plan": plan, "totals": totals}
+
+
+def _make_stat(row: Sequence[Any], sessions: Iterable[Sequence[str | None]]) -> Record:
+    """Return a stat record from its columns and the sessions' time, phone and states."""
+    record = dict(zip(_STAT_COLUMNS, row, strict=True))
+    definition = json.loads(record["project_definition"])
+    # Section 2.3, "Contains a text field (string)", makes no exception for surveys.
+    record["project_definition"] = {**definition, "text": definition.get("text") or ""}
+    method = Method(definition.get("method") or Method.SMS).value
+    record["sessions"] = [
+        {
+            "created": created,
+            "from": OWN_NUMBER,
+            "to": phone,
+            "method": method,
+            "status": status,
+            "sub_status": sub_status,
+        }
+        for created, phone, status, sub_status in sessions
+    ]
+    return record
+
+
+def _find_ids(connection: sqlite3.Connection, table: str, guid: str) -> list[int]:
+    query = f"SELECT id FROM {table} WHERE guid = lower(?)"
+    return [identity for (identity,) in connection.execute(query, (guid,))]
+
+
+def _find_keys(connection: sqlite3.Connection, filters: Mapping[str, str]) -> dict[str, Key] | None:
+    """Return the filters as columns of `result`; None if no result can match."""
+    keys: dict[str, Key] = {RESULT_FILTERS[name]: value for name, value in filters.items()}
+    if "participant_id" in keys:
+        query = "SELECT id FROM participant WHERE guid = lower(:participant_id)"
+        if (participant := connection.execute(query, keys).fetchone()) is None:
+            return None
+        (keys["participant_id"],) = participant
+    if "launch_id" in keys:
+        query = "SELECT id, project_tag FROM launch WHERE guid = lower(:launch_id)"
+        if (launch := connection.execute(query, keys).fetchone()) is None:
+            return None
+        keys["launch_id"], tag = launch
+        # All results of a launch have its tag.
+        if keys.pop("project_tag", tag) != tag:
+            return None
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The parameters of a list request.
+
+    Attributes:
+        limit: records on the page, from 1 to `MAX_LIMIT`.
+        offset: index of the first record, from 0.
+        is_csv: True for CSV, else JSON.
+        filters: values by the parameters' names.
+    """
+
+    limit: int
+    offset: int
+    is_csv: bool
+    filters: Mapping[str, str]
+
+
+def read_list_query(parameters: Mapping[str, str], filters: Collection[str]) -> ListQuery:
+    """Read the query parameters of a list; unknown and empty ones are ignored.
+
+    A limit above `MAX_LIMIT` is lowered to it.
+
+    Raises:
+        RefusalError: 400, with every parameter that is wrong.
+    """
+    problems: list[str] = []
+    limit = _read_number(parameters, "limit", DEFAULT_LIMIT, 1, problems)
+    offset = _read_number(parameters, "offset", 0, 0, problems)
+    layout = parameters.get("format") or "json"
+    if layout not in _FORMATS:
+        problems.append("format: must be json or csv")
+    if problems:
+        raise RefusalError(400, "invalid_query", "The query parameters are not valid.", problems)
+    given = {name: parameters[name] for name in filters if parameters.get(name)}
+    return ListQuery(min(limit, MAX_LIMIT), offset, layout == "csv", given)
+
+
+def make_meta(
+    path: str, parameters: Sequence[tuple[str, str]], query: ListQuery, total_count: int
+) -> dict[str, Any]:
+    """Return `meta`: `next` is "" on the last page, `previous` is None on the first.
+
+    Otherwise they are a path with the whole query, credentials included, as in services of this family: the
+    reference shows no format.
+    """
+    limit, offset = query.limit, query.offset
+    kept = [(name, value) for name, value in parameters if name not in {"limit", "offset"}]
+
+    def link(start: int) -> str:
+        return f"{path}?{urlencode([*kept, ('limit', limit), ('offset', start)])}"
+
+    return {
+        "limit": limit,
+        "offset": offset,
+        "total_count": total_count,
+        "next": link(offset + limit) if offset + limit < total_count else "",
+        "previous": link(max(0, offset - limit)) if offset else None,
+    }
+
+
+def _read_number(
+    parameters: Mapping[str, str], name: str, default: int, minimum: int, problems: list[str]
+) -> int:
+    written = parameters.get(name)
+    if not written:
+        return default
+    if _WHOLE_NUMBER.fullmatch(written) and int(written) >= minimum:
+        return int(written)
+    problems.append(f"{name}: must be a whole number from {minimum}")
+    return default

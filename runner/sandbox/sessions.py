@@ -1,35 +1,54 @@
-"""Sessions in the store: they queue, become active and complete, and are counted as they do.
+"""Sessions in the store: they queue, become active, complete and expire, and are counted.
 
-Every function works inside the caller's write transaction. A participant has one active session at most, and
-queued ones only behind it: whatever completes a session starts the next.
+Functions run inside the caller's write transaction. A participant has at most one active session, and queued
+ones only behind it: completing a session starts the next.
+
+The lifetime is in the store, so that all processes agree. Due sessions expire before sessions are read or
+changed, each at its due moment, when the next one starts: the time of the look makes no difference.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
-from runner.sandbox.clock import format_time
-from runner.sandbox.conversation import Turn, open_conversation
+from runner.sandbox.clock import format_time, parse_time
+from runner.sandbox.conversation import ServiceTurn, open_conversation
 from runner.sandbox.definition import load_definition
-from runner.sandbox.model import COUNTS, Definition, Kind, Prompt, Question, Status, SubStatus, Tally
+from runner.sandbox.model import COUNTS, Definition, Kind, Prompt, ServiceQuestion, Status, SubStatus, Tally
+from runner.sandbox.store import read_setting, write_setting
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
     from datetime import datetime
 
+
 _ADDITIONS = ", ".join(f"{count} = {count} + ?" for count in COUNTS)
 _COUNT_LAUNCH = f"UPDATE launch SET {_ADDITIONS} WHERE id = ?"
 _COUNT_TOTALS = f"UPDATE totals SET {_ADDITIONS}"
-_INSERT_LINE = "INSERT INTO transcript (participant_id, session_id, at, kind, text) VALUES (?, ?, ?, ?, ?)"
+INSERT_LINE = "INSERT INTO transcript (participant_id, session_id, at, kind, text) VALUES (?, ?, ?, ?, ?)"
+DEFAULT_LIFETIME = timedelta(days=7)
+MAX_LIFETIME = timedelta(days=3650)
+_NAME = "session_lifetime_s"
+_AT_ONCE = 10_000
+_SELECT_DUE = """
+SELECT id, launch_id, participant_id, updated, EXISTS (
+    SELECT 1 FROM session AS other
+    WHERE other.participant_id = session.participant_id
+    AND other.status <> 'COMPLETE' AND other.id > session.id
+)
+FROM session WHERE status = 'ACTIVE' AND updated <= ? ORDER BY updated LIMIT ?
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A stored session that something is about to happen to; `position` is None while it queues."""
+    """A stored session to be changed; `position` is None while it queues."""
 
     id: int
     launch_id: int
@@ -38,23 +57,23 @@ class Session:
     position: int | None
 
     @property
-    def question(self) -> Question | None:
-        """What it asks now."""
+    def question(self) -> ServiceQuestion | None:
+        """The current question."""
         return None if self.position is None else self.definition.questions[self.position]
 
 
 def add_to_totals(connection: sqlite3.Connection, tally: Tally) -> None:
-    """Add counts to the totals over all launches alone, for a launch that has them already."""
-    connection.execute(_COUNT_TOTALS, tally.counts())
+    """Add counts only to the totals over all launches, for a launch that has them already."""
+    connection.execute(_COUNT_TOTALS, tally)
 
 
-def find_status(turn: Turn) -> Status:
-    """Tell in which state a turn leaves its session."""
+def find_status(turn: ServiceTurn) -> Status:
+    """Return a session's state after a turn."""
     return Status.COMPLETE if turn.position is None else Status.ACTIVE
 
 
 def find_open_session(connection: sqlite3.Connection, participant_id: int) -> Session | None:
-    """Find a participant's active session, or the first of the queue when none is active."""
+    """Return a participant's active session, or the first queued one."""
     row = connection.execute(
         "SELECT session.id, launch.id, participant_id, definition, position "
         "FROM session JOIN launch ON launch.id = launch_id "
@@ -77,17 +96,13 @@ def write_line(
 ) -> None:
     """Add a line to a participant's transcript."""
     line = (participant_id, session.id if session else None, format_time(now), kind.value, text)
-    connection.execute(_INSERT_LINE, line)
+    connection.execute(INSERT_LINE, line)
 
 
 def complete_open_sessions(
     connection: sqlite3.Connection, participant_ids: Sequence[int], sub_status: SubStatus, now: datetime
 ) -> int:
-    """Complete all active and queued sessions of these participants at once, and render nothing.
-
-    Returns:
-        How many sessions that were.
-    """
+    """Complete all active and queued sessions of these participants without renders; return their number."""
     chosen = "status <> 'COMPLETE' AND participant_id IN (SELECT value FROM json_each(?))"
     ids = json.dumps(participant_ids)
     counted = connection.execute(
@@ -108,13 +123,7 @@ def complete_open_sessions(
 def complete_active_sessions(
     connection: sqlite3.Connection, sessions: Sequence[tuple[int, int, str]], sub_status: SubStatus
 ) -> None:
-    """Complete active sessions, and render nothing.
-
-    Args:
-        connection: inside a write transaction.
-        sessions: the id of each, that of its launch, and the moment of its end, as it is stored.
-        sub_status: why they end.
-    """
+    """Complete active sessions, given as ids of session and launch and the stored end, without renders."""
     connection.executemany(
         "UPDATE session SET status = 'COMPLETE', sub_status = ?, position = NULL, updated = ? WHERE id = ?",
         [(sub_status.value, at, session_id) for session_id, _, at in sessions],
@@ -123,24 +132,10 @@ def complete_active_sessions(
         _add_tally(connection, launch_id, Tally(active=-number, complete=number))
 
 
-def start_next(
-    connection: sqlite3.Connection, participant_id: int, now: datetime
-) -> tuple[Prompt | None, int]:
-    """Start the first session of a participant's queue, if there is one; see `play_turn`."""
-    session = find_open_session(connection, participant_id)
-    if session is None:
-        return None, 0
-    return play_turn(connection, session, open_conversation(session.definition), now)
-
-
 def play_turn(
-    connection: sqlite3.Connection, session: Session, turn: Turn, now: datetime
+    connection: sqlite3.Connection, session: Session, turn: ServiceTurn, now: datetime
 ) -> tuple[Prompt | None, int]:
-    """Play a turn; when it completes the session, the queued ones after it too, until one asks something.
-
-    Returns:
-        What the participant is asked now, and how many sessions completed.
-    """
+    """Play a turn, then queued sessions; return the waiting question and the number of completed ones."""
     completed = 0
     current: Session | None = session
     while current is not None:
@@ -148,17 +143,17 @@ def play_turn(
         if turn.position is not None:
             return Prompt(current.id, current.definition, turn.position), completed
         completed += 1
-        # The completed one is open no more, so that the first open one is the next in the queue.
+        # The completed one is no longer open, so the first open one is next.
         current = find_open_session(connection, session.participant_id)
         if current is not None:
             turn = open_conversation(current.definition)
     return None, completed
 
 
-def _write_turn(connection: sqlite3.Connection, session: Session, turn: Turn, now: datetime) -> None:
+def _write_turn(connection: sqlite3.Connection, session: Session, turn: ServiceTurn, now: datetime) -> None:
     stamp = format_time(now)
     connection.executemany(
-        _INSERT_LINE,
+        INSERT_LINE,
         [
             (session.participant_id, session.id, stamp, render.kind.value, render.text)
             for render in turn.renders
@@ -167,7 +162,7 @@ def _write_turn(connection: sqlite3.Connection, session: Session, turn: Turn, no
     status = find_status(turn)
     was_active = session.position is not None
     if was_active and status is Status.ACTIVE:
-        # Leaves the indices on the status alone, which are most of the cost.
+        # Spares the indices on the status, which are most of the cost.
         connection.execute(
             "UPDATE session SET position = ?, updated = ? WHERE id = ?", (turn.position, stamp, session.id)
         )
@@ -185,5 +180,68 @@ def _write_turn(connection: sqlite3.Connection, session: Session, turn: Turn, no
 
 
 def _add_tally(connection: sqlite3.Connection, launch_id: int, tally: Tally) -> None:
-    connection.execute(_COUNT_LAUNCH, (*tally.counts(), launch_id))
+    connection.execute(_COUNT_LAUNCH, (*tally, launch_id))
     add_to_totals(connection, tally)
+
+
+def read_lifetime(connection: sqlite3.Connection) -> timedelta:
+    """Return the time after its last turn at which an active session expires."""
+    seconds = read_setting(connection, _NAME)
+    return DEFAULT_LIFETIME if seconds is None else timedelta(seconds=float(seconds))
+
+
+def check_lifetime(lifetime: timedelta) -> timedelta:
+    """Return a valid lifetime.
+
+    Raises:
+        ValueError: it is not above zero and up to `MAX_LIFETIME`.
+    """
+    if not timedelta(0) < lifetime <= MAX_LIFETIME:
+        raise ValueError(f"a session lives for more than no time and at most {MAX_LIFETIME.days} days")
+    return lifetime
+
+
+def write_lifetime(connection: sqlite3.Connection, lifetime: timedelta) -> None:
+    """Set the lifetime, for open sessions, too.
+
+    Raises:
+        ValueError: as `check_lifetime`.
+    """
+    write_setting(connection, _NAME, str(check_lifetime(lifetime).total_seconds()))
+
+
+def has_due_sessions(connection: sqlite3.Connection, now: datetime) -> bool:
+    """Return whether a session is due to expire; reads only."""
+    return bool(_list_due(connection, now - read_lifetime(connection), 1))
+
+
+def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = sys.maxsize) -> int:
+    """Expire at most `most` due sessions and start queued ones; return the number of expired ones."""
+    lifetime = read_lifetime(connection)
+    expired = 0
+    # Repeated, since a session that starts when one expires may be due as well.
+    while due := _list_due(connection, now - lifetime, min(_AT_ONCE, most - expired)):
+        # All unanswered sessions of a launch end at the same moment.
+        ends = {updated: parse_time(updated) + lifetime for updated in {each.updated for each in due}}
+        written = {updated: format_time(end) for updated, end in ends.items()}
+        ended = [(each.id, each.launch_id, written[each.updated]) for each in due]
+        complete_active_sessions(connection, ended, SubStatus.EXPIRED)
+        for each in due:
+            if each.has_queue and (queued := find_open_session(connection, each.participant_id)) is not None:
+                play_turn(connection, queued, open_conversation(queued.definition), ends[each.updated])
+        expired += len(due)
+    return expired
+
+
+class _Due(NamedTuple):
+    """A session that is due; `has_queue` is True if another one waits for its end."""
+
+    id: int
+    launch_id: int
+    participant_id: int
+    updated: str
+    has_queue: int
+
+
+def _list_due(connection: sqlite3.Connection, latest: datetime, count: int) -> list[_Due]:
+    return [_Due(*row) for row in connection.execute(_SELECT_DUE, (format_time(latest), count))]

@@ -1,4 +1,9 @@
-"""The SQLite file below the service: opened, created and checked here, and every transaction begins here."""
+"""The SQLite file of the service: creation, upgrades, checks and transactions.
+
+Rows of launch and result are never deleted. Each carries its number, from 1 without gaps, among all rows (its
+id) and in every filtered series: the highest number is the count and a page is a range, so that all pages
+cost the same.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +11,49 @@ import errno
 import os
 import secrets
 import sqlite3
+import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.trouble import find_trouble
+from runner.sandbox.sandbox_errors import SandboxError, find_trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
 
 SCHEMA_VERSION = 2
-_APPLICATION_ID = 0x4D535353  # "MSSS": tells the service's file from any other SQLite database
+_APPLICATION_ID = 0x4D535353  # "MSSS": distinguishes the service's file from other SQLite databases
 _BUSY_SECONDS = 10.0
+_AGAIN_S = 0.01
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _UPGRADE = Path(__file__).with_name("upgrade_1.sql")
+Key = str | int
+# By table: the columns of each series, and the column of its numbers.
+_SERIES: dict[str, dict[frozenset[str], str]] = {
+    "launch": {frozenset({"project_tag"}): "tag_number"},
+    "result": {
+        frozenset({"launch_id"}): "launch_number",
+        frozenset({"launch_id", "question_tag"}): "launch_question_number",
+        frozenset({"participant_id"}): "participant_number",
+        frozenset({"project_tag"}): "project_tag_number",
+        frozenset({"question_tag"}): "question_tag_number",
+        frozenset({"project_tag", "question_tag"}): "tags_number",
+    },
+}
 
 
 class Store:
-    """One connection to the service's database; several processes may hold one to the same file.
-
-    Args:
-        connection: in autocommit mode, to a database that has the schema.
-    """
+    """One connection to the service's database, in autocommit mode; several processes may share the file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in one write transaction; inside another one, as a part of that."""
+        """Run the block in one write transaction; nested ones join it."""
         connection = self.connection
         if connection.in_transaction:
             yield connection
@@ -51,7 +68,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Run the block on one snapshot: nothing that others write meanwhile is seen."""
+        """Run the block on one snapshot."""
         connection = self.connection
         connection.execute("BEGIN")
         try:
@@ -59,38 +76,52 @@ class Store:
         finally:
             connection.commit()
 
-    def keep_api_key(self) -> str:
-        """Give the api_key that the service made up for itself, the same after every restart."""
-        return self.keep_secret("api_key")
-
     def keep_secret(self, name: str) -> str:
-        """Give the secret of this name: made up the first time, and the same from then on."""
+        """Return the secret of this name, which is made on first use and kept."""
         with self.write() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO setting (name, value) VALUES (?, ?)", (name, secrets.token_urlsafe(24))
-            )
-            (secret,) = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
-        return str(secret)
+            secret = read_setting(connection, name)
+            if secret is None:
+                secret = secrets.token_urlsafe(24)
+                write_setting(connection, name, secret)
+        return secret
 
     def wait_at_most(self, seconds: float) -> None:
-        """Wait so long, from now on, for another process that holds the database."""
+        """Set the time to wait for another process that holds the database."""
         self.connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+
+    def checkpoint(self) -> None:
+        """Move what was written to the database's file and empty its log, unless others use it just now."""
+        # Without a wait: the log's readers and writers go first, and the next checkpoint comes by itself.
+        self.wait_at_most(0)
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.wait_at_most(_BUSY_SECONDS)
 
     def close(self) -> None:
         """Close the connection; what was accepted is on disk already."""
         self.connection.close()
 
 
+def read_setting(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return a setting's value, if it was set."""
+    row = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def write_setting(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Set a setting's value."""
+    connection.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)", (name, value))
+
+
 def find_database(store: Store) -> Path:
-    """Tell which file a store is in."""
+    """Return the file of a store."""
     rows = store.connection.execute("PRAGMA database_list")
     return Path(next(file for _, name, file in rows if name == "main"))
 
 
 def open_store(path: Path) -> Store:
-    """Open the service's database, and create it (mode 0600, in a folder of mode 0700) where there is none.
+    """Open the service's database; create it (mode 0600, in a folder of mode 0700) if missing.
 
-    The connection may be handed to another thread, but not be used by two at once.
+    The connection may change threads, but not be used by two at once.
 
     Raises:
         SandboxError: the file cannot be written, is something else, or was written by a newer version.
@@ -113,8 +144,8 @@ def open_store(path: Path) -> Store:
 
 def _create_private_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # One that is there is not opened: closing it again would drop the locks of every connection that this
-    # process has to it (fcntl(2)), and other processes would take the database for unused.
+    # An existing file is not opened: closing it would drop the locks of all of this process's connections to
+    # it (fcntl(2)).
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         return
@@ -126,14 +157,31 @@ def _create_private_file(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = _read_version(connection, path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    # In WAL mode this survives the death of the process; only a power cut may lose the last sends.
+    _keep_log(connection)
+    # In WAL mode, only a power cut may lose the last sends.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -65536")
     # A checkpoint waits for the disk twice: every 32 MiB is often enough.
     connection.execute("PRAGMA wal_autocheckpoint = 8192")
+    # What a burst has left beyond that is given back.
+    connection.execute("PRAGMA journal_size_limit = 33554432")
     if version < SCHEMA_VERSION:
         _bring_up_to_date(connection, path)
+
+
+def _keep_log(connection: sqlite3.Connection) -> None:
+    """Switch to WAL mode, which processes that start at once do one after the other."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # SQLite itself waits for no lock here.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_S)
+        else:
+            return
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
@@ -145,11 +193,11 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
         old_tables = _put_tables_aside(connection) if version else []
         schema, upgrade = _read_statements(_SCHEMA), _read_statements(_UPGRADE)
         connection.create_function("next_number", -1, _make_numbering())
-        # An index that is made once its rows are there costs a fraction.
+        # Making an index after its rows costs a fraction.
         indices = [statement for statement in schema if " INDEX " in statement]
         tables = [statement for statement in schema if " INDEX " not in statement]
         for statement in (*tables, *(upgrade if version else ()), *indices):
-            # `executescript` would commit what the transaction holds so far.
+            # `executescript` would commit the transaction so far.
             connection.execute(statement)
         for table in old_tables:
             connection.execute(f"DROP TABLE {table}")
@@ -158,7 +206,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _put_tables_aside(connection: sqlite3.Connection) -> list[str]:
-    """Rename every table of an older schema to `old_*` and drop the indices, whose names are needed again."""
+    """Rename every table of an older schema to `old_*` and drop the indices, whose names are reused."""
     made = "SELECT name FROM sqlite_schema WHERE type = ? AND sql IS NOT NULL"
     for (index,) in connection.execute(made, ("index",)).fetchall():
         connection.execute(f"DROP INDEX {index}")
@@ -169,7 +217,7 @@ def _put_tables_aside(connection: sqlite3.Connection) -> list[str]:
 
 
 def _make_numbering() -> Callable[..., int]:
-    """Make the function that upgrades number rows with: 1 for the first call with a key, 2 for the second."""
+    """Return the numbering function for upgrades: 1, 2, … for each key."""
     numbers: Counter[tuple[object, ...]] = Counter()
 
     def next_number(*key: object) -> int:
@@ -184,8 +232,8 @@ def _read_statements(script: Path) -> list[str]:
 
 
 def _read_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Give the schema version of the file, 0 for an empty one."""
-    # One statement is one snapshot: another process may be creating the schema just now.
+    """Return the schema version of the file, 0 for an empty one."""
+    # One statement is one snapshot: another process may be creating the schema.
     application, version, tables = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) "
         "FROM pragma_application_id, pragma_user_version"
@@ -206,3 +254,49 @@ def _explain(error: sqlite3.DatabaseError, path: Path) -> str:
     if (trouble := find_trouble(error)) is not None:
         return f"the sandbox database {path} {trouble.words}: {trouble.advice}"
     return f"cannot open the sandbox database {path}: {error}"
+
+
+def insert_row(connection: sqlite3.Connection, table: str, row: Mapping[str, object]) -> int:
+    """Insert and number a row, given by its columns, in the caller's write transaction; return its id."""
+    return connection.execute(_write_insert(table, tuple(row)), row).lastrowid or 0
+
+
+@lru_cache
+def _write_insert(table: str, columns: tuple[str, ...]) -> str:
+    values = [f":{column}" for column in columns]
+    for keys, number in _SERIES[table].items():
+        values.append(f"(SELECT COALESCE(max({number}), 0) + 1 FROM {table} WHERE {_match(sorted(keys))})")
+    names = [*columns, *_SERIES[table].values()]
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
+
+
+def select_page(
+    connection: sqlite3.Connection, table: str, keys: Mapping[str, Key], limit: int, offset: int
+) -> tuple[int, Sequence[int]]:
+    """Return the number of rows in all, and the ids of a page in order of creation.
+
+    Args:
+        connection: inside a read transaction.
+        table: `launch` or `result`.
+        keys: required values of columns. Without a series of their own, they must include `participant_id`:
+            one person's results are few enough to scan.
+        limit: rows on the page.
+        offset: rows before it.
+    """
+    if not keys:
+        (total,) = connection.execute(f"SELECT COALESCE(max(id), 0) FROM {table}").fetchone()
+        return total, range(offset + 1, min(offset + limit, total) + 1)
+    number = _SERIES[table].get(frozenset(keys))
+    rows = f"WHERE {_match(keys)}"
+    if number is None:
+        walk = f"SELECT id FROM {table} INDEXED BY result_by_participant {rows} ORDER BY participant_number"
+        ids = [row_id for (row_id,) in connection.execute(walk, keys)]
+        return len(ids), ids[offset : offset + limit]
+    (total,) = connection.execute(f"SELECT COALESCE(max({number}), 0) FROM {table} {rows}", keys).fetchone()
+    page = f"SELECT id FROM {table} {rows} AND {number} > :first AND {number} <= :last ORDER BY {number}"
+    found = connection.execute(page, {**keys, "first": offset, "last": offset + limit})
+    return total, [row_id for (row_id,) in found]
+
+
+def _match(columns: Collection[str]) -> str:
+    return " AND ".join(f"{column} = :{column}" for column in columns)

@@ -1,1 +1,1 @@
-"""The Messaging Survey Service as a client sees it."""
+"""A client of the Messaging Survey Service."""

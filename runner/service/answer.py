@@ -1,4 +1,4 @@
-"""Answers as they come over the wire: read by `http.client`, held to HTTP more strictly, and bounded."""
+"""Bounded HTTP answers, read by `http.client` under stricter rules."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _SWITCHING = 101
 
 
 class BrokenAnswerError(Exception):
-    """What came in is no whole HTTP answer, or one too large; says in words what became of it."""
+    """An HTTP answer that is incomplete, malformed or too large; the message says which."""
 
 
 class Location(NamedTuple):
-    """The place that a redirect leads to, without its query, which may carry credentials."""
+    """A redirect's target, without its query, which may carry credentials."""
 
     origin: str
     path: str
@@ -54,14 +54,7 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer, read to its end.
-
-    Attributes:
-        status: the HTTP status.
-        headers: by their names in lower case.
-        body: decompressed, if it was compressed.
-        location: of a redirect that was not followed, if it says where it leads.
-    """
+    """A complete, decompressed HTTP answer; `location` is the target of a redirect that was not followed."""
 
     status: int
     headers: dict[str, str]
@@ -70,13 +63,7 @@ class Answer:
 
 
 class WireAnswer(HTTPResponse):
-    """`http.client`'s response, which passes over interim answers and refuses contradictions.
-
-    Args:
-        sock: where it comes from; its timeout is the first piece's.
-        method: of the request.
-        deadline: when the whole answer must have come, in monotonic seconds.
-    """
+    """`http.client`'s response with strict lengths, without interim answers, until a monotonic deadline."""
 
     def __init__(self, sock: socket.socket, method: str | None, deadline: float) -> None:
         super().__init__(sock, method=method)
@@ -86,12 +73,12 @@ class WireAnswer(HTTPResponse):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the connection has ended."""
+        """True if the connection has ended."""
         return self._wire.has_ended
 
     @property
     def has_more_behind(self) -> bool:
-        """Whether more has come than the answer, which nobody asked for."""
+        """True if more bytes have arrived than belong to the answer."""
         return self._lines.has_more
 
     def begin(self) -> None:
@@ -100,7 +87,7 @@ class WireAnswer(HTTPResponse):
         while self.status < _FINAL:
             if self.status == _SWITCHING:
                 raise BrokenAnswerError(UNREADABLE)
-            # This is what has it begin again.
+            # Makes the loop of `begin` read another head.
             self.headers = self.msg = cast("Any", None)
             super().begin()
         self._lines.end_head()
@@ -111,7 +98,7 @@ class WireAnswer(HTTPResponse):
         self._require_clear_length()
 
     def _require_clear_length(self) -> None:
-        """Refuse a length that is none, or is told twice: another reader could find another end."""
+        """Refuse an invalid or repeated length: another reader could find another end."""
         lengths = self.headers.get_all("content-length", [])
         codings = self.headers.get_all("transfer-encoding", [])
         if len(lengths) + len(codings) > 1 or any(coding.lower() != "chunked" for coding in codings):
@@ -124,7 +111,7 @@ class WireAnswer(HTTPResponse):
 
 
 class _Wire(io.RawIOBase):
-    """The bytes of one answer, until its deadline and up to its cap."""
+    """The bytes of one answer, up to a deadline and a maximum size."""
 
     def __init__(self, sock: socket.socket, source: io.RawIOBase, deadline: float) -> None:
         self._sock = sock
@@ -135,11 +122,11 @@ class _Wire(io.RawIOBase):
         self.is_over = False
 
     def readable(self) -> bool:
-        """Return that it can be read from."""
+        """Return True: the stream is readable."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read what is there, or wait for it."""
+        """Read the bytes that have arrived, or wait for some."""
         if self.is_over:
             return 0
         if self._count:
@@ -161,17 +148,17 @@ class _Wire(io.RawIOBase):
         return size
 
     def describe_break(self) -> str:
-        """Return in words what has become of the answer if nothing more comes."""
+        """Describe the state of the answer if nothing more arrives."""
         return BROKE_OFF if self._count else NO_ANSWER
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._source.close()
         super().close()
 
 
 class _Lines(io.BufferedReader):
-    """An answer's lines and bytes; a line always has an end, and those of a head are few and short."""
+    """Lines and bytes of an answer; lines of the head are complete, few and short."""
 
     def __init__(self, wire: _Wire) -> None:
         super().__init__(wire)
@@ -181,18 +168,18 @@ class _Lines(io.BufferedReader):
         self.has_more = False
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Read a line with its end."""
+        """Read a line including its end."""
         line = super().readline(size)
         if self._is_head:
             self._count(line)
-        # The size that http.client asks for is how long a line may be.
+        # http.client asks for the maximum length of a line.
         if not line.endswith(b"\n") and len(line) != size:
             raise BrokenAnswerError(self._wire.describe_break())
         return line
 
     def _count(self, line: bytes) -> None:
         self._head += len(line)
-        # With the line of the status; an interim answer's own are behind it.
+        # Includes the status line, and the lines of an interim answer after it.
         self._headers = self._headers + 1 if line.strip() else 0
         if self._head > MOST_HEAD:
             raise BrokenAnswerError(TOO_LARGE_HEAD)
@@ -200,11 +187,11 @@ class _Lines(io.BufferedReader):
             raise BrokenAnswerError(TOO_MANY_HEADERS)
 
     def end_head(self) -> None:
-        """Take what follows for the body."""
+        """Treat everything that follows as the body."""
         self._is_head = False
 
     def close(self) -> None:
-        """Note if something was left over, and let go of the socket."""
+        """Note whether bytes were left over, and release the socket."""
         if not self.closed:
             self._wire.is_over = True
             self.has_more = bool(self.peek())
@@ -212,19 +199,16 @@ class _Lines(io.BufferedReader):
 
 
 def read_body(raw: BaseHTTPResponse) -> bytes:
-    """Return the whole body of an answer, decompressed.
-
-    Args:
-        raw: the answer, of which nothing but the head has been read.
+    """Return the decompressed body of an answer whose head has been read.
 
     Raises:
-        BrokenAnswerError: it is larger than is read, or damaged.
+        BrokenAnswerError: it is too large or damaged.
     """
     body = _join(raw.stream(_PIECE, decode_content=False))
     coding = raw.headers.get("content-encoding", "").strip().lower()
     if not body or coding in _AS_IT_IS:
         return body
-    # Not by the library, which takes a stream that was cut off for a whole one.
+    # The library would take a truncated stream for a complete one.
     try:
         return _join(_decompress(body))
     except zlib.error:
@@ -242,7 +226,7 @@ def _join(pieces: Iterator[bytes]) -> bytes:
 
 
 def _decompress(packed: bytes) -> Iterator[bytes]:
-    """Yield what one compressed stream, or several one behind the other, hold (RFC 1952, 2.2)."""
+    """Yield the content of one or more concatenated compressed streams (RFC 1952, 2.2)."""
     while packed:
         stream = zlib.decompressobj(_ANY_ZLIB)
         while not stream.eof:

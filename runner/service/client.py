@@ -1,4 +1,4 @@
-"""The endpoints that a runner needs, as calls (reference, section 4)."""
+"""The service's endpoints as calls (reference, section 4), and its records read from JSON (section 2)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,156 @@ import html
 import json
 import re
 import time
+from dataclasses import fields
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from runner.errors import ServiceError, UnusableListError
 from runner.service.connection import Connection, NetworkError
-from runner.service.model import PlanUsage, ResultRecord, SendReply, StatRecord
-from runner.service.paging import PAGE, Page, Unreadable
-from runner.service.retry_after import read_retry_after
-from runner.service.wire import read_guid, read_record
+from runner.service.model import PAGE, Page, PlanUsage, ResultRecord, SendReply, StatRecord, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from runner.service.answer import Answer
     from runner.service.target import Target
+
+
+_GUID = re.compile(r"[!-~]{1,200}")
+_E164 = re.compile(r"\+[1-9][0-9]{1,14}")
+"""ITU-T E.164: at most 15 digits."""
+_MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
+"""Characters between a number's digits: blanks, dots, brackets and dashes."""
+_BLOCKED = "BLOCKED"
+_STOPPED = ("OPTED_OUT", _BLOCKED)
+"""A `sub_status` that says that its participant opted out, then or before: the reference shows no value but
+null, these are the sandbox's (docs/reference/sandbox.md)."""
+_INTEGERS = range(-(2**31), 2**31)
+"""Range of a ledger's integers."""
+_OPTIONAL = frozenset({"Count", "Place", "Detail"})
+"""The types of the fields that a record may leave out."""
+_FIELDS = {
+    kind.kind: [
+        (field.name, field.metadata.get("wire", field.name), str(field.type)) for field in fields(kind)
+    ]
+    for kind in (StatRecord, ResultRecord)
+}
+"""Of each kind of record: its fields, their names on the wire, and their types."""
+
+
+def read_record(kind: type[_Record], item: Any) -> _Record:
+    """Return a record of the given kind.
+
+    Raises:
+        ServiceError: a required field is missing or unreadable. The message leaves out its value.
+    """
+    values: dict[str, Any] = {}
+    for field, name, type_ in _FIELDS[kind.kind]:
+        try:
+            values[field] = _READERS[type_](item.get(name) if type_ in _OPTIONAL else item[name])
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise ServiceError(f"a {kind.kind} record of the service has no usable {name}") from None
+    return kind(**values)
+
+
+def _read_integer(value: Any) -> int:
+    number = int(value)
+    if number not in _INTEGERS:
+        raise ValueError
+    return number
+
+
+def _read_count(value: Any) -> int | None:
+    # An invalid count is unknown: the launch is real all the same.
+    if isinstance(value, bool):
+        return None
+    try:
+        number = _read_integer(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if number >= 0 else None
+
+
+def _read_text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _read_words(value: Any) -> str:
+    # A missing answer is not an empty one: it may be anything, an opt-out among them.
+    if value is None:
+        raise ValueError
+    return str(value)
+
+
+def read_guid(value: Any) -> str:
+    """Return a guid, which goes into records, addresses and lockfiles unchanged.
+
+    Raises:
+        ValueError: it is not a valid guid.
+    """
+    if not isinstance(value, str) or not _GUID.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def _read_definition(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def _read_phone(value: Any) -> str:
+    # The service writes numbers with and without a leading +.
+    if isinstance(value, float):
+        raise TypeError
+    digits = _MARKS.sub("", _read_text(value)).removeprefix("+")
+    # JSON can hold half a surrogate pair, which cannot be encoded.
+    return f"+{digits}".encode(errors="replace").decode()
+
+
+def _read_recipients(sessions: Any) -> tuple[str, ...]:
+    phones = tuple(_read_phone(session["to"]) for session in sessions or ())
+    # A result without a person would let that person be texted again.
+    if not all(map(_E164.fullmatch, phones)):
+        raise ValueError
+    return phones
+
+
+def _read_ended(sub_statuses: Collection[str], sessions: Any) -> tuple[str, ...]:
+    return tuple(
+        _read_phone(session["to"])
+        for session in sessions or ()
+        if str(session.get("sub_status")) in sub_statuses
+    )
+
+
+def _read_statuses(sessions: Any) -> tuple[str, ...]:
+    # Few distinct words for many sessions: each is kept once.
+    return tuple(intern(_read_text(session.get("status")).strip().upper()) for session in sessions or ())
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": _read_integer,
+    "Count": _read_count,
+    "Place": _read_count,
+    "str": _read_text,
+    "Detail": _read_text,
+    "Words": _read_words,
+    "Guid": read_guid,
+    "Phone": _read_phone,
+    "dict[str, Any]": _read_definition,
+    "tuple[Phone, ...]": _read_recipients,
+    "Stopped": partial(_read_ended, _STOPPED),
+    "Blocked": partial(_read_ended, (_BLOCKED,)),
+    "Statuses": _read_statuses,
+}
+"""Readers of fields from their wire form, by type."""
+
 
 _RESULTS, _STATS = "/api/results", "/api/stats/"
 _NO_ACCESS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
@@ -36,26 +170,50 @@ _NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EAR
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _JSON = {"format": "json"}
-"""What a list or a record is asked for as: the service's own default is not shown (reference, 4.2)."""
+"""Format of lists and records: the service's own default is not shown (reference, 4.2)."""
 _PAUSES_S = (0.5, 1.0, 2.0)
-"""How long to wait before asking again, where the service doesn't say."""
+"""Wait before asking again, where the service doesn't say."""
 _MOST_PAUSE_S = 60.0
 """The longest pause that the service may ask for."""
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
+_REACH_HINT = "check the base URL and the network, then run the same command again"
+
+
+def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3); None without a readable one.
+
+    Header names are in lower case, `now` in seconds since 1970. A `Date` header takes precedence over `now`,
+    since the same clock wrote both.
+    """
+    written = headers.get("retry-after", "").strip()
+    if written.isascii() and written.isdecimal():
+        return float(written)
+    moment = _read_date(written)
+    if moment is None:
+        return None
+    since = _read_date(headers.get("date", ""))
+    return max(0.0, moment - (now if since is None else since))
+
+
+def _read_date(written: str) -> float | None:
+    try:
+        return parsedate_to_datetime(written).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 class AccessRefusedError(ServiceError):
-    """The service refuses these credentials, or what they ask for: 401 or 403."""
+    """The service refused the credentials or the request: 401 or 403."""
 
 
 class ServiceClient:
     """The service as calls, safe to use from several threads.
 
     Args:
-        target: its base URL and credentials must be there.
-        connection: how it is reached.
+        target: has a base URL and credentials.
+        connection: carries the requests.
         now: returns seconds since 1970, for a `Retry-After` that names a date.
-        wait: waits for some seconds before a GET is made again; returns True if it was told to stop.
+        wait: waits the given seconds before a GET is repeated; returns True if the run was stopped.
     """
 
     def __init__(
@@ -76,13 +234,13 @@ class ServiceClient:
         self._secrets = re.compile("|".join(sorted(written, key=len, reverse=True)), re.IGNORECASE)
 
     def send(self, definition: str, phones: list[str], look: Callable[[], None] = lambda: None) -> SendReply:
-        """Send one launch: one POST, whatever happens (reference, 4.1).
+        """Send one launch with exactly one POST (reference, 4.1).
 
         Args:
             definition: the send body less `phone`, as a JSON object.
             phones: E.164, at least one.
-            look: is called when the connection stands, right before the first byte; what it raises comes
-                through, and nothing has been sent.
+            look: called once connected, right before the first byte; an exception from it is passed on, and
+                nothing is sent.
         """
         body = f'{{"phone":{json.dumps(phones)},{definition[1:]}'.encode()
         try:
@@ -109,21 +267,15 @@ class ServiceClient:
         return SendReply("unknown", detail=detail, status=status, is_busy=status in _BUSY, retry_after_s=wait)
 
     def read_stats(self, project_tag: str | None, offset: int) -> Page[StatRecord]:
-        """Return a page of the launches under a project tag (reference, 4.4).
-
-        Args:
-            project_tag: the filter; None for the launches under all tags.
-            offset: where in the list it begins, from 0.
+        """Return the page of launches from `offset` on (reference, 4.4); for all tags with None.
 
         Raises:
-            ServiceError: the service cannot be reached, or what it answers cannot be read.
+            ServiceError: the service cannot be reached, or its answer cannot be read.
         """
         return self._read_page(StatRecord, _STATS, _filter_by(project_tag), offset)
 
     def count_launches(self, project_tag: str | None) -> int | None:
-        """Return how many launches the service counts under a project tag, with one small request.
-
-        None if it doesn't say.
+        """Return the service's count of launches under a project tag; None if it gives none.
 
         Raises:
             ServiceError: as for `read_stats`.
@@ -133,7 +285,7 @@ class ServiceClient:
         return total
 
     def read_plan_usage(self) -> PlanUsage | None:
-        """Return what is used of the plan; None if the service answers but doesn't say (reference, 2.2).
+        """Return the usage of the plan (reference, 2.2); None if the answer doesn't contain it.
 
         Raises:
             AccessRefusedError: the service refuses the credentials.
@@ -153,8 +305,20 @@ class ServiceClient:
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             return None
 
+    def read_time(self) -> datetime | None:
+        """Return the service's time by its `Date` header (RFC 9110, 6.6.1), in UTC; None without one.
+
+        Raises:
+            AccessRefusedError: the service refuses the credentials.
+            ServiceError: as for `read_stats`.
+        """
+        answer = self._ask(_STATS, {"limit": 1, **_JSON})
+        self._read_body(_STATS, answer)
+        seconds = _read_date(answer.headers.get("date", ""))
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
     def read_stat(self, project_launch_guid: str) -> StatRecord | Unreadable | None:
-        """Return one launch's counts (reference, 4.5); None if the service doesn't know it.
+        """Return the counts of one launch (reference, 4.5); None if the service doesn't know it.
 
         Raises:
             ServiceError: as for `read_stats`.
@@ -166,11 +330,9 @@ class ServiceClient:
         return _read_item(StatRecord, self._read_body(path, answer), 0)
 
     def read_results(self, filters: Mapping[str, str], offset: int) -> Page[ResultRecord]:
-        """Return a page of results (reference, 4.2).
+        """Return the page of results from `offset` on (reference, 4.2).
 
-        Args:
-            filters: `project_launch_guid`, `project_tag`, `participant_guid` or `question_tag`.
-            offset: where in the list it begins, from 0.
+        Filters are `project_launch_guid`, `project_tag`, `participant_guid` and `question_tag`.
 
         Raises:
             ServiceError: as for `read_stats`.
@@ -180,7 +342,7 @@ class ServiceClient:
     def _read_page(
         self, kind: type[_Record], path: str, filters: Mapping[str, str], offset: int
     ) -> Page[_Record]:
-        # `next` may carry credentials and its form is not shown: pages are asked for by offset.
+        # Pages are asked for by offset, since `next` may carry credentials.
         query: dict[str, str | int] = {**filters, "limit": PAGE, "offset": offset, **_JSON}
         objects, total = _read_page(path, self._get(path, query))
         items = [_read_item(kind, item, position) for position, item in enumerate(objects, offset)]
@@ -199,7 +361,7 @@ class ServiceClient:
             if answer.status not in _BUSY:
                 return answer
             asked_s = read_retry_after(answer.headers, self._now())
-            # Who is told to stop does not ask again.
+            # A stopped run doesn't ask again.
             if (asked_s or 0.0) > _MOST_PAUSE_S or self._wait(pause_s if asked_s is None else asked_s):
                 return answer
         return self._ask_once(path, query)
@@ -233,26 +395,23 @@ class ServiceClient:
         return data
 
     def _describe_redirect(self, answer: Answer) -> str:
-        """Return in words where an answer leads; empty if nowhere."""
+        """Describe the target of a redirect; empty without one."""
         if answer.location is None:
             return ""
         origin, path = answer.location
         return f" (it leads to {origin}{self._mask(path)})"
 
     def _quote(self, body: bytes) -> str:
-        """Return the start of an error's body for people, without credentials and phone numbers."""
+        """Return the start of an error's body, without credentials and phone numbers."""
         text = self._mask(" ".join(body.decode("utf-8", "replace").split()))
         return f": {text}" if text else ""
 
     def _mask(self, words: str) -> str:
-        """Return a text for people, without credentials and phone numbers, and not too long."""
-        # What cannot be shown goes first: it could stand between the characters of a secret.
+        """Return a shortened text without credentials and phone numbers."""
+        # Unprintable characters go first: they could stand between the characters of a secret.
         text = "".join(filter(str.isprintable, words))
         text = _PHONE.sub("•••", self._secrets.sub("•••", text))
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-_REACH_HINT = "check the base URL and the network, then run the same command again"
 
 
 def _filter_by(project_tag: str | None) -> dict[str, str]:
@@ -260,7 +419,7 @@ def _filter_by(project_tag: str | None) -> dict[str, str]:
 
 
 def _written_forms(secret: str) -> set[str]:
-    """Return a secret as an answer may repeat it: as it is, in a query, in JSON, in HTML."""
+    """Return the forms in which an answer may repeat a secret: plain, in a query, in JSON, in HTML."""
     in_json = json.dumps(secret)[1:-1]
     in_query = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
     return {secret, in_json, in_json.replace("/", "\\/"), html.escape(secret), *in_query}
@@ -282,7 +441,7 @@ def _read_guid(body: bytes) -> str | None:
 
 
 def _read_item(kind: type[_Record], item: object, position: int) -> _Record | Unreadable:
-    """Return a record of a list, which may hold anything; without a name or a person it is of no use."""
+    """Return a record of a list; it is unreadable without a guid or a person."""
     try:
         record = read_record(kind, item)
     except ServiceError as error:
@@ -306,7 +465,7 @@ def _find_missing(record: StatRecord | ResultRecord) -> str | None:
 
 
 def _find_guid(item: object, name: str) -> str:
-    """Return a guid of a record; empty if there is none."""
+    """Return a record's guid; empty if there is none."""
     try:
         return read_guid(item.get(name)) if isinstance(item, dict) else ""
     except ValueError:
@@ -314,7 +473,7 @@ def _find_guid(item: object, name: str) -> str:
 
 
 def _read_page(path: str, page: dict[str, Any]) -> tuple[list[Any], int | None]:
-    """Return the records of a list's page, and how many the list has in all; None if it doesn't say."""
+    """Return the records of a page and the size of the whole list; None for the size if it isn't given."""
     meta, objects = page.get("meta"), page.get("objects")
     if not isinstance(objects, list):
         raise _lack(path, "objects")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+PAGE = 100
+"""Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
+
+Record = TypeVar("Record")
 
 Guid: TypeAlias = str
-"""What the service names a thing by: visible ASCII, which is short."""
+"""The service's name for a thing: short visible ASCII."""
 Phone: TypeAlias = str
 """A phone number with its leading `+`, and nothing else between its digits."""
 
@@ -14,7 +19,7 @@ Count: TypeAlias = int | None
 """A count of the service's; None if it says none, or none that can be read."""
 
 Place: TypeAlias = int | None
-"""Where something stands in an order; None likewise."""
+"""A place in an order; None likewise."""
 
 Words: TypeAlias = str
 """A text that was told, if only an empty one."""
@@ -34,19 +39,17 @@ Blocked: TypeAlias = tuple[Phone, ...]
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """What became of one POST.
+    """The outcome of one POST.
 
     Attributes:
-        outcome: `sent`; `not_sent`, nothing left this machine; `rejected`, the service blames the request; or
-            `unknown`, anything else: it may have been accepted.
-        project_launch_guid: the service's name for the launch, of `sent` ones.
-        detail: why it is not `sent`, for people; without credentials and plain phone numbers.
-        status: the HTTP status, if there was one.
-        is_final_for_run: whether every further send would meet the same.
-        may_retry: whether the same launch may be sent again: it has certainly not been accepted, and the
-            reason may pass.
-        is_busy: whether the service asks to be left alone for a while: 429 or 503.
-        retry_after_s: for how many seconds, if it says so.
+        outcome: `sent`; `not_sent`, nothing left this machine; `rejected`, the request is wrong; or
+            `unknown`, it may have been accepted.
+        project_launch_guid: of a `sent` launch.
+        detail: the reason for another outcome, for people; without credentials and plain phone numbers.
+        is_final_for_run: True if every further send would fail likewise.
+        may_retry: True if the launch was certainly not accepted and the reason may pass.
+        is_busy: True for 429 and 503.
+        retry_after_s: seconds to pause, if the service names them.
     """
 
     outcome: Literal["sent", "not_sent", "rejected", "unknown"]
@@ -61,16 +64,16 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class StatRecord:
-    """One launch: its counts, what was sent and to whom (reference, 2.3).
+    """One launch: its counts, its definition and its recipients (reference, 2.3).
 
-    A count that is None is not known: the service leaves it out, or writes what is no count.
+    A count is None if it is missing or invalid.
 
     Attributes:
-        project_definition: the send body less the phones, as the service keeps it.
-        recipients: `sessions[].to`, E.164; none if the service doesn't say, or not yet.
-        stopped: those of them who opted out, as far as `sessions[].sub_status` says.
+        project_definition: the send body less the phones.
+        recipients: `sessions[].to`, E.164; empty until the service lists them.
+        stopped: recipients who opted out, according to `sessions[].sub_status`.
         blocked: those of `stopped` who had opted out before, so that nothing reached them.
-        statuses: of their sessions, in the order of `recipients`.
+        statuses: of the sessions, in the order of `recipients`.
     """
 
     kind: ClassVar[str] = "stat"
@@ -93,13 +96,13 @@ class StatRecord:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all whom it has reached are among `recipients`, as far as its counts tell."""
+        """True if `recipients` is complete, judging by the counts."""
         counts = (self.num_active_sessions, self.num_complete_sessions, self.num_queued_sessions)
         return bool(self.recipients) and len(self.recipients) >= sum(count or 0 for count in counts)
 
     @property
     def missing_counts(self) -> list[str]:
-        """The names of the counts that are not known."""
+        """The names of the unknown counts."""
         return [name for name in COUNTS if getattr(self, name) is None]
 
 
@@ -109,14 +112,7 @@ COUNTS = tuple(one.name for one in fields(StatRecord) if one.type == "Count")
 
 @dataclass(frozen=True, slots=True)
 class PlanUsage:
-    """What the service's plan allows and costs (reference, 2.2: `meta.plan`).
-
-    Attributes:
-        renders_used: renders of the plan that were used.
-        renders_max: renders that it allows.
-        name: the plan's; empty if the service does not say.
-        price_usd: decimal text; None if the service does not say.
-    """
+    """The allowance of the service's plan in renders, and its cost as decimal text (reference, 2.2)."""
 
     renders_used: int
     renders_max: int
@@ -125,13 +121,13 @@ class PlanUsage:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the plan has no render left."""
+        """True if the plan has no render left."""
         return self.renders_used >= self.renders_max
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """One result (reference, 2.1): whose it is and what they said must be told, the rest need not."""
+    """One result (reference, 2.1); only the person and the answer are required."""
 
     kind: ClassVar[str] = "result"
 
@@ -146,3 +142,31 @@ class ResultRecord:
     result_response: Words
     created: Detail
     updated: Detail
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that cannot be read, named by guids (empty if unreadable) and its index in the list."""
+
+    guid: str
+    project_launch_guid: str
+    position: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Record]):
+    """One page of a list, in the service's order; `total_count` is the whole list's, if given."""
+
+    records: tuple[Record, ...]
+    unreadable: tuple[Unreadable, ...]
+    total_count: int | None
+
+    @property
+    def size(self) -> int:
+        """The number of records that the service gave."""
+        return len(self.records) + len(self.unreadable)
+
+    def repeats(self, other: Page[Record] | None) -> bool:
+        """Return True if another page has the same records: the list has not moved on."""
+        return other is not None and bool(self.records) and self.records == other.records

@@ -1,93 +1,56 @@
-"""Lists that are read a page at a time, from both their ends (reference, 2.2)."""
+"""Lists that are read a page at a time, from both ends (reference, 2.2), and complete lists of launches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runner.errors import UnusableListError
-from runner.source.folding import fold_guid
+from runner.service.model import PAGE, Record, Unreadable
+from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from collections.abc import Set as AbstractSet
 
-    from runner.service.model import ResultRecord, StatRecord
+    from runner.service.client import ServiceClient
+    from runner.service.model import Page, ResultRecord, StatRecord
 
-PAGE = 100
-"""Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
 
 MOST_RECORDS = 100_000_000
-"""What a list may claim to have, or be found to have."""
+"""Most records that a list may have, or claim."""
 _GROWTH = 10 * PAGE
 """By how much more than twofold a list may grow in one pass; the next one reads the rest."""
 _MOST_REPEATS = 3
-"""How often in a row the same page may come: once or twice, a list that grows may have moved by just that."""
+"""Most times in a row that one page may come: once or twice, a growing list may shift by just that."""
 
-Record = TypeVar("Record")
+_TRIES = 100
+_FRUITLESS_TRIES = 8
+"""Reads of a list without anything new, after which it is given up."""
+_FRUITLESS_PAGES = 10
+"""The most pages in a row with nothing new, beyond twice those of what was found already."""
+MOST_LAUNCHES = 2_000_000
+"""Launches under one tag: all of them are held in memory."""
+
 _LaunchRecord = TypeVar("_LaunchRecord", "StatRecord", "ResultRecord")
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A record that cannot be read.
-
-    Attributes:
-        guid: of a result, its `result_guid`; empty if that cannot be read either.
-        project_launch_guid: its launch, or the launch that it is; empty likewise.
-        position: where in the list it stood, from 0: without a guid it has no other name.
-        problem: what it lacks, in words and without its values.
-    """
-
-    guid: str
-    project_launch_guid: str
-    position: int
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Record]):
-    """One page of a list.
-
-    Attributes:
-        records: those that can be read, in the service's order.
-        unreadable: the others.
-        total_count: how many records the list had when it gave this page; None if it doesn't say.
-    """
-
-    records: tuple[Record, ...]
-    unreadable: tuple[Unreadable, ...]
-    total_count: int | None
-
-    @property
-    def size(self) -> int:
-        """How many records the service gave."""
-        return len(self.records) + len(self.unreadable)
-
-    def repeats(self, other: Page[Record] | None) -> bool:
-        """Return whether it has what another page had: the list has not moved on."""
-        return other is not None and bool(self.records) and self.records == other.records
-
-
 class RecordedGuids:
-    """The guids of some launches as they are on record; the service may list them in another case.
-
-    Args:
-        guids: the launches' `project_launch_guid`s.
-    """
+    """Recorded guids of launches; the service may write them in another case."""
 
     def __init__(self, guids: Collection[str]) -> None:
         self._guids = guids
-        self._mixed = {folded: guid for guid in guids if (folded := fold_guid(guid)) != guid}
+        self._mixed = {folded: guid for guid in guids if (folded := normalize_guid(guid)) != guid}
 
     def spell(self, guid: str) -> str:
-        """Return a guid as it is on record; as it is, if it isn't."""
+        """Return a guid in its recorded case; unchanged if it isn't recorded."""
         if guid in self._guids:
             return guid
-        folded = fold_guid(guid)
+        folded = normalize_guid(guid)
         return self._mixed.get(folded, folded if folded in self._guids else guid)
 
     def spell_page(self, page: Page[_LaunchRecord]) -> Page[_LaunchRecord]:
-        """Return a page whose launches are named as they are on record."""
+        """Return a page with its launches' guids in their recorded case."""
         if all(one.project_launch_guid in self._guids for one in page.records) and not page.unreadable:
             return page
         return replace(
@@ -101,27 +64,25 @@ class RecordedGuids:
 
 
 class ListWalk(Generic[Record]):
-    """One pass over a list in whatever order: from its start, from its end, or in turns until both meet.
+    """One pass over a list in any order: from its start, from its end, or in turns until both meet.
 
-    In a list that grows in order of time, whichever way round, what is new stands at one of the ends. Who
-    turns as soon as a page has nothing new finds that in one page too many, and never needs the order: what a
-    shifting list has hidden from one pass is for its reader to count, and to find in the next.
+    In a growing list sorted by time, new records stand at one end. Turning after a page without new records
+    finds that end at the cost of one page. The caller counts records that a shifting list has hidden, and
+    finds them in the next pass.
 
-    A list that doesn't say how long it is is read from its start, until a page is empty.
-
-    It always ends: each page moves one of the ends, or shows that pages are smaller than was thought. The
-    same page again and again ends it as well. However a list grows, one pass reads about twice of it: what
-    comes meanwhile is for the next one.
+    A list without a count is read from its start to the first empty page. A pass always ends: each page moves
+    one end or shows a smaller page size, and a repeated page ends it. It reads at most about twice a growing
+    list.
 
     Args:
-        read: gives at most `PAGE` records from an offset on.
-        most: how many records are read; a list that claims or gives more is refused.
+        read: returns at most `PAGE` records from an offset on.
+        most: maximum number of records; a longer list is refused.
     """
 
     def __init__(self, read: Callable[[int], Page[Record]], *, most: int = MOST_RECORDS) -> None:
         self._read = read
         self._most = most
-        # What is not read yet: from `low` to `high`. The first page tells where the list ends.
+        # The unread part is from `low` to `high`; the first page sets the end.
         self._low, self._high = 0, 1
         self._longest: int | None = None
         self._last: Page[Record] | None = None
@@ -133,25 +94,25 @@ class ListWalk(Generic[Record]):
 
     @property
     def pages_left(self) -> int:
-        """How many requests the rest takes; 1 more, as far as is known, of a list that doesn't say."""
+        """The number of requests left; 1 for a list without a count."""
         return max(0, -(-(self._high - self._low) // self._size))
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no further page."""
+        """True if there is no further page."""
         return self._low >= self._high
 
     def turn(self) -> None:
-        """Go on from the other end, after a page has come, if it is known where that is."""
+        """Continue from the other end, if its position is known."""
         if self._is_counted:
             self._is_forward = not self._is_forward
             self._has_turned = True
 
     def read_page(self) -> Page[Record] | None:
-        """Return a page; None when there is no further one.
+        """Return the next page; None at the end.
 
         Raises:
-            ServiceError: the list is longer than is read; or the service cannot be asked.
+            ServiceError: the list is too long, or the service cannot be asked.
         """
         if self.is_over:
             return None
@@ -169,7 +130,7 @@ class ListWalk(Generic[Record]):
             self._high = total
         if self._low == 0 and 0 < page.size < total:
             self._size = page.size
-        # A page with nothing on it is the end, whatever the list counts.
+        # An empty page is the end, whatever the list's count.
         self._low = self._low + page.size if page.size else self._high
         return page
 
@@ -178,16 +139,16 @@ class ListWalk(Generic[Record]):
         page = self._read(offset)
         end = min(self._high, self._measure(page))
         if 0 < page.size < end - offset:
-            # There is a gap behind this page: the next ones are to be no longer than it.
+            # A short page leaves a gap: the next ones are asked for in its size.
             self._size, self._high = page.size, end
         else:
             self._high = offset
         return page
 
     def _measure(self, page: Page[Record]) -> int:
-        """Return how long the list is, as far as one pass reads it."""
+        """Return the list's length as far as this pass reads it."""
         end = self._low + page.size
-        # Of one that doesn't say nothing is known but that an empty page is its end.
+        # Without a count, only an empty page shows the end.
         total = end + (page.size > 0) if page.total_count is None else page.total_count
         if total > self._most:
             verb = "has" if page.total_count is None else "claims to have"
@@ -200,3 +161,174 @@ class ListWalk(Generic[Record]):
         if self._longest is None:
             self._longest = 2 * total + _GROWTH
         return min(total, self._longest)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchList:
+    """Launches under a project tag; a missing one proves nothing unless `is_counted`, by the list's count."""
+
+    launches: tuple[StatRecord, ...]
+    is_counted: bool
+
+
+def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
+    """Return every launch that the service lists under a project tag; for all tags with None.
+
+    The list has no promised order and can grow meanwhile (wire facts, "Result records"). It is read again
+    until as many different launches are found as the service counts afterwards, or, without a count, until
+    nothing new is found.
+
+    Raises:
+        ServiceError: the service cannot be asked, a launch cannot be read, or the list keeps changing.
+    """
+    search = _Search(client, tag, None, _refuse)
+    is_counted = search.read()
+    return LaunchList(tuple(search.found.values()), is_counted)
+
+
+def find_launches(
+    client: ServiceClient,
+    tag: str,
+    sought: AbstractSet[str],
+    *,
+    observe_progress: Callable[[int], None],
+    observe_unreadable: Callable[[Unreadable], None],
+    observe_record: Callable[[StatRecord], None] = lambda _record: None,
+) -> dict[str, StatRecord]:
+    """Return the sought launches that the service knows, by `project_launch_guid`.
+
+    A few launches of a long list are asked for one by one (reference, 4.5). The records lack `recipients` and
+    `statuses`: those of all launches can be a million phones.
+
+    Args:
+        client: the service.
+        tag: the project tag.
+        sought: `project_launch_guid`s.
+        observe_progress: called with the number of launches found since the last call.
+        observe_unreadable: called with each unreadable record, perhaps repeatedly.
+        observe_record: called with each sought launch and its recipients, perhaps repeatedly.
+
+    Raises:
+        ServiceError: the service cannot be asked, or its list keeps changing.
+    """
+    found: dict[str, StatRecord] = {}
+    # A service may keep the tag in lower case.
+    for spelling in dict.fromkeys((tag, tag.casefold())):
+        left = set(sought - found.keys())
+        search = _Search(client, spelling, left, observe_unreadable, observe_progress, observe_record)
+        search.read()
+        found |= {guid: stat for guid, stat in search.found.items() if guid in sought}
+        if sought <= found.keys():
+            break
+    return found
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search through a tag's launches for all of them, or for the sought ones."""
+
+    client: ServiceClient
+    tag: str | None
+    sought: set[str] | None
+    observe_unreadable: Callable[[Unreadable], None]
+    observe_progress: Callable[[int], None] = lambda _steps: None
+    observe_record: Callable[[StatRecord], None] = lambda _record: None
+    found: dict[str, StatRecord] = field(default_factory=dict, init=False)
+    _unreadable: set[str | int] = field(default_factory=set, init=False)
+    _recorded: RecordedGuids = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._recorded = RecordedGuids(frozenset(self.sought or ()))
+
+    @property
+    def _count(self) -> int:
+        return len(self.found) + len(self._unreadable)
+
+    @property
+    def _where(self) -> str:
+        return "under all tags" if self.tag is None else f"under the tag {self.tag!r}"
+
+    @property
+    def _is_done(self) -> bool:
+        return self.sought is not None and self.sought <= self.found.keys()
+
+    def read(self) -> bool:
+        """Read until all are found; return True if their number equals the list's count."""
+        fruitless = 0
+        counted: int | None = None
+        for _ in range(_TRIES):
+            before = self._count
+            self._read_once()
+            if self._is_done:
+                return True
+            counted = self.client.count_launches(self.tag)
+            if counted is not None and self._count >= counted:
+                return self._count == counted
+            fruitless = 0 if self._count > before else fruitless + 1
+            if fruitless and counted is None:
+                return False
+            if fruitless == _FRUITLESS_TRIES:
+                break
+        counts = "there are always new ones" if counted is None else f"it counts {counted:,} of them"
+        raise UnusableListError(
+            f"the service's launches {self._where} cannot all be read: {counts}, and lists {self._count:,}",
+            hint="try again when nothing is sent under this tag",
+        )
+
+    def _read_once(self) -> None:
+        walk = ListWalk(self._read_page, most=MOST_LAUNCHES)
+        fruitless = 0
+        while not self._is_done and (page := walk.read_page()):
+            fruitless = 0 if self._take(page) else fruitless + 1
+            if fruitless:
+                walk.turn()
+            if fruitless > _FRUITLESS_PAGES + 2 * self._count // max(1, page.size):
+                return
+            if self.sought is not None and len(self.sought - self.found.keys()) < walk.pages_left:
+                self._ask_for_each(self.sought)
+
+    def _read_page(self, offset: int) -> Page[StatRecord]:
+        return self._recorded.spell_page(self.client.read_stats(self.tag, offset))
+
+    def _ask_for_each(self, sought: set[str]) -> None:
+        for guid in sorted(sought - self.found.keys()):
+            stat = self.client.read_stat(guid)
+            if isinstance(stat, Unreadable):
+                self.observe_unreadable(stat)
+            elif stat is not None:
+                self._keep(stat)
+                self.observe_progress(1)
+                continue
+            # Launches that are asked for by guid are not searched for in the list.
+            sought.remove(guid)
+
+    def _take(self, page: Page[StatRecord]) -> bool:
+        """Keep the launches of a page; return True if any was new."""
+        before, found = self._count, len(self.found)
+        for stat in page.records:
+            self._keep(stat if stat.project_tag else replace(stat, project_tag=self.tag or ""))
+        self.observe_progress(len(self.found) - found)
+        for record in page.unreadable:
+            self.observe_unreadable(record)
+            self._unreadable.add(record.project_launch_guid or record.position)
+        if self._count > MOST_LAUNCHES:
+            raise UnusableListError(
+                f"the service lists more than {MOST_LAUNCHES:,} launches {self._where}: no more are read",
+                hint="give new messages a tag of their own (`tag`)",
+            )
+        return self._count > before
+
+    def _keep(self, stat: StatRecord) -> None:
+        guid = self._recorded.spell(stat.project_launch_guid)
+        if self.sought is None:
+            self.found[guid] = stat
+            return
+        stat = replace(stat, project_launch_guid=guid)
+        if guid in self.sought:
+            self.observe_record(stat)
+        self.found[guid] = replace(stat, recipients=(), statuses=())
+
+
+def _refuse(record: Unreadable) -> None:
+    # A skipped launch would be taken for one that was not sent.
+    raise UnusableListError(record.problem)

@@ -1,35 +1,66 @@
-"""Where a run sends to: a service, its limits, and the credentials for it."""
+"""Targets: a service, its limits and credentials, the state keys, and the destination that a plan names.
+
+State keys make fingerprints and sign records, which are often public. Phone numbers are few, so a guessed key
+would identify everybody. A key needs at least 16 random bytes, checked by its length and kind of characters:
+
+- digits alone: at least 39;
+- hexadecimal digits alone: at least 32;
+- letters of one case, and digits: at least 25;
+- any other text: at least 22 characters (base64);
+
+and at least 8 different characters, which excludes repetition.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from runner.errors import ConfigurationError, MissingKeyError
-from runner.service.state_key import STATE_KEY, read_state_key
-from runner.source.confine import is_readable_below, reading_root
 from runner.source.diagnostic import Diagnostic
-from runner.source.document import YamlProblemError
-from runner.source.rate import parse_rate
-from runner.source.schema import find_problems
-from runner.source.yaml import read_yaml
+from runner.source.json_schema import find_problems
+from runner.source.quantity import parse_rate
+from runner.source.storage import is_readable_below, reading_root
+from runner.source.yaml import YamlProblemError, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.source.document import YamlDocument
+    from urllib3.util import Url
 
+    from runner.source.yaml import YamlDocument
+
+
+STATE_KEY = "RUNNER_STATE_KEY"
+"""The environment variable with the key of targets that name none of their own."""
+OLD_STATE_KEY = "RUNNER_OLD_STATE_KEY"
+"""The environment variable with the key from which records are moved: it may be a weak one."""
+
+_BYTES = 32
+_LENGTHS = (
+    (re.compile(r"[0-9]*"), 39),
+    (re.compile(r"[0-9a-fA-F]*"), 32),
+    (re.compile(r"[0-9a-z]*|[0-9A-Z]*"), 25),
+    (re.compile(r".*", re.DOTALL), 22),
+)
+"""Characters, and how many of them are as hard to guess as 128 random bits."""
+_DIFFERENT = 8
 SANDBOX = "sandbox"
 LIVE = "live"
+EMBEDDED = "the embedded sandbox"
+"""In the place of an address: the sandbox has another port each time that it is started."""
+_PORTS = {"http": 80, "https": 443}
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
-
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_WAITS = ("connect_timeout", "read_timeout", "settle_window")
+"""The limits in seconds."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _BASE_URL = re.compile(r"https?://[^?#@\s]+", re.IGNORECASE)
 _LISTED = "RUNNER_CREDENTIAL_VARIABLES"
@@ -40,9 +71,52 @@ _ALLOWED = {
 }
 
 
+def make_state_key() -> str:
+    """Return a new key: 32 random bytes in base64, for URLs and files."""
+    return secrets.token_urlsafe(_BYTES)
+
+
+def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
+    """Return the state key in an environment variable; None if it isn't set.
+
+    Raises:
+        ConfigurationError: the key could be guessed.
+    """
+    value = environment.get(variable)
+    if not value:
+        return None
+    needed = next(length for allowed, length in _LENGTHS if allowed.fullmatch(value))
+    if len(value) >= needed and len(set(value)) >= _DIFFERENT and _is_text(value):
+        return value
+    raise ConfigurationError(
+        f"the key in {variable} can be guessed: it has less than 16 random bytes",
+        hint="`runner key new` prints a good one. If something was sent with this one, `runner key rotate` "
+        f"moves the records, with the new key in {variable} and the old one in RUNNER_OLD_STATE_KEY",
+    )
+
+
+def read_old_state_key(environment: Mapping[str, str]) -> str | None:
+    """Return the key that records are migrated from, however weak; None if it isn't set.
+
+    Raises:
+        ConfigurationError: it is not valid text.
+    """
+    value = environment.get(OLD_STATE_KEY)
+    if value and not _is_text(value):
+        raise ConfigurationError(
+            f"the key in {OLD_STATE_KEY} is no text in UTF-8", hint="no record can have been made with it"
+        )
+    return value or None
+
+
+def _is_text(value: str) -> bool:
+    # Bytes that are not UTF-8 arrive as half surrogate pairs, which cannot be hashed.
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What every request carries in its query (reference, section 5). Never shown."""
+    """Parameters of every request's query (reference, section 5), hidden from output."""
 
     username: str = field(repr=False)
     api_key: str = field(repr=False)
@@ -54,20 +128,20 @@ class Target:
 
     Attributes:
         name: a part of the lockfile's name.
-        base_url: None for the embedded sandbox, whose address is known once it runs.
-        credentials: None for the embedded sandbox, and where the service need not be asked.
-        state_key: the user's secret for fingerprints, if there is one.
+        base_url: None for the embedded sandbox until it runs.
+        credentials: None for the embedded sandbox, and where the service is not asked.
+        state_key: the user's secret for fingerprints.
         concurrency: sends in flight at once.
-        rate: the most sends a second; None for no limit.
-        recipients_per_send: the most phones in one send; None if the target doesn't say.
+        rate: maximum sends a second; None without a limit.
+        recipients_per_send: maximum phones in one send; None if not set.
         connect_timeout: seconds.
-        read_timeout: seconds for a whole answer to come, once the request has left.
-        settle_window: seconds that the service may take to list a launch; one that is missing from its
-            list before and after them was not sent.
-        insecure: whether http to another machine is wanted.
-        username_env: the environment variable that has the username.
-        api_key_env: the environment variable that has the API key.
-        cluster: the address of the cluster that works for it; None for none.
+        read_timeout: seconds from the end of the request to the end of the answer.
+        settle_window: seconds the service may take to list a launch; one that is missing before and after
+            them was not sent.
+        insecure: allows http to another machine.
+        username_env: environment variable of the username.
+        api_key_env: environment variable of the API key.
+        cluster: address of the cluster that works for the target, if any.
     """
 
     name: str
@@ -87,11 +161,7 @@ class Target:
 
 
 class TargetsProblemError(Exception):
-    """`targets.yaml` is wrong.
-
-    Attributes:
-        diagnostics: all that is wrong with it.
-    """
+    """`targets.yaml` is wrong, as `diagnostics` list."""
 
     def __init__(self, diagnostics: list[Diagnostic]) -> None:
         super().__init__(f"{len(diagnostics)} problems")
@@ -99,14 +169,10 @@ class TargetsProblemError(Exception):
 
 
 def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what `targets.yaml` says: `default` and `targets`; both empty if there is no such file.
-
-    Args:
-        file: where it is.
-        environment: the process's environment variables: they list which others have credentials.
+    """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing.
 
     Raises:
-        TargetsProblemError: it is wrong.
+        TargetsProblemError: the file is wrong.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -117,7 +183,7 @@ def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise TargetsProblemError([Diagnostic("error", "targets-unreadable", message, file, 1, 1)]) from None
     root = reading_root(file, current=Path.cwd())
     if file.resolve() != file.absolute() and not is_readable_below(file, (root,)):
-        # Parts of it are shown where they are wrong, and a link in a pull request may lead to any file.
+        # Diagnostics quote the file, and a link in a pull request may lead to any file.
         message = "this is a link out of the repository, or to a hidden file, and is not read"
         raise TargetsProblemError([Diagnostic("error", "targets-outside", message, file, 1, 1)])
     try:
@@ -132,19 +198,16 @@ def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _find_other_variables(document: YamlDocument, environment: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Yield credentials that come from variables which need not have any: they would go out as such."""
+    """Yield a diagnostic for each credential that comes from a variable not listed for credentials."""
     listed = {name.strip() for name in environment.get(_LISTED, "").split(",")}
     for name, settings in document.data["targets"].items():
         for key, (end, allowed) in _ALLOWED.items():
             variable = settings.get(key)
             if variable is None or variable in listed or allowed.fullmatch(variable):
                 continue
-            yield Diagnostic(
-                "error",
+            yield document.position(["targets", name, key]).problem(
                 "targets-variable",
                 f"`targets.{name}.{key}` names a variable that is not known to have a credential",
-                document.file,
-                *document.locate(["targets", name, key]),
                 f"call it RUNNER_{end} or RUNNER_*_{end}, or list it in {_LISTED} outside of the repository",
             )
 
@@ -156,16 +219,13 @@ def choose_target(
     *,
     needs_credentials: bool = True,
 ) -> Target:
-    """Return the target of a run: option beats environment beats file (contract, "Where it talks to").
+    """Return the target of a run: option beats environment beats file.
 
     Args:
         name: `--target`, if given.
-        targets: what `read_targets` returned.
+        targets: the result of `read_targets`.
         environment: the process's environment variables.
-        needs_credentials: whether the service has to be asked; a pull request's job has none.
-
-    Raises:
-        ConfigurationError: nothing, or not enough, is said about it.
+        needs_credentials: False if the service is not asked; jobs of pull requests have no credentials.
     """
     chosen = _choose_name(name, targets, environment)
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
@@ -218,12 +278,7 @@ def _read_state_key(name: str, settings: Mapping[str, Any], environment: Mapping
 
 
 def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return which environment variable has the key of a target's fingerprints, and if it must be set.
-
-    Args:
-        name: the target's name.
-        targets: what `read_targets` returned; with None for the variable if it does not know the target.
-    """
+    """Return a target's variable of the fingerprint key (None if unknown), and True if it is required."""
     settings = targets.get("targets", {}).get(name)
     if settings is None:
         return None, False
@@ -232,12 +287,7 @@ def find_key_variable(name: str, targets: Mapping[str, Any]) -> tuple[str | None
 
 
 def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return which environment variables have the secrets of a target: its credentials, and its state key.
-
-    Args:
-        name: the target's name.
-        targets: what `read_targets` returned.
-    """
+    """Return the environment variables of a target's credentials and its state key."""
     settings = targets.get("targets", {}).get(name, {})
     defaults = {
         "username_env": "RUNNER_USERNAME",
@@ -250,7 +300,7 @@ def list_variables(name: str, targets: Mapping[str, Any]) -> tuple[str, str, str
 def _read_credentials(
     name: str, variables: tuple[str, str], environment: Mapping[str, str], *, are_needed: bool
 ) -> Credentials | None:
-    # A target that names its own variables never gets the credentials of another one.
+    # A target with its own variables never gets another target's credentials.
     missing = [variable for variable in variables if not environment.get(variable)]
     if missing and not are_needed:
         return None
@@ -262,15 +312,8 @@ def _read_credentials(
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
-    read: dict[str, Any] = {
-        key: limits[key] for key in ("concurrency", "recipients_per_send") if key in limits
-    }
-    if "rate" in limits:
-        read["rate"] = parse_rate(limits["rate"])
-    for key in ("connect_timeout", "read_timeout", "settle_window"):
-        if key in limits:
-            read[key] = parse_duration(limits[key])
-    return read
+    readers = {"rate": parse_rate, **dict.fromkeys(_WAITS, parse_duration)}
+    return {name: readers.get(name, int)(value) for name, value in limits.items()}
 
 
 def parse_duration(text: str) -> float:
@@ -286,18 +329,14 @@ def parse_duration(text: str) -> float:
 
 
 def require_safe_url(base_url: str, *, insecure: bool) -> str:
-    """Return the host of a base URL that may be used.
-
-    Args:
-        base_url: where a service is.
-        insecure: whether http to another machine is wanted.
+    """Return the host of a base URL; `insecure` allows http to another machine.
 
     Raises:
-        ConfigurationError: it is none, or would send credentials unencrypted.
+        ConfigurationError: it is no URL, or would send credentials unencrypted.
     """
     try:
         parts = urlsplit(base_url)
-        # Asking for the port is what checks it.
+        # Reading the port checks it.
         host = "" if parts.port == 0 else parts.hostname or ""
     except ValueError:
         host = ""
@@ -315,10 +354,68 @@ def require_safe_url(base_url: str, *, insecure: bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine's own."""
+    """Return True for a host name or address of this machine."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def parse_base_url(target: Target) -> Url:
+    """Return the base URL as sent: percent-encoded, with its host in Punycode.
+
+    Raises:
+        ConfigurationError: its host is invalid.
+    """
+    # Late: a plan for the sandbox needs no HTTP.
+    from urllib3.exceptions import LocationParseError  # noqa: PLC0415
+    from urllib3.util import parse_url  # noqa: PLC0415
+
+    try:
+        return parse_url(str(target.base_url))
+    except LocationParseError:
+        raise ConfigurationError(
+            f"the base URL of the target {target.name!r} has a host that cannot be one",
+            hint="check RUNNER_BASE_URL, or `base_url` in targets.yaml",
+        ) from None
+
+
+def name_origin(url: Url) -> str:
+    """Return the normalized scheme, host and port of an address."""
+    port = "" if url.port in (None, _PORTS.get(str(url.scheme))) else f":{url.port}"
+    return f"{url.scheme}://{url.host}{port}"
+
+
+def describe_destination(target: Target) -> dict[str, Any]:
+    """Return the normalized destination of a configured target, by names of the plan's JSON.
+
+    Raises:
+        ConfigurationError: the host of its base URL is invalid.
+    """
+    limits = ("concurrency", "rate", "recipients_per_send", *_WAITS)
+    settings = ("insecure", "username_env", "api_key_env", *limits)
+    return {"address": _normalize_address(target)} | {name: getattr(target, name) for name in settings}
+
+
+def list_moves(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Describe the differences between two destinations of `describe_destination`."""
+    return [
+        f"{name} was {_show(then[name])} and is now {_show(value)}"
+        for name, value in now.items()
+        if then[name] != value
+    ]
+
+
+def _normalize_address(target: Target) -> str:
+    if target.base_url is None:
+        return EMBEDDED
+    url = parse_base_url(target)
+    return name_origin(url) + (url.path or "").rstrip("/")
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else f"{value}"

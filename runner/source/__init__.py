@@ -1,1 +1,1 @@
-"""Files as people wrote them: every value keeps its place, and every problem says where it is."""
+"""Documents with positions for every value, and their problems."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning", "note"]
 
 SHOWN_OF_A_KIND = 20
-"""Problems of one kind that are listed one by one; the rest are counted (design: campaign format)."""
+"""Problems of one kind that are listed one by one; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,11 @@ class Diagnostic:
     """One problem of one file.
 
     Attributes:
-        severity: `error` stops a plan, `warning` doesn't; `note` says what was mended and needs nobody.
+        severity: `error` stops a plan, `warning` doesn't; `note` reports a repair.
         code: a stable slug, such as `recipient-phone-invalid`.
-        message: what is wrong.
-        file: where it is.
         line: from 1; for a CSV the line in that file.
         column: from 1.
-        hint: what to do about it.
-        kind: what is counted apart from other problems with the same code, such as the reason for
-            which a phone is refused.
+        kind: separates counts of the same code, such as the reason for refusing a phone.
     """
 
     severity: Severity
@@ -41,12 +37,23 @@ class Diagnostic:
     kind: str = ""
 
 
+class Position(NamedTuple):
+    """A place in a file. `line` and `column` count from 1."""
+
+    file: Path
+    line: int
+    column: int
+
+    def problem(
+        self, code: str, message: str, hint: str | None = None, severity: Severity = "error"
+    ) -> Diagnostic:
+        """Return a problem at this position."""
+        return Diagnostic(severity, code, message, self.file, self.line, self.column, hint)
+
+
 @dataclass(slots=True)
 class Problems:
-    """Collects problems; keeps the first of each kind in each file and counts the rest.
-
-    A million bad rows cost no more memory than twenty.
-    """
+    """The first problems of each kind in each file, and the number of the rest, to bound memory."""
 
     shown_of_a_kind: int = SHOWN_OF_A_KIND
     error_count: int = 0
@@ -74,37 +81,32 @@ class Problems:
             self.add(diagnostic)
 
     def merge(self, later: Problems) -> None:
-        """Add the problems of later lines of the same files, as one pass over all of them would have."""
-        self.error_count += later.error_count
-        self.warning_count += later.warning_count
-        self.note_count += later.note_count
+        """Add the problems of later lines of the same files, as if read in one pass."""
         room = {kind: self.shown_of_a_kind - count for kind, count in self._counts.items()}
         for diagnostic in later._kept:
             kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
             room[kind] = room.get(kind, self.shown_of_a_kind) - 1
             if room[kind] >= 0:
                 self._kept.append(diagnostic)
-        for kind, count in later._counts.items():
-            self._counts[kind] = self._counts.get(kind, 0) + count
+        self._add_counts(later)
 
     def merge_mixed(self, parts: Iterable[Problems]) -> None:
-        """Add the problems of parts whose lines stand between each other's, as one pass over all would have.
-
-        Args:
-            parts: each of the same files' lines, but no line in two of them.
-        """
+        """Add the problems of parts with interleaved lines of the same files, as if read in one pass."""
         mixed = Problems(self.shown_of_a_kind)
         for part in parts:
             mixed._append(part)
         mixed._kept.sort(key=lambda diagnostic: (diagnostic.line, diagnostic.column))
-        # Of more than are shown of a kind, this leaves those of the first lines.
+        # Keeps those of the first lines.
         self.merge(mixed)
 
     def _append(self, other: Problems) -> None:
+        self._kept += other._kept
+        self._add_counts(other)
+
+    def _add_counts(self, other: Problems) -> None:
         self.error_count += other.error_count
         self.warning_count += other.warning_count
         self.note_count += other.note_count
-        self._kept += other._kept
         for kind, count in other._counts.items():
             self._counts[kind] = self._counts.get(kind, 0) + count
 

@@ -1,7 +1,7 @@
-"""The reference page of a file format, in Markdown, from its JSON Schema.
+"""A file format's reference page in Markdown, generated from its JSON Schema.
 
-What the page says stands in the schema, where editors find it too. A sentence `Default: …` of a description
-becomes the cell of that name; the words that the errors use stand in `$comment`.
+Its text is in the schema, where editors find it too. A sentence `Default: …` of a description becomes a table
+cell; `$comment` has the words of the errors.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runner.source.violation import read_words
-from runner.source.yaml_flow import write_flow
+from runner.source.json_schema import read_words, write_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +28,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A mapping of the format, at the first place where it may stand.
-
-    Attributes:
-        schema: the mapping's.
-        place: its key, from the top of the file, as in `messages[].after`; empty for the file itself.
-        examples: values of the key, for the mapping or the list that it is in.
-    """
+    """A mapping of the format with examples; its place is a key such as `messages[].after`."""
 
     schema: Schema
     place: str
@@ -43,12 +36,7 @@ class Section:
 
 
 def render_reference(name: str, schema: Schema) -> str:
-    """Return the reference page of a format; it ends in a line break.
-
-    Args:
-        name: the schema's name, such as `campaign`.
-        schema: objects and repeated kinds of values stand in `$defs`, each with title and description.
-    """
+    """Return the reference page of a format, whose schema has objects and repeated kinds in `$defs`."""
     page = _Page(schema)
     sections = list(page.find_sections(Section(schema, "", schema["examples"])))
     kinds = page.find_kinds(sections)
@@ -91,7 +79,7 @@ class _Page:
         ]
 
     def render_section(self, section: Section) -> str:
-        """Return a section: what it is, its rules, a table of its keys and an example."""
+        """Return a section: its description, its rules, a table of its keys and an example."""
         schema = section.schema
         place = f" Stands at `{section.place}`." if section.place else ""
         rows = "\n".join(self._render_row(key, raw, schema) for key, raw in schema["properties"].items())
@@ -120,7 +108,7 @@ class _Page:
             description = description.replace(said[0], "")
         if key in parent.get("required", []):
             default = "*required*"
-        # A kind of value explains its own pattern.
+        # The kind of value explains its own pattern.
         if words := read_words(raw if "description" in raw else value).get("pattern-words"):
             description += f" {_sentence(words)}"
         forms = list(_forms_of(key, raw, parent))
@@ -135,7 +123,7 @@ class _Page:
 
     def _name_kind(self, value: Schema, *, repeated: bool = False) -> str:
         target = self._defs.get(_target(value))
-        # A key that takes its meaning, too, from `$defs` is no more than that.
+        # A key whose description is also in `$defs` needs no further text.
         if target and ("description" in value or repeated or "properties" in target):
             return _link(target["title"].lower())
         value = {**(target or {}), **value}
@@ -170,7 +158,7 @@ def _count_entries(value: Schema) -> str:
 
 
 def _forms_of(key: str, raw: Schema, parent: Schema) -> Iterator[Schema]:
-    """Yield what a key may hold: what it says itself, or what follows from the keys beside it."""
+    """Yield the schemas of a key's values, from its own schema or the keys beside it."""
     branches = [parent.get(branch, {}).get("properties", {}).get(key) for branch in ("else", "then")]
     found = [branch for branch in branches if branch is not None]
     yield from found or [raw]

@@ -1,6 +1,7 @@
-"""Files wherever they are: at a path, or at a URL of what fsspec knows, such as object storage.
+"""Files at a path, at a URL that fsspec knows, or in this package, and limits on where campaigns may read.
 
-A location is one of the two. fsspec, which is not always installed, is loaded for URLs alone.
+fsspec is optional and loaded only for URLs. A campaign reads only below its repository, so that a pull
+request cannot print files of the machine that checks it.
 """
 
 from __future__ import annotations
@@ -18,22 +19,29 @@ if TYPE_CHECKING:
 
     from _typeshed import WriteableBuffer
 
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 _STAMPS = ("ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created")
-"""What file systems tell of a file that changes when it does; the first that one of them tells is taken."""
+"""Attributes by which file systems show that a file has changed; the first one present is used."""
 
 
 class MissingLibraryError(OSError):
-    """A library that a location needs is not installed."""
+    """A location needs a library that is not installed."""
 
 
 def is_url(location: str) -> bool:
-    """Return whether a location is a URL, rather than a path."""
+    """Return whether a location is a URL."""
     return "://" in location
 
 
+def is_folder(location: str) -> bool:
+    """Return whether a location, which is no file's URL, is a folder, or the URL of one."""
+    return is_url(location) or Path(location).is_dir()
+
+
 def is_below(url: str, prefixes: tuple[str, ...]) -> bool:
-    """Return whether a URL stands below one of some others, whatever its file system makes of its parts."""
-    # Some servers and libraries take `%2e%2e` for `..`, and `?` or `#` for no more than a character.
+    """Return whether a URL is below one of the prefixes, however its file system reads its parts."""
+    # Some servers and libraries take `%2e%2e` for `..`, and `?` or `#` for plain characters.
     plain = unquote(url)
     if "::" in plain or "\\" in plain or ".." in re.split(r"[/?#]", plain):
         return False
@@ -41,11 +49,7 @@ def is_below(url: str, prefixes: tuple[str, ...]) -> bool:
 
 
 def open_binary(location: str) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Open a file for reading; raises OSError."""
     if not is_url(location):
         return Path(location).open("rb")
     with reach(location) as (system, path):
@@ -53,11 +57,7 @@ def open_binary(location: str) -> BinaryIO:
 
 
 def measure_file(location: str) -> int:
-    """Return how many bytes a file has.
-
-    Raises:
-        OSError: it cannot be asked.
-    """
+    """Return a file's size in bytes; raises OSError."""
     if not is_url(location):
         return Path(location).stat().st_size
     with reach(location) as (system, path):
@@ -65,7 +65,7 @@ def measure_file(location: str) -> int:
 
 
 def stamp_file(location: str) -> tuple[object, ...] | None:
-    """Return what is another value when the file has changed; None if there is none."""
+    """Return a value that differs once the file has changed; None if there is none."""
     try:
         if not is_url(location):
             status = Path(location).stat()
@@ -78,21 +78,13 @@ def stamp_file(location: str) -> tuple[object, ...] | None:
 
 
 def is_file(url: str) -> bool:
-    """Return whether there is a file at a URL.
-
-    Raises:
-        OSError: it cannot be asked.
-    """
+    """Return whether there is a file at a URL; raises OSError if that is unknown."""
     with reach(url) as (system, path):
         return bool(system.isfile(path))
 
 
 def list_matching(pattern: str) -> list[str]:
-    """Return the URLs of the files that a URL with `*`, `?` or `[…]` in its path stands for, sorted.
-
-    Raises:
-        OSError: they cannot be listed.
-    """
+    """Return the sorted URLs that a URL with `*`, `?` or `[…]` in its path matches; raises OSError."""
     with reach(pattern) as (system, path):
         return sorted(system.unstrip_protocol(name) for name in system.glob(path) if system.isfile(name))
 
@@ -102,10 +94,10 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
     """Yield the file system of a URL, and the path there.
 
     Raises:
-        OSError: whatever goes wrong while the block lasts, whoever says it.
+        OSError: for any error within the block, whatever library raised it.
     """
     try:
-        # Imported here: an extra, and most audiences are files of this machine.
+        # Imported here: an extra, and most audiences are local files.
         from fsspec.core import url_to_fs  # noqa: PLC0415
 
         yield url_to_fs(url)
@@ -120,13 +112,7 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
 
 
 class FileRange(io.RawIOBase):
-    """Some bytes of a file, read as if they were all of it. Closes the file with itself.
-
-    Args:
-        stream: the file.
-        start: the first byte.
-        stop: the byte after the last one.
-    """
+    """The bytes of a file from `start` to before `stop`, as a file. Closing it closes the file."""
 
     def __init__(self, stream: BinaryIO, start: int, stop: int) -> None:
         self._stream = stream
@@ -158,3 +144,72 @@ class FileRange(io.RawIOBase):
         """Close the file."""
         self._stream.close()
         super().close()
+
+
+HIDDEN = "begins with a dot, or stands in such a folder: files like that are never read"
+
+
+def repository_root(start: Path) -> Path:
+    """Return the git root above the folder `start`, else `start`; links are followed only afterwards."""
+    folder = start.absolute()
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return folder
+
+
+def reading_root(file: Path, *, current: Path) -> Path:
+    """Return the folder below which the campaign `file` may read.
+
+    That is the git root above the file; without one, the current folder if the file is below it; else the
+    file's own folder.
+    """
+    parent = file.absolute().parent
+    root = repository_root(parent)
+    if (root / ".git").exists():
+        return root
+    return current if parent.is_relative_to(current.absolute()) else parent
+
+
+def is_readable_below(file: Path, roots: tuple[Path, ...]) -> bool:
+    """Return whether `file`, with links followed, is below one of `roots` and not hidden there."""
+    return any(not _is_hidden(inner) for inner in _find_below(file, roots))
+
+
+def is_hidden_below(file: Path, roots: tuple[Path, ...]) -> bool:
+    """Return whether `file` is hidden below one of `roots`, which may be hidden themselves.
+
+    Files are hidden if their name, or that of a folder above, begins with a dot: they hold secrets or
+    settings (`.env`, `.git/config`).
+    """
+    below = _find_below(file, roots)
+    return bool(below) and all(map(_is_hidden, below))
+
+
+def is_written_hidden(file: Path, root: Path) -> bool:
+    """Return whether a path is hidden below `root`, without following links."""
+    written = Path(os.path.abspath(file))  # noqa: PTH100  takes `..` away without following links
+    return written.is_relative_to(root.absolute()) and _is_hidden(written.relative_to(root.absolute()))
+
+
+def _find_below(file: Path, roots: tuple[Path, ...]) -> list[Path]:
+    """Return the path of `file`, with links followed, within each root that it is below."""
+    try:
+        real = file.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or a NUL in the name
+        return []
+    above = [root.resolve() for root in roots]
+    return [real.relative_to(root) for root in above if real.is_relative_to(root)]
+
+
+def _is_hidden(inner: Path) -> bool:
+    return any(part.startswith(".") for part in inner.parts)
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder of the shipped `schemas`, `campaigns` or `.github/workflows`.
+
+    They are at the top of the repository, and in `runner/shipped/` of an installed wheel.
+    """
+    installed = _PACKAGE / "shipped" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name

@@ -1,46 +1,205 @@
-"""YAML with the place of every value; the one door through which YAML is read.
+"""YAML with the position of every value.
 
-The parser's events are turned into plain data directly: no object is ever constructed, keys are
-unique, and what a plain scalar means is what a reader sees. YAML 1.2's core schema is narrowed by
-one rule: a plain scalar is a number only if writing that number gives the same characters again,
-so `012`, `1.50` and `+14155550101` stay the text that they are.
+The parser's events become plain data directly: no objects are constructed, and keys are unique. PyYAML's
+nodes would not do: they lack the places of aliases, and libyaml's binding overflows the stack over deep
+nesting before anyone can check them. YAML 1.2's core schema (section 10.3.2) is narrowed by one rule: a plain
+scalar is a number only if writing that number gives the same characters again, so `012`, `1.50` and
+`+14155550101` stay text.
 """
 
 from __future__ import annotations
 
+import gc
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
-from runner.source.collector import pause_collector
-from runner.source.diagnostic import Diagnostic
-from runner.source.document import Places, YamlDocument, refuse_document
-from runner.source.syntax import Spot, explain_syntax
-from runner.source.yaml_scalar import read_plain, write_scalar
+from runner.source.diagnostic import Diagnostic, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+
 try:
     from yaml import CSafeLoader as _Loader
-except ImportError:  # PyYAML was built without libyaml: the same events, slower
+except ImportError:  # PyYAML without libyaml: the same events, slower
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]
 
 MAX_DEPTH = 64
 """Levels of nesting; a campaign needs seven."""
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
+_QUOTES = "put text that contains `: ` in quotes"
+_INDENTATION = "check this line's indentation: the entries of one list or mapping start in one column"
+_ENDED = "the value before this has ended: put the whole text in quotes"
+_SEVERAL_LINES = "text of several lines needs `|` or `>`"
+_ESCAPE = "write a backslash twice, or the text in 'single quotes'"
+_START = yaml.Mark("", 0, 0, 0, "", 0)
+_CONSTANTS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII)
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
+
+Key = str | int
+
+
+class YamlProblemError(Exception):
+    """Text that is not YAML, or YAML that a campaign repository doesn't accept."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+class Place(NamedTuple):
+    """Place of an entry of a mapping or sequence; lines and columns count from 0.
+
+    In a sequence, the key's place is the value's. `style` is the scalar style (`|`, `>`, `"`, `'`), empty for
+    plain scalars and collections.
+    """
+
+    key_line: int
+    key_column: int
+    line: int
+    column: int
+    style: str
+
+    def at_value(self, file: Path) -> Position:
+        """Return the position of the entry's value in a file."""
+        return Position(file, self.line + 1, self.column + 1)
+
+
+_WIDTH = 4
+"""Values kept for each entry: its key or index, the marks of key and value, the value's style."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Places of the entries of a document's containers.
+
+    Few of a document's places are looked up, so the parser's marks are kept, in one list for each container,
+    and become a `Place` on demand.
+    """
+
+    _entries: dict[int, list[Any]] = field(default_factory=dict)
+    _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
+
+    def open(self, container: dict[str, Any] | list[Any]) -> list[Any]:
+        """Register a container, which must outlive these places; return its list for the caller to fill."""
+        entries = self._entries[id(container)] = []
+        # A container that was left out may have had the same id.
+        self._starts.pop(id(container), None)
+        return entries
+
+    def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
+        """Return the place of the entry `key` of `container`, None if either is unknown."""
+        entries = self._entries.get(id(container))
+        start = self._find_start(id(container), entries, key) if entries else None
+        if entries is None or start is None:
+            return None
+        _, key_mark, mark, style = entries[start : start + _WIDTH]
+        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
+
+    def _find_start(self, container: int, entries: list[Any], key: Key) -> int | None:
+        """Return the index at which an entry starts in its container's list; None if it is unknown."""
+        if entries[0] == key:
+            return 0
+        starts = self._starts.setdefault(container, {})
+        # The container may have grown since the last look.
+        for start in range(len(starts) * _WIDTH, len(entries), _WIDTH):
+            starts[entries[start]] = start
+        return starts.get(key)
+
+
+@dataclass(slots=True)
+class YamlDocument:
+    """A parsed document: plain data with positions. It is usable despite problems such as duplicate keys."""
+
+    file: Path
+    data: Any
+    text: str
+    problems: list[Diagnostic] = field(default_factory=list)
+    _places: Places = field(default_factory=Places)
+    _lines: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """The text's lines; split on first use, since most documents are read without them."""
+        if not self._lines:
+            self._lines = self.text.splitlines()
+        return self._lines
+
+    def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
+        """Return the place of the entry `key` of `container`, an object of this document."""
+        return self._places.find(container, key)
+
+    def position_of(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
+        """Return the position of an entry's value; the file's start if there is none."""
+        place = self.place(container, key)
+        return Position(self.file, 1, 1) if place is None else place.at_value(self.file)
+
+    def position(self, path: list[Key], *, at_key: bool = False) -> Position:
+        """Return the position of the value, or the key, at `path`; see `locate`."""
+        return Position(self.file, *self.locate(path, at_key=at_key))
+
+    def locate(self, path: list[Key], *, at_key: bool = False) -> tuple[int, int]:
+        """Return line and column, from 1, of the value or key at `path`, or of its nearest ancestor."""
+        place: Place | None = None
+        value = self.data
+        for key in path:
+            found = self.place(value, key) if isinstance(value, (dict, list)) else None
+            if found is None:
+                at_key = False
+                break
+            place, value = found, value[key]
+        if place is None:
+            return 1, 1
+        if at_key:
+            return place.key_line + 1, place.key_column + 1
+        return place.line + 1, place.column + 1
+
+
+def read_plain(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain scalar."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] in "-0123456789":
+        if _INTEGER.fullmatch(text) and text != "-0":
+            return int(text)
+        if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
+            return float(text)
+    return text
+
+
+def _write_scalar(value: Any) -> str:
+    """Return a value as messages show it: `true` rather than Python's `True`."""
+    if value is None:
+        return "(nothing)"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def pause_collector() -> Iterator[None]:
+    """Pause the cycle collector, which would walk a growing tree again and again in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def read_yaml(text: str, file: Path) -> YamlDocument:
-    """Parse one YAML document.
-
-    Args:
-        text: the document.
-        file: named in problems; not read.
+    """Parse one YAML document; `file` is only named in problems.
 
     Raises:
         YamlProblemError: the text cannot be turned into data.
@@ -50,23 +209,20 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
             builder = _Builder(file, next_event)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
-        noticed = error.problem_mark or error.context_mark
-        fault = explain_syntax(
-            error.problem or "", _spot(noticed), _spot(error.context_mark or noticed), text
-        )
-        refuse_document(file, "yaml-syntax", fault.message, fault.line, fault.column, fault.hint)
+        noticed = error.problem_mark or error.context_mark or _START
+        _refuse_syntax(file, error.problem or "", noticed, error.context_mark or noticed, text)
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        column = error.position - text.rfind("\n", 0, error.position)
+        line = text.count("\n", 0, error.position)
+        column = error.position - text.rfind("\n", 0, error.position) - 1
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
-        refuse_document(file, "yaml-character", message, line, column, "remove it")
+        _refuse(file, "yaml-character", message, yaml.Mark("", 0, line, column, "", 0), "remove it")
     return YamlDocument(file, data, text, builder.problems, builder.places)
 
 
 @contextmanager
 def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
-    """Give the function that returns a text's next event."""
+    """Yield the function that returns a text's next event."""
     parser = _Loader(text)
     try:
         yield parser.get_event
@@ -74,16 +230,42 @@ def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
         parser.dispose()
 
 
-def _spot(mark: yaml.Mark | None) -> Spot:
-    return Spot(mark.line, mark.column) if mark else Spot(0, 0)
+def _refuse_syntax(file: Path, problem: str, noticed: yaml.Mark, began: yaml.Mark, text: str) -> NoReturn:
+    """Raise libyaml's error, noticed in a value that began earlier, in words for people."""
+    place = noticed
+    before = _line(noticed, text)[: noticed.column]
+    message, hint = f"this is not YAML: {problem}", None
+    if problem == "found unexpected end of stream":
+        place, message, hint = began, "this quote is never closed", "close it where the text ends"
+    elif problem.startswith("could not find expected ':'"):
+        place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
+    elif problem.endswith("cannot start any token"):
+        message, hint = _explain_character(_line(noticed, text)[noticed.column : noticed.column + 1])
+    elif problem.startswith("mapping values are not allowed"):
+        hint = _QUOTES if ": " in before else "check this line's indentation"
+    elif problem.startswith("did not find expected ',' or"):
+        bracket = _line(began, text)[began.column : began.column + 1]
+        hint = f"close the `{bracket}` of line {began.line + 1}, or put a `,` between its entries"
+    elif problem in ("did not find expected key", "did not find expected '-' indicator"):
+        hint = _ENDED if before.strip() else _INDENTATION
+    elif problem == "found unknown escape character":
+        hint = _ESCAPE
+    _refuse(file, "yaml-syntax", message, place, hint)
+
+
+def _explain_character(character: str) -> tuple[str, str]:
+    if character == "\t":
+        return "a tab stands in the indentation", "YAML is indented with blanks: replace the tab"
+    return f"text cannot start with `{character}` here", "put it in quotes"
+
+
+def _line(mark: yaml.Mark, text: str) -> str:
+    lines = text.splitlines()
+    return lines[mark.line] if mark.line < len(lines) else ""
 
 
 class _Builder:
-    """Builds data from events by recursive descent; see `YamlDocument` for what comes out.
-
-    An event's type is compared by identity, not `isinstance`: the parser makes no subclasses, and
-    this runs for every value of a file.
-    """
+    """A builder of data from events by recursive descent; event types are compared by identity, for speed."""
 
     def __init__(self, file: Path, next_event: Callable[[], Any]) -> None:
         self.file = file
@@ -91,14 +273,14 @@ class _Builder:
         self.places = Places()
         self._next = next_event
         self._depth = 0
-        # Keys that are texts in quotes or without: recipients repeat them, and share one string each.
+        # Keys that are texts: recipients repeat them, and share one string each.
         self._keys: dict[str, str] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._nodes = 0  # within the collections that have ended, with what aliases add to them
+        self._nodes = 0  # Values of finished collections, including those that aliases add.
         self._aliased_nodes = 0
 
     def build(self) -> Any:
-        """Return the data of the only document, None if there is none."""
+        """Return the data of the only document; None if there is none."""
         data = None
         is_started = False
         while type(event := self._next()) is not yaml.StreamEndEvent:
@@ -176,10 +358,10 @@ class _Builder:
         return sequence
 
     def _read_key(self, event: Any, mapping: dict[str, Any]) -> str | None:
-        """Return a key, or None and note why it cannot be one."""
+        """Return a key; None, with a problem noted, if it cannot be one."""
         key = self._read_new_key(event)
         if not isinstance(key, str):
-            message = f"the key {write_scalar(key)} is not a text"
+            message = f"the key {_write_scalar(key)} is not text"
             self._note("yaml-key", message, event.start_mark, "put it in quotes")
             return None
         if first := self.places.find(mapping, key):
@@ -198,7 +380,7 @@ class _Builder:
                 "yaml-key",
                 "a list or mapping cannot be a key",
                 event.start_mark,
-                "a text that starts with `{` or `[` needs quotes",
+                "text that starts with `{` or `[` needs quotes",
             )
         return self._read_scalar(event) if kind is ScalarEvent else self._read_alias(event)
 
@@ -223,7 +405,7 @@ class _Builder:
         return value
 
     def _check_start(self, event: Any) -> None:
-        """Refuse a collection with a tag, or too deep."""
+        """Refuse a collection that has a tag or is too deep."""
         if event.tag is not None:
             self._refuse_tag(event)
         if self._depth >= MAX_DEPTH:
@@ -234,7 +416,7 @@ class _Builder:
             "yaml-tag",
             f"the tag {_short_tag(event.tag)} is not allowed",
             event.start_mark,
-            "write plain values; put a text in quotes",
+            "write plain values; put text in quotes",
         )
 
     def _note(self, code: str, message: str, mark: yaml.Mark, hint: str) -> None:
@@ -243,7 +425,13 @@ class _Builder:
         )
 
     def _stop(self, code: str, message: str, mark: Any, hint: str | None) -> NoReturn:
-        refuse_document(self.file, code, message, mark.line + 1, mark.column + 1, hint)
+        _refuse(self.file, code, message, mark, hint)
+
+
+def _refuse(file: Path, code: str, message: str, mark: yaml.Mark, hint: str | None) -> NoReturn:
+    """Raise the error for a text that cannot be read as a document."""
+    problem = Diagnostic("error", code, message, file, mark.line + 1, mark.column + 1, hint)
+    raise YamlProblemError(problem) from None
 
 
 def _short_tag(tag: str) -> str:

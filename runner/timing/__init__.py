@@ -1,1 +1,1 @@
-"""When a text may reach a person: time zones, schedules, and legal sending hours."""
+"""Times at which texts may reach people: time zones, schedules, and legal sending hours."""

@@ -1,38 +1,65 @@
-"""Whether a recipient is texted now, later, or not at all, and why."""
+"""The decision to text a recipient now, later or never, with its reasons, and the hours of later ones."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from runner.timing.opening import Calendar, LocalWindow
-from runner.timing.place import locate
-from runner.timing.zone import find_prefix
-from runner.timing.zone_data import load_zone, open_zone_data
+from runner.timing.legal_hours import locate
+from runner.timing.window import Calendar, LocalWindow
+from runner.timing.zone import find_prefix, load_zone, open_zone_data
 
 if TYPE_CHECKING:
-    from runner.timing.histogram import Due
-    from runner.timing.law import LawBook, LegalWindow, Method
-    from runner.timing.public_holidays import HolidayList
+    from collections.abc import Iterable, Mapping
+    from datetime import date
+
+    from runner.timing.legal_hours import LawBook, LegalWindow, Method
     from runner.timing.schedule import NoRule, Purpose, Schedule, TimezoneUnknown
-    from runner.timing.window import WeeklyWindow
+    from runner.timing.window import HolidayList, WeeklyWindow
+
+
+Due = tuple["datetime", str]
+"""The moment somebody is due (any aware time), and the IANA name of the zone of their clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueHour:
+    """The number of people due in one hour (0 to 23) of one local day."""
+
+    day: date
+    hour: int
+    recipients: int
+
+
+def count_due(due: Iterable[Due] | Mapping[Due, int]) -> tuple[DueHour, ...]:
+    """Count people, given one by one or by due moment, by their local hour, the earliest first."""
+    shared: Counter[Due] = Counter(due)
+    hours: Counter[tuple[date, int]] = Counter()
+    for (moment, zone), recipients in shared.items():
+        local = moment.astimezone(load_zone(zone))
+        hours[local.date(), local.hour] += recipients
+    return tuple(DueHour(day, hour, recipients) for (day, hour), recipients in sorted(hours.items()))
+
 
 RefusalKind = Literal["expired", "timezone_unknown", "never_open", "no_rule"]
 
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
+_BY_SCHEDULE = "`no_rule: schedule` in `policy` would go by `schedule` alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that keeps a text back for now.
+    """One reason that delays a text.
 
     Attributes:
-        kind: `not_before` and `send_between` (with `days`) are the campaign's, `law` is not.
+        kind: `law`, or the campaign's `not_before` or `send_between` (with `days`).
         zone: the time zone in which the hours are closed; None for `not_before`.
-        local: what a clock there shows; None for `not_before`.
-        citation: the law that closes them; None for the campaign's own hours.
-        holiday: of a law, the public holiday that closes them; None if it is the hour or the weekday.
+        local: the local time there; None for `not_before`.
+        citation: the law; None for the campaign's own hours.
+        holiday: the public holiday that closes a law's hours, if it is one.
+        keys: the keys of the campaign's own hours, in words; empty for a law.
     """
 
     kind: Literal["not_before", "send_between", "law"]
@@ -40,22 +67,23 @@ class Reason:
     local: datetime | None = None
     citation: str | None = None
     holiday: str | None = None
+    keys: str = ""
 
     @property
     def rule(self) -> str:
-        """What is closed, in words that are the same for everybody whom it holds back."""
+        """The closed hours in words, the same for all recipients that wait for them."""
         if self.kind == "not_before":
             return "`not_before` is still to come"
         if self.holiday is not None:
             return f"a public holiday of their place ({self.holiday}): {self.citation}"
         if self.citation is not None:
             return f"outside the legal hours of their place: {self.citation}"
-        return "outside `send_between` and `days` on their own clocks"
+        return f"outside {self.keys} on their own clocks"
 
     def __str__(self) -> str:
         if self.zone is None or self.local is None:
             return "`not_before` is still to come"
-        hours = f"legal hours ({self.citation})" if self.citation else "`send_between` and `days`"
+        hours = f"legal hours ({self.citation})" if self.citation else self.keys
         if self.holiday is not None:
             return f"it is {self.local:%a %H:%M} in {self.zone}, {self.holiday}: closed by {self.citation}"
         return f"it is {self.local:%a %H:%M} in {self.zone}, outside {hours}"
@@ -63,12 +91,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SendNow:
-    """The text may leave.
-
-    Attributes:
-        until: from this moment on, in UTC, it has to be asked again.
-        remarks: what should make one think about it, in words.
-    """
+    """A text that may leave until a moment, in UTC, at which the decision must be made again."""
 
     until: datetime
     remarks: tuple[str, ...] = ()
@@ -76,14 +99,7 @@ class SendNow:
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """The text has to wait.
-
-    Attributes:
-        until: when it may leave, in UTC.
-        reasons: all that is closed now.
-        zones: the recipient's candidate time zones.
-        remarks: what should make one think about it, in words.
-    """
+    """A text that has to wait until a moment, in UTC, for `reasons` in the candidate `zones`."""
 
     until: datetime
     reasons: tuple[Reason, ...]
@@ -92,19 +108,13 @@ class Defer:
 
     @property
     def due(self) -> Due:
-        """When it may leave, and the candidate zone on whose clocks people are told so."""
+        """The moment when it may leave, and the candidate zone in whose local time it is shown."""
         return self.until, self.zones[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The text may never leave.
-
-    Attributes:
-        kind: what stands against it.
-        reason: completes "nothing is sent: ".
-        hint: what to do about it.
-    """
+    """A text that may never leave; the reason completes "nothing is sent: "."""
 
     kind: RefusalKind
     reason: str
@@ -123,7 +133,6 @@ _UNKNOWN = Refuse(
     "the number does not tell its time zone",
     "give one in a `timezone_column`, or set `timezone_unknown: campaign` in `policy`",
 )
-_BY_SCHEDULE = "`no_rule: schedule` in `policy` would go by `schedule` alone"
 _NEVER = Refuse(
     "never_open",
     "the number may be in several time zones, and their sending hours have no moment in common",
@@ -138,11 +147,7 @@ _NEVER_HERE = Refuse(
 
 @dataclass(frozen=True, slots=True)
 class _Locality:
-    """What decides over everybody in the same place: time zones, rules, and when all are open.
-
-    Attributes:
-        unknown: the places, in words, if no law of any of them is known.
-    """
+    """Time zones, rules and open hours of one place; `unknown` describes it if no law of it is known."""
 
     zones: tuple[str, ...]
     rules: tuple[LegalWindow, ...]
@@ -151,19 +156,18 @@ class _Locality:
 
 
 class Timekeeper:
-    """Decides when a campaign's recipients are texted.
+    """Decisions on a campaign's recipients, computed once for each number prefix and zone.
 
-    A recipient whose zone nobody gives is texted when it is allowed in every zone the number may be in.
-    Everything that people with one prefix and zone share is worked out once.
+    A recipient without a given zone is texted when it is allowed in every zone the number may be in.
 
     Args:
         schedule: the campaign's.
-        timezone_unknown: what happens to people whose zone cannot be told, or whose candidate zones
-            have no allowed moment in common.
-        law: the legal hours to keep; None for none.
-        method: how people are reached.
-        purpose: for what.
-        no_rule: what happens to people of places that the law book has no rule of.
+        timezone_unknown: the rule for people whose zone is unknown, or whose candidate zones have no allowed
+            moment in common.
+        law: the legal hours to keep, if any.
+        method: the way people are reached.
+        purpose: the purpose of the texts.
+        no_rule: the rule for places without legal hours.
     """
 
     def __init__(
@@ -186,38 +190,29 @@ class Timekeeper:
         self._decided: dict[tuple[str, str, str | None, str | None], tuple[datetime, datetime, Decision]] = {}
 
     def decide(self, phone: str, zone: str | None, moment: datetime, region: str | None = None) -> Decision:
-        """Decide for one recipient.
+        """Decide for one recipient. Reasons to wait are those of the first decision for the place.
 
         Args:
             phone: E.164, allocated.
-            zone: the recipient's own time zone, an IANA name that `check_zone` returned; None to go by
-                the region, or else the number.
+            zone: the recipient's own time zone, from `check_zone`; None to use the region, or else the
+                number.
             moment: now; any aware time.
-            region: where the recipient is by law, as `check_region` returned it; None to go by the number.
-
-        Returns:
-            Send now, wait, or never. What kept somebody waiting is told as it was when first asked.
+            region: the recipient's legal region, from `check_region`; None to use the number.
         """
-        # All that is known of a number: its time zones, and the area code whose law holds. The second is
-        # mostly part of the first, but they are two data files, and need not know the same codes.
+        # A number's time zones, and the area code whose law holds. The zones' prefix mostly contains the area
+        # code, but the two data files need not know the same codes.
         key = (find_prefix(phone), phone[1:5], zone, region)
         known = self._decided.get(key)
         if known is not None and known[0] <= moment < known[1]:
             return known[2]
         decision = self._decide_anew(phone, zone, moment, region)
         stays = decision.until if isinstance(decision, SendNow | Defer) else _FOR_EVER
-        # In UTC: two times of one zone would be compared by their walls.
+        # In UTC: Python compares two times of one zone by their wall time.
         self._decided[key] = (moment.astimezone(UTC), stays, decision)
         return decision
 
     def find_zones(self, phone: str, zone: str | None, region: str | None) -> tuple[str, ...]:
-        """Return the time zones in which a recipient is held to be; none if nothing is known.
-
-        Args:
-            phone: E.164, allocated.
-            zone: as for `decide`.
-            region: as for `decide`.
-        """
+        """Return a recipient's candidate time zones; none if nothing is known (see `decide`)."""
         locality = self._locate(phone, zone, region)
         return () if isinstance(locality, Refuse) else locality.zones
 
@@ -248,7 +243,7 @@ class Timekeeper:
         if not zones and self._fallback is not None:
             zones = (self._fallback,)
         if not zones and self._law is None and self._schedule.window.is_whole_week():
-            # Where every hour will do, whose clock shows it makes no difference.
+            # If every hour is open, the zone makes no difference.
             zones = (self._schedule.timezone or "UTC",)
         if not zones:
             return _UNKNOWN
@@ -277,8 +272,9 @@ class Timekeeper:
         found: list[Reason] = []
         if self._schedule.not_before is not None and moment < self._schedule.not_before:
             found.append(Reason("not_before"))
-        closed = _find_closed(self._schedule.window, None, locality.zones, moment)
-        found += [Reason("send_between", *closed[:2])] if closed else []
+        window = self._schedule.window
+        closed = _find_closed(window, None, locality.zones, moment)
+        found += [Reason("send_between", *closed[:2], keys=window.name_keys())] if closed else []
         for rule in locality.rules:
             closed = _find_closed(rule.window, rule.holidays, locality.zones, moment)
             if closed:
@@ -290,10 +286,7 @@ class Timekeeper:
 def _find_closed(
     window: WeeklyWindow, holidays: HolidayList | None, zones: tuple[str, ...], moment: datetime
 ) -> tuple[str, datetime, str | None] | None:
-    """Return the first zone in which a window is closed, its clock, and the holiday that it is there.
-
-    One of the zones is reason enough.
-    """
+    """Return the first zone in which a window is closed, its local time, and the holiday there, if any."""
     for zone in zones:
         hours = LocalWindow(window, zone, holidays)
         if not hours.is_open(moment):

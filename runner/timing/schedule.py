@@ -1,4 +1,4 @@
-"""A campaign's `schedule`: read from what the file says, into moments and a weekly window."""
+"""A campaign's `schedule`: two moments and a weekly window."""
 
 from __future__ import annotations
 
@@ -9,34 +9,29 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from runner.timing.window import DAYS, WHOLE_WEEK, Span, WeeklyWindow, make_window, parse_clock
-from runner.timing.zone import ZoneProblem, check_zone
-from runner.timing.zone_data import load_zone
+from runner.timing.zone import NameProblem, check_zone, load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TimezoneUnknown = Literal["refuse", "campaign"]
-"""What happens to people whose time zone cannot be told: `policy.timezone_unknown`."""
+"""Rule for people whose time zone is unknown: `policy.timezone_unknown`."""
 NoRule = Literal["refuse", "schedule"]
-"""What happens to people of places whose legal hours are not known: `policy.no_rule`."""
+"""The treatment of people of places whose legal hours are not known: `policy.no_rule`."""
 Purpose = Literal["survey", "marketing", "service"]
-"""What people are texted for: `policy.purpose`. To sell, `marketing`; about something that they have ordered
+"""The purpose of texts: `policy.purpose`. To sell, `marketing`; about something that they have ordered
 or use, `service`."""
 
 _LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?")
-_TOO_FAR = 9990  # a calendar that looks a year ahead must not fall off its end
+_TOO_FAR = 9990  # A calendar looks a year ahead, and must not pass the last year of `datetime`.
 _ALL_DAY: Span = WHOLE_WEEK.days[0][0]
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a campaign may send.
+    """The times at which a campaign may send: from `not_before` to before `expires`, in UTC, if given.
 
-    Attributes:
-        not_before: nothing is sent before this moment, in UTC; None if it may at once.
-        expires: nothing is sent from this moment on, in UTC; None if it never ends.
-        timezone: the campaign's, an IANA name; None if the file names none.
-        window: the hours of the week, in each recipient's local time.
+    The window is in each recipient's local time.
     """
 
     not_before: datetime | None = None
@@ -45,19 +40,13 @@ class Schedule:
     window: WeeklyWindow = WHOLE_WEEK
 
     def is_always_open(self) -> bool:
-        """Return whether it keeps nobody waiting, at any time."""
+        """Return whether it never keeps anybody waiting."""
         return self.not_before is None and self.expires is None and self.window.is_whole_week()
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
-    """What is wrong with a key of a `schedule`.
-
-    Attributes:
-        key: the key.
-        reason: a sentence without a full stop at its end.
-        hint: what to do about it.
-    """
+    """The problem of a key of a `schedule`; the reason is a sentence without a full stop."""
 
     key: str
     reason: str
@@ -65,13 +54,10 @@ class ScheduleProblem:
 
 
 def read_schedule(written: Mapping[str, object]) -> Schedule | tuple[ScheduleProblem, ...]:
-    """Read a `schedule`, or tell all that is wrong with it.
+    """Read a `schedule` mapping of texts, or return all its problems.
 
     A local time that clocks skip is refused. Of one that they repeat, `not_before` is the second and
-    `expires` the first: what is doubtful is not sent.
-
-    Args:
-        written: the mapping of the campaign file, its values still texts.
+    `expires` the first, to avoid doubtful sends.
     """
     problems: list[ScheduleProblem] = []
     zone = _read_zone(written.get("timezone"), problems)
@@ -106,7 +92,7 @@ def _read_zone(written: object, problems: list[ScheduleProblem]) -> str | None:
     if written is None:
         return None
     zone = check_zone(str(written))
-    if isinstance(zone, ZoneProblem):
+    if isinstance(zone, NameProblem):
         problems.append(ScheduleProblem("timezone", zone.reason, zone.hint))
         return None
     return zone
@@ -150,7 +136,7 @@ def _read_span(written: object, problems: list[ScheduleProblem]) -> Span:
         case [int(start), int(end)] if start < end:
             return start, end
         case [int(), int()]:
-            # Far more often a slip than a wish to wake people.
+            # Night hours are far more often a slip than intended.
             problem = (
                 "it does not end after it starts",
                 "no window goes past midnight: write the earlier time first",

@@ -1,4 +1,9 @@
-"""Which time zones a phone may be in: by its number, or as a column of the audience says."""
+"""Time zones of phones, by number or by a column of the audience.
+
+Governments change their clocks a few times a year, sometimes with weeks of notice, but Python prefers the
+system's time-zone data, however old. The newer of that and the `tzdata` package is used here; both name their
+release of the IANA database (`2026f`), and the names sort by age.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,29 @@ import difflib
 import json
 import re
 import zoneinfo
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, PhoneNumberType
 from phonenumbers.phonenumberutil import is_number_type_geographical
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from importlib.resources.abc import Traversable
 
     from phonenumbers import PhoneNumberDesc
 
+
 _CORRECTIONS = Path(__file__).with_name("zone_corrections.json")
-"""What the library has wrong; a test holds the table against the time zone database's list of countries."""
+"""Corrections of the library's table; a test holds it against the time zone database's list of countries."""
 _COUNTRY_CODE_DIGITS = (1, 2, 3)
 _NORTH_AMERICA = "1"
 _THE_WORLD = "001"
@@ -51,70 +62,57 @@ _OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC)? ?[+-]\d{1,2}(?::?\d\d)?", re.IGNORE
 _NOT_PLACES = frozenset({"Factory", "localtime"})
 
 _Region = tuple[re.Pattern[str] | None, re.Pattern[str], re.Pattern[str]]
+_RELEASE_FILES = ("tzdata.zi", "+VERSION")
+"""Files in which systems keep the release: Linux distributions' first line, macOS and the BSDs."""
+_FIRST_LINE = "# version "
+_PACKAGE = resources.files("tzdata") / "zoneinfo"
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneProblem:
-    """Why a time zone's name is refused.
-
-    Attributes:
-        reason: completes "the time zone … is refused: ".
-        hint: what to do about it.
-    """
+class NameProblem:
+    """The reason for refusing the name of a time zone or region, which completes "the … is refused: "."""
 
     reason: str
     hint: str
 
 
-def check_zone(written: str) -> str | ZoneProblem:
-    """Return the IANA name that somebody wrote, or why it is refused.
-
-    Names are taken as the time zone database writes them; abbreviations are refused, because `EST` is
-    five hours behind UTC all year round, which nobody in New York means by it.
-
-    Args:
-        written: as it stands in the file.
-    """
+def check_zone(written: str) -> str | NameProblem:
+    """Return the IANA name of a time zone, or the reason for refusing it, as for ambiguous abbreviations."""
     name = written.strip()
     if _OFFSET.fullmatch(name):
-        return ZoneProblem(
+        return NameProblem(
             "an offset does not say where, nor when clocks change",
             "write an IANA name such as America/New_York",
         )
     if meant := _MISLEADING.get(name.upper()):
-        return ZoneProblem(
+        return NameProblem(
             "an abbreviation does not say where, nor when clocks change", f"did you mean {meant}?"
         )
     if name in _list_zones():
         return name
     close = _find_similar(name)
-    return ZoneProblem(
+    return NameProblem(
         "there is no such time zone",
         f"did you mean {close}?" if close else "write an IANA name such as America/New_York",
     )
 
 
 def find_zones(phone: str) -> tuple[str, ...]:
-    """Return the IANA names of the time zones in which a phone may be; none if nothing is known.
+    """Return the time zones in which an allocated E.164 phone may be; none if nothing is known.
 
-    As `phonenumbers.timezone.time_zones_for_number` does, from a table that is corrected: an area code
-    tells something of numbers that belong to places; the others (most mobiles outside North America) may
-    be anywhere in the country. In North America an area code always tells its country, and all zones that
-    it spans.
-
-    Args:
-        phone: E.164, allocated.
+    Like `phonenumbers.timezone.time_zones_for_number`, from a corrected table. An area code narrows down
+    geographic numbers; other numbers (most mobiles outside North America) may be anywhere in the country. A
+    North American area code always gives its country, and all zones that it spans.
     """
     return zones_of_prefix(find_prefix(phone))
 
 
 @cache
 def zones_of_prefix(prefix: str) -> tuple[str, ...]:
-    """Return the time zones of what `find_prefix` found.
+    """Return the time zones of a prefix from `find_prefix`.
 
-    Of an exchange that the library does not know it only has the area code, and gives the zone of most
-    of it: all of +1 850 is on New York's time then, Pensacola too. Here it may be in any zone that the
-    area code's known exchanges are in.
+    For an unknown exchange the library gives the zone of most of its area code, so all of +1 850 would be on
+    New York's time, including Pensacola. Here it may be in any zone of the area code's known exchanges.
     """
     table = _read_table()
     if prefix.startswith(_NORTH_AMERICA) and len(_NORTH_AMERICA) < len(prefix) < _EXCHANGE:
@@ -124,7 +122,7 @@ def zones_of_prefix(prefix: str) -> tuple[str, ...]:
 
 @cache
 def _read_table() -> dict[str, tuple[str, ...]]:
-    """Return the library's zones by prefix, corrected; a country has all zones of the prefixes in it."""
+    """Return the library's zones by prefix, corrected; a country has all zones of its prefixes."""
     document = json.loads(_CORRECTIONS.read_text(encoding="utf-8"))
     renamed: dict[str, str] = document["renamed"]
     corrected: dict[str, list[str]] = {
@@ -148,29 +146,20 @@ def _unite(found: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def find_prefix(phone: str) -> str:
-    """Return the digits at a number's start that tell its time zones; none if nothing is known.
-
-    There are about 3,000 of them, so whatever depends on zones alone is worked out once for each.
-
-    Args:
-        phone: E.164, allocated.
-    """
+    """Return the start of an allocated E.164 phone that gives its zones; empty if unknown."""
     code, lengths = _read_lengths(phone[1:4])
     if len(lengths) > 1 and code != _NORTH_AMERICA and not _is_geographic(code, phone[len(code) + 1 :]):
         return code
     for length in lengths:
         prefix = phone[1 : length + 1]
         if prefix in _read_table():
-            # Idaho's 208 is only there exchange by exchange: an unknown one is still Idaho's.
+            # Idaho's 208 is listed only by exchange, and unknown exchanges are Idaho's, too.
             return phone[1:5] if prefix == _NORTH_AMERICA and zones_of_prefix(phone[1:5]) else prefix
     return ""
 
 
 def find_country_code(phone: str) -> str:
-    """Return the country code of an E.164 phone, without `+`; empty if there is no such code.
-
-    No country code is the start of another one (ITU-T E.164, section 6.2).
-    """
+    """Return an E.164 phone's country code (no start of another: ITU-T E.164, 6.2), or an empty text."""
     return next(
         (
             phone[1 : n + 1]
@@ -182,29 +171,25 @@ def find_country_code(phone: str) -> str:
 
 
 def list_countries(code: str) -> tuple[str, ...]:
-    """Return the countries (ISO 3166-1 alpha-2) of a country code; none for one that is the whole world's.
-
-    Args:
-        code: as `find_country_code` returns it.
-    """
+    """Return the countries (ISO 3166-1 alpha-2) of a country code; none for a worldwide one."""
     return tuple(sorted(set(COUNTRY_CODE_TO_REGION_CODE[int(code)]) - {_THE_WORLD}))
 
 
 @cache
 def _read_lengths(start: str) -> tuple[str, tuple[int, ...]]:
-    """Return the country code of numbers that start so, and how long their prefixes are, longest first."""
+    """Return the country code of numbers with this start, and their prefixes' lengths, longest first."""
     code = find_country_code(f"+{start}")
     if not code:
         return "", ()
     lengths = {len(prefix) for prefix in _read_table() if start.startswith(prefix[: len(start)])}
     if len(_read_table().get(code, ())) == 1:
-        # One zone in the whole country: nothing to look at beyond the code.
+        # A country with a single zone needs only its code.
         return code, (len(code),)
     return code, tuple(sorted((n for n in lengths if n <= TIMEZONE_LONGEST_PREFIX), reverse=True))
 
 
 def _is_geographic(code: str, national: str) -> bool:
-    """Return whether a number belongs to a place, as the library's `is_number_geographical` tells it."""
+    """Return whether a number is geographic, by the library's `is_number_geographical`."""
     for leading_digits, placeless, geographic in _read_regions(code):
         if leading_digits is not None and not leading_digits.match(national):
             continue
@@ -258,3 +243,97 @@ def _find_similar(name: str) -> str | None:
         if close := difflib.get_close_matches(wanted, names, n=1, cutoff=0.8):
             return names[close[0]]
     return None
+
+
+class ZoneData:
+    """The time zones of a machine (the first existing folder counts), and of the `tzdata` package."""
+
+    def __init__(self, folders: Sequence[str], package: Traversable) -> None:
+        self._system = next((Path(folder) for folder in folders if Path(folder).is_dir()), None)
+        self._package = package
+        self.package_release = _read_release(package) or ""
+        self.system_release = _read_release(self._system) if self._system is not None else None
+        # An unreadable release may be any.
+        self.is_packages = self.system_release is None or self.system_release < self.package_release
+
+    def load(self, name: str) -> ZoneInfo:
+        """Return a zone by its IANA name.
+
+        Raises:
+            ZoneInfoNotFoundError: there is no such zone.
+        """
+        folders = (self._package, self._system) if self.is_packages else (self._system, self._package)
+        for folder in folders:
+            zone = _read_zone(folder, name)
+            if zone is not None:
+                return zone
+        raise ZoneInfoNotFoundError(f"no time zone {name}")
+
+    def describe_difference(self, name: str, moment: datetime) -> str | None:
+        """Describe how system and package differ on a zone at an aware time; None if they agree."""
+        packaged, systems = _read_zone(self._package, name), _read_zone(self._system, name)
+        if packaged is None or systems is None:
+            return None
+        if moment.astimezone(packaged).replace(tzinfo=None) == moment.astimezone(systems).replace(
+            tzinfo=None
+        ):
+            return None
+        releases = f"release {self.package_release} of the package tzdata", self._name_systems()
+        used, other = releases if self.is_packages else reversed(releases)
+        return f"clocks in {name} are read by {used}; {other} shows another time"
+
+    def _name_systems(self) -> str:
+        return f"this system's {self.system_release or 'time-zone data, of an unknown release,'}"
+
+
+def _read_zone(folder: Traversable | None, name: str) -> ZoneInfo | None:
+    if folder is None:
+        return None
+    with suppress(OSError, ValueError), folder.joinpath(*name.split("/")).open("rb") as data:
+        return ZoneInfo.from_file(data, key=name)
+    return None
+
+
+def _read_release(folder: Traversable) -> str | None:
+    for name in _RELEASE_FILES:
+        with suppress(OSError, UnicodeDecodeError), folder.joinpath(name).open(encoding="utf-8") as file:
+            release = file.readline().removeprefix(_FIRST_LINE).strip()
+            if release[:4].isdecimal():
+                return release
+    return None
+
+
+@cache
+def read_country_names() -> dict[str, str]:
+    """Return the usual English names of countries by their ISO 3166-1 codes."""
+    return dict(_read_table_of_files("iso3166.tab"))
+
+
+@cache
+def read_country_zones() -> dict[str, tuple[str, ...]]:
+    """Return the IANA names of time zones by ISO 3166-1 country code."""
+    found: dict[str, list[str]] = {}
+    for country, _, zone, *_ in _read_table_of_files("zone.tab"):
+        found.setdefault(country, []).append(zone)
+    return {country: tuple(zones) for country, zones in found.items()}
+
+
+def _read_table_of_files(name: str) -> list[list[str]]:
+    lines = (_PACKAGE / name).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if line and not line.startswith("#")]
+
+
+@cache
+def open_zone_data() -> ZoneData:
+    """Return the time zones of this machine."""
+    return ZoneData(zoneinfo.TZPATH, _PACKAGE)
+
+
+@cache
+def load_zone(name: str) -> ZoneInfo:
+    """Return a time zone by its IANA name, from the newest data available.
+
+    Raises:
+        ZoneInfoNotFoundError: there is no such zone.
+    """
+    return open_zone_data().load(name)

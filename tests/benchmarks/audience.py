@@ -1,6 +1,6 @@
 """A million personal rows: read, validated and planned, against csv reading and Jinja2 rendering alone.
 
-Prints ratios and their parts and never fails (design: performance). Each stage runs in a process of its own, so
+Prints ratios and their parts and never fails. Each stage runs in a process of its own, so
 that its peak of memory over start-up is its own; times are CPU, and the parts of one ratio run one after the other.
 `--rows N` measures fewer.
 """
@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 import jinja2
 import phonenumbers
 
-from runner.campaign.audience import AudienceTally, iterate_audience
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.phone import parse_phone
+from runner.audience.table import open_table
 from runner.campaign.load import load_campaign
-from runner.campaign.phone import parse_phone
-from runner.campaign.table import open_table
-from runner.ledger.model import Known
-from runner.plan.circumstances import Circumstances
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 from tests.benchmarks.pairs import compare
@@ -91,8 +91,8 @@ def read_audience(campaign: Campaign) -> None:
 
 
 def make_plan(campaign: Campaign) -> None:
-    circumstances = Circumstances(datetime(2026, 11, 20, 12, tzinfo=UTC))
-    planner = Planner(campaign, "", Known({}, {}), None, PlanOptions(), circumstances)
+    context = PlanContext(datetime(2026, 11, 20, 12, tzinfo=UTC))
+    planner = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions(), context)
     assert planner.make_plan(Problems()) is not None
 
 

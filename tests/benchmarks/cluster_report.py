@@ -1,7 +1,7 @@
-"""What a cluster of two processes on this machine saves, against one process: reconciling, and reports.
+"""Savings of a cluster of two processes on this machine against one process: reconciling, and reports.
 
 Whole commands on a ledger on PostgreSQL, start and end of the workers included. Prints ratios and never fails:
-machines are noisy (design: performance).
+machines are noisy.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.reconciled import store_results, store_starts
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.results.reconciled import store_results, store_starts
 from tests.benchmarks.million import Size, fill_store
 from tests.benchmarks.pairs import compare
 from tests.benchmarks.reconcile import describe, enter_launches
@@ -88,7 +88,7 @@ class Bench:
             with ledger.writing() as connection:
                 campaign_id = enter_campaign(connection, "sandbox", "pulse", KEY)
                 intents = [
-                    Intent("ask", f"key-{n}", "pulse", "digest", "{}", (f"{n:020x}",))
+                    Intent("ask", f"key-{n}", "pulse", "digest", (f"{n:020x}",), "{}")
                     for n in range(LAUNCHES)
                 ]
                 numbers = add_intents(connection, campaign_id, intents, AT)

@@ -21,11 +21,11 @@ from runner.campaign.load import load_campaign
 from runner.cluster.address import parse_address
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
-from runner.cluster.connection import open_cluster
+from runner.cluster.dask_connection import open_cluster
 from runner.cluster.folder import SharedFolder
-from runner.ledger.model import Known
-from runner.plan.circumstances import Circumstances
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 from tests.benchmarks.cluster_plan import write_campaign
@@ -77,8 +77,10 @@ def measure_folder(folder: Path) -> int:
 def plan_alone(campaign: Campaign) -> float:
     """Plan in one process; return the CPU seconds."""
     start = time.process_time()
-    circumstances = Circumstances(now=NOW)
-    Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), circumstances).make_plan(Problems())
+    context = PlanContext(now=NOW)
+    Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context).make_plan(
+        Problems()
+    )
     return time.process_time() - start
 
 
@@ -86,9 +88,9 @@ def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
     """Plan in partitions, and write the plan set; return what the stages took."""
     stages = Stages()
     audience = cut_audience(stages, campaign, be_still)
-    partitions = choose_partitions([audience], stages.slots)
+    partitions = choose_partitions([audience])
     out = f"{folder}/set"
-    request = PlanRequest(campaign, "sandbox", PlanOptions(), NOW, audience, partitions, out=out)
+    request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), audience, partitions, out=out)
     planner = CampaignPlanner(stages, SharedFolder(f"{folder}/scratch"), be_still)
     planner.make_plan(request, Problems())
     return stages

@@ -1,6 +1,6 @@
 """CPU of one send, all included, against a prepared requests call and one grouped ledger record.
 
-Prints the ratio and its parts and never fails (design: performance). All parts are measured in one run, with the
+Prints the ratio and its parts and never fails. All parts are measured in one run, with the
 same concurrency, on the core that the client is pinned to.
 """
 
@@ -18,10 +18,10 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
 from tests.benchmarks import delivery
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def measure_grouped_record() -> float:
         with ledger.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "bench", key)
         intents = [
-            Intent("ask", f"{n:020x}", "bench", f"{n:032x}", '{"text":"Hello"}', (f"{n:020x}",))
+            Intent("ask", f"{n:020x}", "bench", f"{n:032x}", (f"{n:020x}",), '{"text":"Hello"}')
             for n in range(SENDS)
         ]
 

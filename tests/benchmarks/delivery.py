@@ -1,7 +1,7 @@
-"""How fast `runner apply` sends, with its durable ledger, against what wrk gets from the same service.
+"""The speed of `runner apply`, with its durable ledger, against that of wrk on the same service.
 
-Prints ratios and their parts and never fails: machines are noisy, so a ratio of one run counts, never a time
-(design: performance). Client and service are pinned to a core each, where there are two.
+Prints ratios and their parts and never fails: machines are noisy, so a ratio of one run counts, never a time.
+Client and service are pinned to a core each, where there are two.
 """
 
 from __future__ import annotations

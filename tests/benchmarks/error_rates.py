@@ -16,15 +16,14 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from runner.report.comparison import compare_arms
-from runner.report.proportions import difference_interval, subtract_interval
+from runner.report.comparison import compare_arms, difference_interval, subtract_interval
 from runner.report.scores import mean_interval, net_promoter_score, wilson_interval
 from tests.benchmarks.sandbox import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.report.rounding import Interval
+    from runner.report.model import Interval
 
 DAYS_TO_ANSWER = 4.0
 """The mean of the exponential distribution of times to answer."""

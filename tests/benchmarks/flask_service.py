@@ -18,7 +18,7 @@ from waitress.server import create_server
 from runner.sandbox.definition import read_send
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.sandbox.web.credentials import Account
+from runner.sandbox.web.refusals import Account
 
 THREADS = 4
 ACCOUNT = Account("bench", "bench")

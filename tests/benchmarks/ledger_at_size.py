@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING
 
 from runner.ledger import bulk
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import absorb_launches, add_intents
-from runner.ledger.export import export_ledger
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.marks import mark_launches
+from runner.ledger.lockfile.checkpoints import add_checkpoints
+from runner.ledger.maintenance.ledger_export import export_ledger, import_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
-from runner.ledger.reconciled import store_results
-from runner.ledger.restoring import import_ledger
-from runner.ledger.summary import summarize_deliveries
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import absorb_launches, add_intents
+from runner.ledger.record.recorded import summarize_deliveries
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launches, results
 from tests.postgres import find_postgres, run_postgres
 
@@ -75,7 +74,7 @@ def send(ledger: Ledger, name: str, total: int, a_send: int, group: int) -> int:
         campaign_id = enter_campaign(connection, "live", name, FingerprintKey.from_salt("ab" * 16))
     for start in range(0, total, a_send * group):
         intents = [
-            Intent("ask", secrets.token_hex(16), "tag", secrets.token_hex(16), DEFINITION, tuple(people))
+            Intent("ask", secrets.token_hex(16), "tag", secrets.token_hex(16), tuple(people), DEFINITION)
             for people in (make_people(a_send) for _ in range(min(group, (total - start) // a_send)))
         ]
         with ledger.writing() as connection:
@@ -93,9 +92,9 @@ def absorb(ledger: Ledger, name: str, total: int) -> None:
             secrets.token_hex(16),
             "tag",
             "digest",
+            tuple(make_people(A_SEND)),
             secrets.token_hex(16),
             AT,
-            tuple(make_people(A_SEND)),
         )
         for _ in range(total // A_SEND)
     ]
@@ -157,7 +156,7 @@ def measure(server: PostgresServer, total: int) -> None:
         with measuring("counted and summed up", total), ledger.reading() as connection:
             summarize_deliveries(connection, campaign_id)
         with measuring("marked for a lockfile that sums up", total), ledger.writing() as connection:
-            mark_launches(connection, campaign_id)
+            add_checkpoints(connection, campaign_id)
         load(ledger, min(total, SIZES[0]))
         size = weigh(server, database, results) - empty[results.name]
         say(f"  {'results':44}{size / (2 * min(total, SIZES[0])):12,.1f} bytes a result")

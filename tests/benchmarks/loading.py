@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from runner.campaign.load import load_campaign
-from runner.source.schema import schema_text
+from runner.source.json_schema import schema_text
 from tests.benchmarks.pairs import compare
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ _QUESTIONS = (
     f"SELECT id, 0, {_GUID}, 'nps-' || (id % 2), 'How likely?' FROM launch"
 )
 _PARTICIPANTS = (
-    f"INSERT INTO participant (guid, phone) {_COUNTED} SELECT {_GUID}, '+1415' || (1000000 + n) FROM counted"
+    f"INSERT INTO participant (guid, phone) {_COUNTED} SELECT {_GUID}, '+1415' || (2000000 + n) FROM counted"
 )
 _SESSIONS = (
     "INSERT INTO session (guid, launch_id, participant_id, created, updated, status) "
@@ -62,6 +62,7 @@ class Size:
 
     launches: int
     results: int
+    results_per_participant: int = RESULTS_PER_PARTICIPANT
 
 
 def fill_store(db: Path, size: Size) -> None:
@@ -71,7 +72,8 @@ def fill_store(db: Path, size: Size) -> None:
         db: where.
         size: the number of results is a multiple of the launches'.
     """
-    each, participants = size.results // size.launches, max(1, size.results // RESULTS_PER_PARTICIPANT)
+    each = size.results // size.launches
+    participants = max(1, size.results // size.results_per_participant)
     with closing(open_store(db)) as store, store.write() as connection:
         launches = {"count": size.launches, "definition": _DEFINITION, "each": each}
         connection.execute(_LAUNCHES, launches)

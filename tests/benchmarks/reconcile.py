@@ -1,7 +1,7 @@
-"""What it costs to bring a great many results into the ledger: results per second, memory, requests.
+"""The cost of reading many results into the ledger: results per second, memory, requests.
 
 Against the sandbox, in a process of its own. Prints figures and never fails: machines are noisy, so the ratio
-to reading the same lists and keeping nothing counts (design: performance).
+to reading the same lists and keeping nothing counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.context import ReadingOrder, ReconcileContext
 from runner.sandbox.store import open_store
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
@@ -60,7 +61,7 @@ def enter_launches(ledger: Ledger, db: Path) -> int:
         launches = connection.execute("SELECT guid, project_tag FROM launch ORDER BY id").fetchall()
     with ledger.writing() as connection:
         campaign_id: int = enter_campaign(connection, "live", "pulse", KEY)
-        intents = [Intent("ask", guid, tag, "d1g35t", "{}", (guid,)) for guid, tag in launches]
+        intents = [Intent("ask", guid, tag, "d1g35t", (guid,), "{}") for guid, tag in launches]
         numbers = add_intents(connection, campaign_id, intents, AT)
         sent = zip(numbers, launches, strict=True)
         record_outcomes(connection, [Outcome(number, "sent", AT, guid) for number, (guid, _) in sent])
@@ -84,17 +85,8 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
         for title, full in (("first", False), ("nothing new", False), ("in full", True)):
             connection.requests.clear()
             started = time.perf_counter()
-            summary = reconcile_campaign(
-                ledger,
-                client,
-                campaign_id=campaign_id,
-                campaign="pulse",
-                key=KEY,
-                people=PEOPLE,
-                now=lambda: AT,
-                observe_progress=lambda _steps: None,
-                full=full,
-            )
+            order = ReadingOrder(campaign_id, "pulse", AT, full)
+            summary = reconcile_campaign(ReconcileContext(order, ledger, client, KEY, PEOPLE))
             took = time.perf_counter() - started
             rate = summary.results / took
             write(

@@ -1,8 +1,8 @@
-"""What a report of 10,000,000 results costs, against DuckDB's own time for the same groups.
+"""The cost of a report of 10,000,000 results, against DuckDB's own time for the same groups.
 
 The ledger is filled by SQLite itself. The first report copies the results into columns; the reports after
 that read the copy, and so do the statements that it is measured against (`by_hand.py`). Each runs in a process
-of its own. Prints ratios and never fails: machines are noisy (design: performance).
+of its own. Prints ratios and never fails: machines are noisy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.reconciled import store_results, store_starts
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.results.reconciled import store_results, store_starts
 from runner.report.columns.engine import MEMORY_LIMIT
 from tests.benchmarks.sandbox import write
 
@@ -76,7 +76,7 @@ def fill_ledger(folder: Path, results: int) -> None:
         ledger.prepare()
         with ledger.writing() as connection:
             campaign_id = enter_campaign(connection, "sandbox", "pulse", KEY)
-            intent = Intent("ask", "key", "pulse", "digest", "{}", ("f" * 20,))
+            intent = Intent("ask", "key", "pulse", "digest", ("f" * 20,), "{}")
             (number,) = add_intents(connection, campaign_id, [intent], AT)
             record_outcomes(connection, [Outcome(number, "sent", AT, "guid")])
             store_starts(connection, {number: LAUNCHED})

@@ -1,7 +1,7 @@
-"""What the sandbox's endpoints cost: pages of a large store against each other, sends against Flask with waitress.
+"""The cost of the sandbox's endpoints: pages of a large store against each other, sends against Flask with waitress.
 
-Prints ratios and their parts and never fails: machines are noisy, so a ratio of one run counts, never a time
-(design: performance). Client and service are pinned to a core each, where there are two.
+Prints ratios and their parts and never fails: machines are noisy, so a ratio of one run counts, never a time.
+Client and service are pinned to a core each, where there are two.
 """
 
 from __future__ import annotations

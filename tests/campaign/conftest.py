@@ -8,7 +8,7 @@ import pytest
 
 from runner.campaign.load import load_campaign
 from runner.campaign.model import TemplateText
-from runner.campaign.position import Position
+from runner.source.diagnostic import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import NumberParseException, PhoneNumberFormat
 
-from runner.campaign.allocation import expand_national, is_allocated
+from runner.audience.phone import expand_national, is_allocated
 
 
 def list_examples() -> list[str]:
@@ -109,7 +109,7 @@ def is_service(text: str) -> bool:
 
 @given(st.sampled_from(EXAMPLES) | draw_mutated())
 def test_no_service_is_taken_for_a_person(text: str) -> None:
-    """What is taken at once is no premium and no toll-free number."""
+    """No premium or toll-free number is taken at once."""
     assert not is_allocated(text) or not is_service(text)
 
 

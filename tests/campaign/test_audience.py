@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.audience import AudienceTally, iterate_audience, known_names, read_excluded
-from runner.campaign.policy import Policy
+from runner.audience.audience import AudienceTally, iterate_audience, known_names, read_excluded
+from runner.campaign.model import Policy
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:

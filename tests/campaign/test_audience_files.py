@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from runner.campaign.audience import AudienceTally, iterate_audience
+from runner.audience.audience import AudienceTally, iterate_audience
 from runner.campaign.load import load_campaign
 from runner.source.diagnostic import Problems
 from runner.source.storage import is_below, stamp_file
@@ -194,4 +194,4 @@ def test_without_fsspec_it_says_what_to_install(folder: Path) -> None:
     assert (
         "campaign.yaml:3:10: error: memory://bucket/a.csv needs fsspec, which is not installed" in done.stdout
     )
-    assert "pip install 'sms-campaign-runner[cluster]'" in done.stdout
+    assert "install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`" in done.stdout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.campaign.branch import BranchTracer
-from runner.campaign.include import include_folder
+from runner.text.include import include_folder
+from runner.text.preview import BranchTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

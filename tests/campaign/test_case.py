@@ -5,19 +5,17 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.audience import AudienceTally, Recipient, iterate_audience
-from runner.campaign.branch import BranchTracer
-from runner.campaign.case import CaseFinder
-from runner.campaign.conversation import iterate_bubbles, iterate_turns
-from runner.campaign.include import include_folder
-from runner.campaign.payload import MessageRenderer
-from runner.campaign.segment import count_segments
-from runner.campaign.substitute import write_plainly
-from runner.campaign.template import TextCompiler
+from runner.audience.audience import AudienceTally, Recipient, iterate_audience
 from runner.source.diagnostic import Problems
+from runner.text.include import include_folder
+from runner.text.payload import MessageRenderer
+from runner.text.preview import BranchTracer, CaseFinder, iterate_bubbles, iterate_turns
+from runner.text.segment import count_segments, write_plainly
+from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -165,6 +163,7 @@ def test_a_finder_keeps_no_more_than_its_cases(campaign: Callable[[str], Campaig
     assert len(held) <= 4
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(["Ada", "…" * 40, "a’中" + "x" * 66, "“" * 80, "Ж" * 80]), min_size=1, max_size=4

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.draft import Draft, Slot
+from runner.text.outgoing import PayloadTemplate, Slot
 from tests.canonical import digest_definition
 
 TEXTS = st.text(st.sampled_from('ab %s\n"\\é€👍,:{}[]\u2028\x00'), max_size=5)
@@ -48,7 +48,7 @@ def test_a_draft_filled_in_is_the_definition(unnumbered: dict[str, Any], data: s
     count = count_slots(unnumbered)
     shape = number_slots(unnumbered, list(data.draw(st.permutations(range(count)))))
     texts = data.draw(st.lists(TEXTS, min_size=count, max_size=count))
-    draft, definition = Draft(shape), fill_slowly(shape, texts)
+    draft, definition = PayloadTemplate(shape), fill_slowly(shape, texts)
     assert draft.fill(texts) == definition
     assert draft.digest(texts) == digest_definition(definition)
 
@@ -61,12 +61,14 @@ def test_digests_of_earlier_versions_are_still_known() -> None:
         "questions": [{"text": "How?", "tag": "q", "responses": ["0", "1"], "conclude_on": "0"}],
         "complete_existing_sessions": True,
     }
-    assert Draft(definition).digest(()) == "9643c4f427fa39ba8b939bacc1629aaa"
+    assert PayloadTemplate(definition).digest(()) == "9643c4f427fa39ba8b939bacc1629aaa"
 
 
 def test_filling_changes_nothing_of_the_draft() -> None:
     """One recipient's definition has nothing of another's."""
-    draft = Draft({"tag": "t", "questions": [{"text": Slot(0), "tag": "q", "responses": ["a", "b"]}]})
+    draft = PayloadTemplate(
+        {"tag": "t", "questions": [{"text": Slot(0), "tag": "q", "responses": ["a", "b"]}]}
+    )
     one, other = draft.fill(["One?"]), draft.fill(["Other?"])
     assert one["questions"][0]["text"] == "One?"
     assert other["questions"][0] == {"text": "Other?", "tag": "q", "responses": ["a", "b"]}

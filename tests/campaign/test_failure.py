@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.failure import describe_failure
 from runner.campaign.model import TemplateText
-from runner.campaign.position import Position
-from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
-from runner.ledger.model import Known
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
-from runner.source.diagnostic import Problems
+from runner.source.diagnostic import Position, Problems
+from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, describe_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +133,7 @@ def test_the_same_fault_is_said_once(tmp_path: Path, campaign: Callable[[str], C
         "messages:\n  - id: ask\n    text: \"Hi {{ {'pro': 1}[name] }}\"\n"
     )
     problems = Problems()
-    assert Planner(loaded, "", Known({}, {}), None, PlanOptions()).make_plan(problems) is None
+    assert Planner(loaded, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems) is None
     (only,) = problems
     assert problems.error_count == 1
     assert (only.line, only.column) == (6, 11)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.load import load_campaign
-from runner.campaign.template import TemplateProblemError, TextCompiler
 from runner.service.target import TargetsProblemError, read_targets
+from runner.text.template import TemplateProblemError, TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

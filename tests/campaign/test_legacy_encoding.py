@@ -1,10 +1,10 @@
-"""What files that are no UTF-8 are taken for, tried on people's names."""
+"""Encodings of files that are no UTF-8, tried on people's names."""
 
 from __future__ import annotations
 
 import pytest
 
-from runner.campaign.legacy_encoding import WESTERN, find_likely, show_field
+from runner.audience.encoding import WESTERN, find_likely, show_field
 
 WESTERN_NAMES = {
     "German": ["Jürgen Müller", "Käthe Groß", "Anna Schäfer"],
@@ -114,7 +114,7 @@ def test_one_western_word_or_sign_is_no_reason_to_refuse_a_file(text: str) -> No
     ("encoding", "said", "names"), OTHER_NAMES, ids=[f"{said}-{names[0]}" for _, said, names in OTHER_NAMES]
 )
 def test_other_names_are_told_by_their_encoding(encoding: str, said: str, names: list[str]) -> None:
-    """What would be a riddle in Windows-1252 is said with the likeliest encoding first, which reads it right."""
+    """For text that is a riddle in Windows-1252 the likeliest encoding comes first, and reads it right."""
     fields = [name.encode(encoding) for name in names]
     likely = find_likely(fields)
     assert likely[0] == said
@@ -122,5 +122,5 @@ def test_other_names_are_told_by_their_encoding(encoding: str, said: str, names:
 
 
 def test_a_shown_field_has_no_figures() -> None:
-    """What may be somebody's phone is not in a message."""
+    """Digits that may be somebody's phone are not in a message."""
     assert show_field("Иван 79161234567".encode("cp1251"), "windows-1251") == "Иван •••••••••••"

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.conversation import iterate_bubbles
-from runner.campaign.draft import Draft, Slot
-from runner.campaign.outgoing import Airtime, OutgoingTexts, question_as_asked
-from runner.campaign.segment import count_segments
-from runner.campaign.substitute import write_choices_plainly, write_plainly
+from runner.text.outgoing import Airtime, OutgoingTexts, PayloadTemplate, Slot, question_as_asked
+from runner.text.preview import iterate_bubbles
+from runner.text.segment import count_segments, write_choices_plainly, write_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +70,7 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
     """Personal or not, each text counts as it arrives; what comes before the first answer leaves at once."""
     personal: list[str] = []
     shape = shape_of(definition, personal, lambda: data.draw(WORDS))
-    filled = Draft(shape).fill(personal)
+    filled = PayloadTemplate(shape).fill(personal)
     bubbles = list(iterate_bubbles(filled))
     counts = [count_segments(bubble.text) for bubble in bubbles]
     first_question = next((n for n, bubble in enumerate(bubbles) if bubble.part == "question"), 0)

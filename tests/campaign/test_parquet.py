@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runner.campaign.audience import AudienceTally, iterate_audience, known_names, read_excluded
+from runner.audience.audience import AudienceTally, iterate_audience, known_names, read_excluded
+from runner.audience.parquet_table import open_parquet
+from runner.audience.rows import Repairs
+from runner.audience.slices import SlicedRow, iterate_slice, plan_slices
+from runner.audience.table import TableProblemError
 from runner.campaign.load import load_campaign
-from runner.campaign.parquet_table import open_parquet
-from runner.campaign.phone_column import Repairs
-from runner.campaign.slice_reader import AudienceRow, iterate_slice
-from runner.campaign.slices import plan_slices
-from runner.campaign.table import TableProblemError
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def test_slices_of_row_groups_are_read_as_the_whole_file(people: Campaign, slice
     """Row groups are read each by itself, with the numbers that their rows have in the file."""
     slices = plan_slices(people, "recipients", {}, slice_rows)
     assert len(slices) == {1: 3, 2: 3, 3: 2, 4: 2, 100: 1}[slice_rows]
-    rows: list[AudienceRow] = []
+    rows: list[SlicedRow] = []
     merged = Problems()
     for part in slices:
         problems = Problems()
@@ -223,7 +222,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
     )
     words = "parquet-library; Parquet needs PyArrow, which is not installed"
-    hint = "pip install 'sms-campaign-runner[cluster]'"
+    hint = "install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`"
     assert done.stdout == f"3; {words}; {hint}\n10; {words}; {hint}\n"
 
 
@@ -243,7 +242,7 @@ REPEATED = """
 import resource, sys
 import pyarrow as pa, pyarrow.parquet as pq
 from pathlib import Path
-from runner.campaign.parquet_table import open_parquet
+from runner.audience.parquet_table import open_parquet
 
 cells = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), pa.array(["x" * 100_000]))
 file = Path("people.parquet")
@@ -256,6 +255,7 @@ print(rows, after - before < 200 << 10)
 """
 
 
+@pytest.mark.slow
 def test_one_long_cell_in_all_rows_takes_little_memory(tmp_path: Path) -> None:
     """A file of some kilobytes that stands for four gigabytes of text is read in a small part of them."""
     done = subprocess.run(
@@ -282,6 +282,7 @@ def test_a_cell_longer_than_a_csv_files_is_refused(
     )
 
 
+@pytest.mark.slow
 def test_a_row_group_of_gigabytes_is_refused_before_it_is_read(people: Campaign, tmp_path: Path) -> None:
     """A column that is too large to hold in one row group is told from the file's own index."""
     names = pa.array(["x" * 1_000_000] * 300)

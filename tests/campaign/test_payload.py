@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.campaign.draft import Draft
-from runner.campaign.outgoing import question_as_asked
-from runner.campaign.payload import MessageRenderer
-from runner.campaign.template import MissingVariablesError, TemplateProblemError, TextCompiler
+from runner.text.outgoing import PayloadTemplate, question_as_asked
+from runner.text.payload import MessageRenderer
+from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from tests.canonical import digest_definition
 from tests.choices import SHOWN
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.campaign.model import Campaign
-    from runner.campaign.recipients import Variables
+    from runner.campaign.model import Campaign, Variables
 
 TEXTS = st.text(st.sampled_from('ab \n"\\é€👍,:{}[]'), max_size=4)
 QUESTIONS = st.fixed_dictionaries(
@@ -45,10 +43,10 @@ def test_equal_digests_are_equal_definitions(data: st.DataObject, one: dict[str,
     reordered = dict(data.draw(st.permutations(list(one.items()))))
     changed = {**one, "tag": data.draw(TEXTS)}
     other = data.draw(DEFINITIONS)
-    digest = Draft(one).digest(())
-    assert digest == Draft(reordered).digest(()) == digest_definition(one)
+    digest = PayloadTemplate(one).digest(())
+    assert digest == PayloadTemplate(reordered).digest(()) == digest_definition(one)
     for second in (changed, other):
-        assert (digest == Draft(second).digest(())) is (one == second)
+        assert (digest == PayloadTemplate(second).digest(())) is (one == second)
     assert len(digest) == 32
 
 

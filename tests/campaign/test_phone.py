@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
-from runner.campaign.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
 
 REGIONS = ["US", "GB", "DE", "FR", "IT", "BR", "IN", "MX", "AU", "CH", "SG", "NG"]
 

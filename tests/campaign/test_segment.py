@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.segment import SegmentCount, count_segments
+from runner.text.segment import SegmentCount, count_segments
 
 # 3GPP TS 23.038, 6.2.1, row by row from 0x00 to 0x7F; \x1b is the escape to the extension table.
 DEFAULT_ALPHABET = (

@@ -10,12 +10,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.campaign.audience import AudienceTally, iterate_audience, read_excluded
-from runner.campaign.block_survey import Role, survey_block
+from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
+from runner.audience.rows import Repairs
+from runner.audience.slices import (
+    BrokenSliceError,
+    Role,
+    Slice,
+    SlicedRow,
+    iterate_slice,
+    join_slices,
+    list_blocks,
+    note_repairs,
+    plan_slices,
+    survey_block,
+)
 from runner.campaign.load import load_campaign
-from runner.campaign.phone_column import Repairs
-from runner.campaign.slice_reader import AudienceRow, BrokenSliceError, iterate_slice, note_repairs
-from runner.campaign.slices import Slice, join_slices, list_blocks, plan_slices
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
@@ -51,7 +60,7 @@ Row = tuple[int, int, str, object, object, object]
 
 
 class Reading(NamedTuple):
-    """What is read of an audience: rows, how many there are and are left out, and problems with what was counted of them."""
+    """An audience as it was read: rows, how many there are and are left out, and problems with what was counted of them."""
 
     rows: list[Row]
     seen: tuple[int, int]
@@ -84,7 +93,7 @@ class _Broken(Exception):  # noqa: N818  it is no error here
 
 
 def _read(campaign: Campaign, role: Role, slices: list[Slice]) -> Reading:
-    rows: list[AudienceRow] = []
+    rows: list[SlicedRow] = []
     count = invalid = 0
     problems = Problems()
     repairs: dict[int, Repairs] = {}
@@ -212,6 +221,7 @@ def test_rows_that_are_left_out_are_counted_alike(
         assert whole.seen[0] == whole.seen[1] + len(found.rows) + 1
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(text=texts(), block_bytes=st.integers(1, 60))
 @example(text=(HEADER + '\n4155550103,"a\nb\n"c,,,\n4155550104,d,,,\n').encode(), block_bytes=20)
@@ -252,7 +262,7 @@ def test_a_stray_quote_makes_a_file_one_slice(people: Campaign, tmp_path: Path) 
 
 
 def test_blanks_behind_commas_are_no_part_of_cells_in_any_slice(people: Campaign, tmp_path: Path) -> None:
-    """What the first rows tell holds for all slices, and is said once."""
+    """The first rows' dialect holds for all slices, and is said once."""
     rows = "".join(f'415{2_000_000 + number}, "a, b", "", "", ""\n' for number in range(200))
     (tmp_path / "people.csv").write_text(f"{HEADER}\n{rows}")
     found, slices = read_in_slices(people, "recipients", 2048)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.phone import parse_phone
-from runner.campaign.spreadsheet import mend
+from runner.audience.phone import mend, parse_phone
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.segment import count_segments
-from runner.campaign.substitute import (
+from runner.text.segment import (
     advise,
+    count_segments,
     describe_character,
     find_substitute,
     write_choices_plainly,

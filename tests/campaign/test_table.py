@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.encoding import BytePlace, find_encoding
-from runner.campaign.table import TableProblemError, fold_name, open_table
+from runner.audience.encoding import BytePlace, find_encoding
+from runner.audience.table import TableProblemError, normalize_name, open_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,7 +228,7 @@ def test_any_bytes_are_a_table_or_a_problem(tmp_path: Path, raw: bytes) -> None:
     file.write_bytes(raw)
     with contextlib.suppress(TableProblemError), open_table(file) as table:
         names = [name for name in table.header if name]
-        assert len({fold_name(name) for name in names}) == len(names)
+        assert len({normalize_name(name) for name in names}) == len(names)
         assert all(line >= 1 for line, _ in table.rows)
 
 

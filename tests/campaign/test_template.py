@@ -11,20 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.runtime import LoopContext
 
-from runner.campaign.bounds import MAX_LENGTH
-from runner.campaign.language import SAFE_METHODS, CampaignEnvironment
-from runner.campaign.template import (
-    MissingVariablesError,
-    TemplateProblemError,
-    TextCompiler,
-    render_texts,
-)
+from runner.text.language import MAX_LENGTH, SAFE_METHODS, CampaignEnvironment
+from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, render_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.campaign.model import TemplateText
-    from runner.campaign.recipients import Variables
+    from runner.campaign.model import TemplateText, Variables
 
     Render = Callable[..., str]
 
@@ -340,6 +333,7 @@ BALANCED = st.tuples(CHAINS, st.lists(PIECES, max_size=3)).map(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @settings(max_examples=600)
 @given(source=st.lists(PIECES | BALANCED, max_size=6).map("".join))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.template import TemplateProblemError, TextCompiler
+from runner.text.template import TemplateProblemError, TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +116,13 @@ def test_an_included_file_that_is_nested_too_deep_is_an_error_at_its_place(
     (found,) = fail(tmp_path, text("{% include 'deep.j2' %}")).diagnostics
     assert (found.file, found.line) == (tmp_path / "deep.j2", 1)
     assert found.message == "this template is nested too deep"
+
+
+@pytest.mark.slow
+def test_long_chains_of_filters_compile(tmp_path: Path, text: Callable[[str], TemplateText]) -> None:
+    """The work of compiling grows with a text's length, however its filters are chained."""
+    source = ("{{ name" + "|d" * 150 + " }}") * 60
+    assert TextCompiler(tmp_path).compile(text(source)).render({"name": "Ada"}) == "Ada" * 60
 
 
 def test_ordinary_texts_keep_well_below_the_budget(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.model import Arm, Message, Question, TemplateText, Variants
-from runner.campaign.position import Position
 from runner.campaign.variants import Draw, find_problems
+from runner.source.diagnostic import Position
 
 PLACE = Position(Path("pulse.yaml"), 7, 3)
 PHONES = [f"+1415{number:07}" for number in range(2_000_000, 2_020_000)]
@@ -113,6 +113,7 @@ def test_another_seed_draws_anew() -> None:
     assert 0.45 < sum(one[phone] != other[phone] for phone in PHONES) / len(PHONES) < 0.55
 
 
+@pytest.mark.slow
 def test_the_draw_is_the_same_for_ever() -> None:
     """These people have these places: if they don't, everyone's has changed under running campaigns."""
     made = variants(arm("short"), arm("warm", 2), holdout=0.2)

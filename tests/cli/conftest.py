@@ -12,12 +12,15 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from runner.sandbox.web.server import running_service
-from runner.source.shipped import shipped_folder
+from runner.source.storage import shipped_folder
 from tests.cli.inside import run_inside
+from tests.forge.github_server import running_github
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.forge.github_server import GitHub
 
 SURVEY = """\
 version: 1
@@ -64,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def check_json() -> Callable[[str, str], dict[str, Any]]:
-    """Parse what a command wrote and hold it to a shipped schema: `check_json(stdout, "plan")`."""
+    """Return a command's JSON after checking it against a shipped schema: `check_json(stdout, "plan")`."""
 
     def check(text: str, schema: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(text)
@@ -79,7 +82,7 @@ def check_json() -> Callable[[str, str], dict[str, Any]]:
 
 @pytest.fixture
 def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the real command inside this process, which spares its start: used as `run_process` is."""
+    """Run the real command inside this process, without its start-up: used like `run_process`."""
     return run_inside
 
 
@@ -87,7 +90,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 def serve() -> Callable[..., Any]:
     """Run the service in a thread while a block lasts: `serve(folder, "--db", "service.sqlite")`.
 
-    It takes `--username` and `--api-key` as well, and gives the environment that names the service.
+    It takes `--username` and `--api-key` as well, and yields the environment for the service.
     """
 
     @contextmanager
@@ -131,3 +134,17 @@ def serve_process() -> Callable[..., Any]:
             process.stdout.close()
 
     return start
+
+
+@pytest.fixture
+def sent(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]]) -> Path:
+    """A folder whose campaign was sent, with its ledger."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    """GitHub, with one pull request, no comments and no issues."""
+    with running_github() as server:
+        yield server

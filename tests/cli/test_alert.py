@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from runner.forge.comment import LONGEST_BODY, count_units, write_marker
+from runner.github.comments import LONGEST_BODY, count_units, write_marker
 from tests.cli.test_settling import LOCKFILE, edit_ledger, make_partial
-from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
+from tests.forge.github_server import TOKEN, Fault, GitHub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -22,23 +22,11 @@ if TYPE_CHECKING:
 
 MARKER = write_marker("sandbox", kind="alert")
 PAGE = "https://github.example/acme/campaigns"
-NO_GIT = "Not known here: whether the record waits to be merged (the current folder is in no git repository)"
+NO_GIT = (
+    "Not known here: whether the record waits to be merged (the current folder is not in a git repository)"
+)
 _HOLD = "UPDATE launches SET state = 'unknown', project_launch_guid = NULL WHERE id = "
 KEPT = "<sub>Kept up to date by `runner alert`, which closes it when all is well."
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    """GitHub, with a repository that has no issues."""
-    with running_github() as server:
-        yield server
-
-
-@pytest.fixture
-def sent(folder: Path, run: Run) -> Path:
-    """A folder whose campaign was sent: there is a ledger."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    return folder
 
 
 def name_job(
@@ -68,7 +56,7 @@ def test_a_failed_job_opens_an_issue_and_a_good_one_closes_it(run: Run, sent: Pa
     assert issue["title"] == "Campaigns on sandbox: a run failed"
     state = f'{{"change":0,"held":0,"jobs":{{"send":["42.1","failure","{PAGE}/actions/runs/42",""]}},"record":false}}'
     assert issue["body"] == (
-        f"{MARKER}\n<!-- state {state} -->\n### Campaigns → sandbox: something is to be done\n\n"
+        f"{MARKER}\n<!-- state {state} -->\n### Campaigns → sandbox: action needed\n\n"
         f"- **The job send failed**: [its run]({PAGE}/actions/runs/42)\n- {NO_GIT}\n\n"
         "#### A run failed\n\nIts summary and its log say why. The next run goes on where it ended, and nobody is "
         f"texted twice. To start one now: in the workflow [Campaigns send]({PAGE}/actions/workflows/"
@@ -99,7 +87,7 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     (issue,) = github.issues
     assert issue["title"] == "Campaigns on sandbox: people are held"
     assert issue["body"].partition(" -->\n### ")[2] == (
-        "Campaigns → sandbox: something is to be done\n\n"
+        "Campaigns → sandbox: action needed\n\n"
         "- **2 recipients are held**: they may have got a message, and are not texted until a person says\n"
         f"- {NO_GIT}\n\n#### People are held\n\n"
         "| campaign | file | message | recipients | launches | why |\n|---|---|---|---|---|---|\n"
@@ -239,9 +227,7 @@ def test_without_rights_the_summary_has_everything(run: Run, sent: Path, github:
         f"({status}: Resource not accessible by integration). The job's summary has everything\n"
     )
     summary = (sent / "summary.md").read_text(encoding="utf-8")
-    assert summary.startswith(
-        "### Campaigns → sandbox: something is to be done\n\n- **The job send failed**: "
-    )
+    assert summary.startswith("### Campaigns → sandbox: action needed\n\n- **The job send failed**: ")
 
 
 def test_a_repository_without_issues(run: Run, sent: Path, github: GitHub) -> None:
@@ -265,7 +251,7 @@ def test_a_rate_limit_is_no_failure(run: Run, sent: Path, github: GitHub) -> Non
     assert (done.returncode, done.stderr) == (
         0,
         (
-            f"Warning: No issue: {github.url} was asked in vain: its rate limit is reached. "
+            f"Warning: No issue: {github.url} cannot be reached: its rate limit is reached. "
             "The job's summary has everything\n"
         ),
     )
@@ -289,9 +275,7 @@ def test_outside_of_a_job_it_is_printed(run: Run, sent: Path) -> None:
     hold(sent, 1)
     done = run("alert", cwd=sent)
     assert (done.returncode, done.stderr) == (0, "Warning: No issue: this is no job of GitHub\n")
-    assert done.stdout.startswith(
-        "### Campaigns → sandbox: something is to be done\n\n- **1 recipient is held**: "
-    )
+    assert done.stdout.startswith("### Campaigns → sandbox: action needed\n\n- **1 recipient is held**: ")
     assert "in the workflow Campaigns send, *Run workflow* with\n" in done.stdout
 
 

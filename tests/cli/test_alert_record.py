@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.state_remote import StateRemote
-from runner.ledger.lock import LockHolder
-from runner.ledger.shared import Reservation, ReservedLaunch, dump_reservation
-from runner.repository.recording import MOST_WAITING
+from runner.git.recording import MOST_WAITING
+from runner.ledger.locks.campaign_lock import LockHolder
+from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.record.reservations import dump_reservation
 from runner.service.target import Target
+from runner.workflow.workspace.state_remote import StateRemote
 from tests.cli.test_record import clone, git, isolated_git, protect, remote, write
-from tests.forge.github_server import GitHub, running_github
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
+
+    from tests.forge.github_server import GitHub
 
     Run = Callable[..., CompletedProcess[str]]
 
 __all__ = ["isolated_git", "remote"]
 PAGE = "https://github.example/acme/campaigns"
 LIVE = {"RUNNER_BASE_URL": "https://survey.example", "RUNNER_TARGET": "live"}
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    """GitHub, with a repository that has no issues."""
-    with running_github() as server:
-        yield server
 
 
 def record_aside(run: Run, remote: Path, folder: Path, *numbers: int) -> Path:
@@ -80,6 +76,7 @@ def test_a_record_that_waits_is_listed(
     ) in issue["body"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--no-ff", "--squash"])
 def test_a_merged_record_waits_no_more(
     run: Run, remote: Path, tmp_path: Path, github: GitHub, how: str
@@ -100,6 +97,7 @@ def test_a_merged_record_waits_no_more(
     assert "Not known here: how many people are held" in said
 
 
+@pytest.mark.slow
 def test_what_was_merged_before_is_not_listed(run: Run, remote: Path, tmp_path: Path, github: GitHub) -> None:
     """Of a branch that is gone on with after a merge, only what is new waits: in a shallow clone as well."""
     record_aside(run, remote, tmp_path / "first", 1)
@@ -147,6 +145,24 @@ def test_hundreds_of_commits_that_wait_fit(run: Run, remote: Path, tmp_path: Pat
     assert "<b>" not in body
 
 
+@pytest.mark.slow
+def test_a_commit_of_digits_alone_is_shown_whole(
+    run: Run, remote: Path, tmp_path: Path, github: GitHub
+) -> None:
+    """What may look like a phone number is none: one commit in a hundred begins with ten digits."""
+    record_aside(run, remote, tmp_path / "first", 1)
+    here = clone(remote, tmp_path / "other")
+    git(here, "checkout", "--quiet", "-B", "aside", "origin/runner/record")
+    write(here, 1, 2)
+    git(here, "add", "--all")
+    tree = git(here, "write-tree")
+    made = (git(here, "commit-tree", "-p", "HEAD", "-m", f"Record {number}", tree) for number in count())
+    commit = next(one for one in made if one[:10].isdigit())
+    git(here, "push", "--quiet", "origin", f"{commit}:refs/heads/runner/record")
+    alert(run, github, clone(remote, tmp_path / "second"))
+    assert f"| {commit[:10]} | " in github.issues[0]["body"]
+
+
 def test_a_remote_that_cannot_be_reached_is_told_of(
     run: Run, remote: Path, tmp_path: Path, github: GitHub
 ) -> None:
@@ -170,7 +186,7 @@ def test_a_clone_on_no_branch_is_told_of(run: Run, remote: Path, tmp_path: Path)
     record_aside(run, remote, tmp_path / "first", 1)
     here = clone(remote, tmp_path / "second")
     git(here, "checkout", "--quiet", "--detach")
-    gap = "whether the record waits to be merged (the work tree is on no branch (a detached HEAD))"
+    gap = "whether the record waits to be merged (the work tree is not on a branch (a detached HEAD))"
     printed = run("alert", cwd=here, env=LIVE).stdout
     assert gap.replace("(", "\\(").replace(")", "\\)")[45:-2] in printed
     assert (
@@ -187,9 +203,9 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
         "k" * 20,
         "tag",
         "0" * 32,
+        tuple(f"{n:020x}" for n in range(people)),
         "1" * 32,
         "2026-11-20T12:00:00Z",
-        tuple(f"{n:020x}" for n in range(people)),
     )
     text = dump_reservation(Reservation("r1", (launch,)))
     holder = LockHolder("elsewhere", 1, None, "2026-11-20T12:00:00Z")
@@ -198,6 +214,7 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     return state, holder
 
 
+@pytest.mark.slow
 def test_launches_that_a_lost_machine_reserved_hold_people(
     run: Run, remote: Path, tmp_path: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

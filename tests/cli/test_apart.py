@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.failures import Failures
 from runner.errors import (
     CampaignError,
     LimitError,
@@ -21,7 +20,8 @@ from runner.errors import (
     UnusableListError,
 )
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
+from runner.workflow.failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +204,7 @@ def test_a_saved_plan_is_refused_whole(three: Path, run: Run) -> None:
     assert not (three / "campaigns/alpha.sandbox.lock.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--auto-approve",), ("--plan", "plan.json")])
 def test_a_campaign_that_another_run_holds_is_left_to_it(
     three: Path, run: Run, options: tuple[str, ...]
@@ -271,6 +272,7 @@ def test_what_is_left_out_takes_nobodys_turn(three: Path, run: Run) -> None:
     assert (done.returncode, done.stdout) == (5, GOOD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_reconcile_and_report_do_the_neighbours(
     three: Path, run: Run, check_json: CheckJson, kind: str
@@ -348,7 +350,7 @@ def test_a_service_that_is_gone_ends_the_command(three: Path, run: Run, command:
 def test_the_exit_code_is_the_gravest(errors: tuple[RunnerError, ...], others: int | None, code: int) -> None:
     """4 before 5 before 3; where nothing went well, what all have in common, else 1."""
     failures = Failures()
-    failures.expect(9)
+    failures.total = 9
     for number, error in enumerate(errors):
         failures.add(Path(f"{number}.yaml"), None, error)
     assert failures.find_exit_code(others) == code
@@ -358,11 +360,12 @@ def test_the_exit_code_is_the_gravest(errors: tuple[RunnerError, ...], others: i
 def test_what_concerns_all_is_never_one_campaigns(error: RunnerError) -> None:
     """A service that is gone and a state remote that is held end the command."""
     failures = Failures()
-    failures.expect(9)
+    failures.total = 9
     with pytest.raises(type(error)):
         failures.add(Path("a.yaml"), "a", error)
 
 
+@pytest.mark.slow
 def test_on_a_cluster_the_neighbours_are_sent(
     three: Path, run_process: Run, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

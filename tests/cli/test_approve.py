@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.forge.comment import write_marker
-from runner.forge.numbers import MessageNumbers, PlanNumbers, write_numbers
+from runner.github.comments import write_marker
+from runner.github.pull_requests import MessageNumbers, PlanNumbers, write_numbers
 from runner.ledger.fingerprint import FingerprintKey
-from runner.plan.approval_book import add_approvals, read_approvals
+from runner.plan.approval import add_approvals, read_approvals
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, HEAD, Fault, GitHub, running_github
 
@@ -123,9 +123,7 @@ def test_a_plan_is_sent_once_it_is_approved(desk: Desk, check_json: Callable[[st
         "approval": "none",
         "plan-digest": desk.read_plan()["plan_digest"],
     }
-    assert (
-        desk.approve().stdout == "Nothing to approve: what the plan sends is approved, or it sends nothing.\n"
-    )
+    assert desk.approve().stdout == "Nothing to approve: the plan is approved already, or it sends nothing.\n"
     assert len(desk.read_book()) == 1
 
 
@@ -239,6 +237,7 @@ def test_approvals_of_another_target_or_key_are_not_believed(desk: Desk) -> None
     assert desk.apply().returncode == 5
 
 
+@pytest.mark.slow
 def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
     """A reminder that was forecast is sent without asking; a second one that is added later is not."""
     desk.edit(
@@ -300,7 +299,7 @@ def test_without_a_key_the_digest_is_the_approval(desk: Desk) -> None:
     done = desk.approve()
     assert (done.returncode, done.stdout) == (0, "Approved by ada: pulse.\n")
     assert done.stderr == (
-        "Without a RUNNER_STATE_KEY this is not kept: send exactly this plan now, with "
+        "Without a RUNNER_STATE_KEY the approval is not saved: send exactly this plan now, with "
         f"`runner apply --plan plan.json --require-approval --expect-digest {digest}`\n"
     )
     assert not (desk.folder / BOOK).exists()
@@ -372,7 +371,7 @@ def test_a_plan_is_approved_with_its_own_key(desk: Desk) -> None:
     [
         (
             ["--by", "ada", "--merge"],
-            "--by says who approved, and --merge asks the forge: leave one of them out\n",
+            "--by names who approved, and --merge asks GitHub: use one of them\n",
         ),
         (["--by", " "], "--by takes a name of one line, of at most 100 characters\n"),
         (["--by", "ada\nApproved-By: bo"], "--by takes a name of one line, of at most 100 characters\n"),
@@ -380,8 +379,8 @@ def test_a_plan_is_approved_with_its_own_key(desk: Desk) -> None:
         (
             ["--quiet"],
             (
-                "who approved it is not said, and this is no job of GitHub that could ask\n"
-                "  name them with --by; in a job, hand the step GITHUB_TOKEN\n"
+                "nobody is named who approved it, and this is not a GitHub job, which could ask\n"
+                "  name them with --by; in a job, give the step GITHUB_TOKEN\n"
             ),
         ),
     ],
@@ -490,7 +489,7 @@ def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
 
 
 def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:
-    """Who approved is handed on to the record; nobody is a refusal, also where a merge approves plans."""
+    """The approver is handed on to the record; nobody is a refusal, also where a merge approves plans."""
     desk, github = merge.desk, merge.github
     done = desk.run("approve", "--run", **merge.job)
     assert (done.returncode, done.stdout) == (5, "")
@@ -511,9 +510,9 @@ def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--run"], "this is no job of GitHub that could ask who approved its run\n"),
-        (["--run", "--by", "ada"], "--run is about no plan: leave out the other options\n"),
-        ([], "what was approved is not said\n  name the plan with --plan FILE\n"),
+        (["--run"], "this is not a GitHub job, which could ask who approved its run\n"),
+        (["--run", "--by", "ada"], "--run takes no plan: leave out the other options\n"),
+        ([], "no plan was named\n  name the approved plan with --plan FILE\n"),
     ],
 )
 def test_what_is_approved_has_to_be_said(desk: Desk, options: list[str], error: str) -> None:
@@ -531,14 +530,14 @@ def test_a_forge_that_does_not_tell_approves_nothing(merge: Merge) -> None:
     done = desk.approve("--quiet", **merge.job)
     assert (done.returncode, done.stderr) == (
         1,
-        "Error: the forge does not tell who approved this (403: Resource not accessible by integration)\n"
+        "Error: GitHub does not say who approved this (403: Resource not accessible by integration)\n"
         + RIGHTS,
     )
     github.faults[0] = Fault("GET", "/pulls", 403, "Resource not accessible by integration")
     done = desk.approve("--by", "ada", **merge.job)
     assert done.returncode == 0
     assert done.stderr.startswith(
-        "Which pull request brought it is not recorded: the forge does not tell who approved this (403: "
+        "Which pull request brought it is not recorded: GitHub does not say who approved this (403: "
     )
     assert desk.read_book()[0]["pull_request"] is None
 
@@ -552,7 +551,7 @@ def test_a_forge_that_is_out_of_order_approves_nothing(merge: Merge) -> None:
     assert (done.returncode, done.stderr) == (
         1,
         (
-            f"Error: who approved this is not known: {merge.github.url} was asked in vain: its rate limit is "
+            f"Error: who approved this is not known: {merge.github.url} cannot be reached: its rate limit is "
             "reached\n  run the job again\n"
         ),
     )
@@ -613,7 +612,7 @@ def test_a_review_that_was_taken_back_approves_nothing(merge: Merge) -> None:
 
 
 NO_PULL_REQUEST = (
-    "Error: what is to be sent came without a pull request: no merge approves it\n"
+    "Error: no pull request brought what is to be sent, so no merge approves it\n"
     "  change campaigns by pull requests alone, or say who approved it with --by\n"
 )
 
@@ -745,7 +744,7 @@ def test_a_plan_is_made_whatever_the_forge_says(merge: Merge) -> None:
     merge.github.faults.append(Fault("GET", "/commits", 403, "Resource not accessible by integration"))
     assert merge.desk.plan(**merge.job)["approval"] == "needed"
     assert (
-        "The plan is not compared with its pull request's comment: the forge does not tell who approved this "
+        "The plan is not compared with its pull request's comment: GitHub does not say who approved this "
         "(403: Resource not accessible by integration)\n" in merge.desk.noted
     )
     assert HEAD not in merge.desk.said
@@ -817,6 +816,7 @@ def test_a_job_without_a_key_says_who_approved(desk: Desk) -> None:
     assert read_trailers(desk.folder, *TRAILERS) == ["ada,bo"]
 
 
+@pytest.mark.slow
 def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> None:
     """Two jobs have each approved something, and each has pushed: the branch has both."""
     remote = tmp_path / "remote.git"

@@ -84,6 +84,54 @@ def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(
         assert "a cluster needs a ledger that all of its workers share" in said or "no `recipients`" in said
 
 
+def test_a_plan_at_a_url_needs_a_cluster(run: Run, folder: Path) -> None:
+    """A plan at a URL is a plan set: without a cluster it is neither made nor sent, whatever packages there are."""
+    planned = run("plan", "--out", "memory://bucket/pulse", cwd=folder)
+    assert (planned.returncode, planned.stdout, planned.stderr) == (
+        64,
+        "",
+        (
+            "Error: the plan cannot be saved to memory://bucket/pulse: at a URL it is a plan set, which needs "
+            "--cluster\n  name a file, or plan with --cluster or RUNNER_CLUSTER\n"
+        ),
+    )
+    sent = run("apply", "--plan", "memory://bucket/pulse", cwd=folder)
+    assert (sent.returncode, sent.stdout, sent.stderr) == (
+        64,
+        "",
+        (
+            "Error: memory://bucket/pulse is at a URL, where a plan is a plan set: it is sent with --cluster\n"
+            "  memory://bucket/pulse is no plan set\n"
+        ),
+    )
+
+
+def test_certificates_are_not_ignored(run: Run, folder: Path) -> None:
+    """Who names certificates means TLS: a `tcp://` address with them is refused; options and variables are one."""
+    hint = (
+        "  say tls://…, or leave out --cluster-ca, --cluster-cert and --cluster-key, and unset RUNNER_CLUSTER_CA, "
+        "RUNNER_CLUSTER_CERT and RUNNER_CLUSTER_KEY\n"
+    )
+    for end in ("ca", "cert", "key"):
+        for options, env in (
+            ((f"--cluster-{end}", "x.pem"), {}),
+            ((), {f"RUNNER_CLUSTER_{end.upper()}": "x.pem"}),
+        ):
+            done = run("plan", "--cluster", "tcp://127.0.0.1:1", *options, cwd=folder, env=env)
+            said = (
+                "the cluster tcp://127.0.0.1:1 has no TLS, and there are a CA, a certificate or a key for it"
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {said}\n{hint}")
+
+
+def test_what_is_no_profile_is_a_mistake_of_the_command_line(run: Run, folder: Path) -> None:
+    """A profile's name is a part of variables and paths on other machines."""
+    hint = "  letters, digits and `_`, at most 50; check --profile and RUNNER_PROFILE\n"
+    for options, env in ((("--profile", "../x"), {}), ((), {"RUNNER_PROFILE": "../x"})):
+        done = run("plan", "--cluster", "tcp://127.0.0.1:1", *options, cwd=folder, env=env)
+        assert (done.returncode, done.stderr) == (64, f"Error: '../x' is no name of a profile\n{hint}")
+
+
 @pytest.mark.parametrize("address", ["everything", "tcp://10.0.0.5:8786", "tls://10.0.0.5:8786", "local:0"])
 def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path, address: str) -> None:
     """`targets.yaml` sends nobody's secrets to a scheduler: another `cluster` than `local:N` is an error there."""
@@ -97,6 +145,7 @@ def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path, 
     ) in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--cluster", "local:1"], []])
 @pytest.mark.parametrize("module", ["multiprocessing/__init__.py", "json.py"])
 def test_no_process_imports_from_the_working_folder(folder: Path, module: str, arguments: list[str]) -> None:
@@ -116,6 +165,7 @@ def test_no_process_imports_from_the_working_folder(folder: Path, module: str, a
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["distributed", "fsspec", "pyarrow"])
 def test_without_the_extra_it_says_what_to_install(folder: Path, library: str) -> None:
     """What clusters need is an extra of the package: without it the error names the command that installs it."""
@@ -129,10 +179,11 @@ def test_without_the_extra_it_says_what_to_install(folder: Path, library: str) -
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "Error: --cluster needs Dask, fsspec and PyArrow, which are not installed\n"
-        "  pip install 'sms-campaign-runner[cluster]'\n"
+        "  install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`\n"
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["validate"], ["plan"], ["apply", "--auto-approve"], ["reconcile"], ["report"]]
 )
@@ -141,7 +192,7 @@ def test_without_a_cluster_nothing_of_it_is_imported(folder: Path, arguments: li
     script = (
         "import sys; from runner.cli.main import run\n"
         f"assert run({arguments!r}) == 0\n"
-        "heavy = {'dask', 'distributed', 'fsspec', 'pyarrow', 'numpy', 'tornado', 'runner.cluster.engine'}\n"
+        "heavy = {'dask', 'distributed', 'fsspec', 'pyarrow', 'numpy', 'tornado', 'runner.cluster.dask_engine'}\n"
         "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)\n"
     )
     done = subprocess.run(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NIGHT = "2026-11-20T06:00:00+00:00"
 """One in the morning in New York, ten in the evening in California."""
+DAY = "2026-11-20T18:00:00+00:00"
+"""Early afternoon in New York, ten in the morning in California."""
 YAML = """\
 version: 1
 name: pulse
@@ -36,10 +38,10 @@ schedule: {send_between: ["09:00", "19:00"]}
 TABLE = """\
 | when | message | why | recipients | launches | segments | renders |
 |---|---|---|---|---|---|---|
-| 2026-11-20 14:00 UTC to 2026-11-20 17:00 UTC | ask | deferred | 2 | 1 to 2 | 4 to 6 | 4 to 6 |
+| 2026-11-20 14:00 to 17:00 UTC | ask | deferred | 2 | 1 to 2 | 4 to 6 | 4 to 6 |
 """
 PEOPLE = (
-    "Each person counted once: 0 people now, 2 others later. Each reply that is none of the choices costs one render "
+    "Each person counted once: 0 people now, 2 of the others later. Each reply that is none of the choices costs one render "
     "more, and the segments of its question."
 )
 
@@ -54,7 +56,7 @@ def run(
     (tmp_path / "campaigns/pulse.yaml").write_text(YAML, encoding="utf-8")
 
     def run_at(*arguments: str, at: str = NIGHT) -> str:
-        with freeze_time(datetime.fromisoformat(at), tick=True):
+        with freeze_time(datetime.fromisoformat(at), tick=True, real_asyncio=True):
             code = run_command(arguments)
         out, err = capsys.readouterr()
         assert code == 0, err
@@ -87,11 +89,21 @@ def test_plans_for_people_say_what_comes(run: Callable[..., str]) -> None:
     assert PEOPLE in markdown
     human = run("plan")
     for words in (
-        "2026-11-20 14:00 UTC to 2026-11-20 17:00 UTC",
+        "2026-11-20 14:00 to 17:00 UTC",
         "from 2026-11-22 14:00 UTC",
         f"  {PEOPLE}\n",
     ):
         assert words in human
+
+
+def test_plans_say_when_a_follow_up_comes_before_and_after_its_message_is_sent(
+    run: Callable[..., str],
+) -> None:
+    """The start of a follow-up is in the forecast, and on record once its message is sent, answers read or not."""
+    row = "\n| from 2026-11-22 18:00 UTC | nudge | 2d after ask, to those who have not answered ("
+    assert row in run("plan", "--format", "markdown", at=DAY)
+    run("apply", "--auto-approve", at=DAY)
+    assert row in run("plan", "--format", "markdown", at=DAY)
 
 
 def test_plans_for_programs_say_what_comes(

@@ -11,34 +11,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from runner.cli.circumstances import CircumstanceReader
-from runner.cli.comment_text import CommentText, Piece, write_plan_text
-from runner.cli.inert import hide_phones, inert, inert_html
-from runner.cli.planning import plan_campaigns
-from runner.cli.scope import Scope
-from runner.cli.workspace import Workspace
-from runner.forge.comment import count_units, write_marker
-from runner.forge.numbers import MessageNumbers, PlanNumbers, read_numbers, write_numbers
+from runner.cli.output.comment import write_comment
+from runner.github.comments import count_units, write_marker
+from runner.github.pull_requests import MessageNumbers, PlanNumbers, read_numbers, write_numbers
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
-from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
+from runner.wording import hide_phones, inert, inert_html
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import plan_campaigns
+from runner.workflow.review.plan_comment import PlanFindings
+from runner.workflow.review.publishing import CommentText, Piece
+from runner.workflow.scope import Scope
+from runner.workflow.workspace.workspace import Workspace
+from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
 
     Run = Callable[..., CompletedProcess[str]]
 
 MARKER = write_marker("sandbox", None)
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    """GitHub, with one pull request and no comments."""
-    with running_github() as server:
-        yield server
 
 
 def replace_in(file: Path, old: str, new: str) -> None:
@@ -102,7 +97,7 @@ def test_jobs_with_names_have_comments_of_their_own(run: Run, folder: Path, gith
     done = run("comment", "--id", "x-->", cwd=folder, env=github.job(folder))
     assert done.returncode == 64
     assert done.stderr == (
-        "Error: 'x-->' is no name for --id\n  letters, digits, `.`, `_` and `-`, at most 50\n"
+        "Error: 'x-->' is not a name for --id\n  use at most 50 letters, digits, `.`, `_` and `-`\n"
     )
 
 
@@ -173,7 +168,7 @@ def test_a_rate_limit_is_no_failure(run: Run, folder: Path, github: GitHub) -> N
     done = run("comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     assert done.stderr == (
-        f"Warning: No comment: {github.url} was asked in vain: its rate limit is reached. "
+        f"Warning: No comment: {github.url} cannot be reached: its rate limit is reached. "
         "The job's summary has everything\n"
     )
 
@@ -255,7 +250,7 @@ def test_where_it_goes_is_shown(run: Run, folder: Path, github: GitHub) -> None:
     (body,) = github.bodies()
     assert (
         "Goes to **http:&#8203;//sms.example.com/v2**, "
-        "**UNENCRYPTED: who is on the way reads phone numbers, texts and credentials** (`insecure: true`), "
+        "**UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials** (`insecure: true`), "
         "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.\n"
     ) in body
 
@@ -340,11 +335,11 @@ def test_many_campaigns_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatc
     """The overview ends where it would fill the comment."""
     monkeypatch.chdir(folder)
     workspace = Workspace.open(Scope())
-    reader = CircumstanceReader(workspace, None, workspace.now())
+    reader = PlanContextReader(workspace, None, workspace.now())
     planned = plan_campaigns(
         workspace, Scope(), PlanOptions(), lambda c: workspace.read_record(None, c), reader
     )
-    text = write_plan_text(planned * 60, {}, Problems())
+    text = write_comment(PlanFindings("sandbox", planned=planned * 60, problems=Problems()))
     assert text.head.endswith("| pulse | 4 | 4 | 4 | 8 |\n\n… and 10 more campaigns\n")
 
 

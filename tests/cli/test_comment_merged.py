@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from runner.cli.coverage import ApprovalShelf
-from runner.forge.comment import LONGEST_BODY, count_units, write_marker
+from runner.github.comments import LONGEST_BODY, count_units, write_marker
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.approval import Amount, Approval, ApprovalRequest
 from runner.service.target import choose_target
+from runner.workflow.approval_coverage import ApprovalShelf
 from tests.cli.test_settling import LOCKFILE, edit_ledger
 from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
 
@@ -56,6 +56,7 @@ def read_comment(github: GitHub, number: int = 9) -> str:
     return body
 
 
+@pytest.mark.slow
 def test_what_was_sent_is_one_comment_on_the_merged_pull_request(
     run: Run, folder: Path, github: GitHub
 ) -> None:
@@ -226,6 +227,7 @@ def test_campaigns_of_which_none_is_valid(run: Run, folder: Path, github: GitHub
     assert read_comment(github).startswith(f"{MARKER}\n### Invalid campaigns → sandbox\n")
 
 
+@pytest.mark.slow
 def test_names_have_no_power_and_length_is_bounded(run: Run, folder: Path, github: GitHub) -> None:
     """However many campaigns there are, and whatever their files are called, the comment fits and is inert."""
     text = (folder / "campaigns/pulse.yaml").read_text(encoding="utf-8")

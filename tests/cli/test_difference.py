@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.circumstances import CircumstanceReader
-from runner.cli.difference import add_differences, differences_markdown, find_differences, write_differences
-from runner.cli.plan_json import plan_json
-from runner.cli.planning import plan_campaigns
-from runner.cli.scope import Scope
-from runner.cli.workspace import Workspace
+from runner.cli.output.plan import differences_markdown, write_differences
 from runner.plan.model import PlanOptions
+from runner.workflow.documents import plan_json
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.differences import add_differences, find_differences
+from runner.workflow.plans.planning import plan_campaigns
+from runner.workflow.scope import Scope
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     import subprocess
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from runner.cli.difference import Differences
+    from runner.workflow.plans.differences import Differences
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
     Compare = Callable[[], tuple[Differences, dict[str, Any]]]
@@ -36,7 +37,7 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
         scope = Scope(quiet=True)
         workspace = Workspace.open(scope)
         with workspace.open_ledger_if_present() as ledger:
-            reader = CircumstanceReader(workspace, ledger, workspace.now())
+            reader = PlanContextReader(workspace, ledger, workspace.now())
             planned = plan_campaigns(
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.source.shipped import shipped_folder
+from runner.source.storage import shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,7 @@ def journey(
     return Journey(capsys, check_json)
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_its_course(journey: Journey) -> None:
     """Everyone who may be asked is, in an arm and by day; the silent are reminded, the others thanked."""
     journey.go_to("2030-03-04T08:00Z")  # Monday, before `not_before`

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
-from runner.source.shipped import shipped_folder
+from runner.source.storage import shipped_folder
 from tests.cli.inside import run_inside
 
 if TYPE_CHECKING:
@@ -166,15 +166,19 @@ def test_a_doubtful_reply_is_an_answer_until_it_is_decided(live: Live) -> None:
     live.say(PHONES[:5], "it was fine")
     live.say(PHONES[5:6], "lose my number")
     live.say(PHONES[6:7], "stop please")
-    assert live.report()["messages"][0]["participants_answered"] == 6
+    message = live.report()["messages"][0]
+    assert (message["participants_answered"], message["opt_outs"], message["doubtful"]) == (6, 1, 1)
+    assert "1 person opted out (1.0 % of those texted); 1 doubtful reply waits for a decision." in live.show()
     live.run("optouts", "remove", PHONES[6], "--auto-approve")
     assert live.report()["messages"][0]["participants_answered"] == 6
     (waiting,) = json.loads(live.run("optouts", "list", "--format", "json"))["replies"]
     live.run("optouts", "confirm", waiting["reply"])
     message = live.report()["messages"][0]
     assert (message["participants_answered"], message["dispositions"]["refusal"]) == (5, 2)
+    assert (message["opt_outs"], message["doubtful"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_filled_gives_the_same_figures(live: Live) -> None:
     """From the lockfile, and from the service alone; what neither tells is null, and said to be unknown."""
     live.send()
@@ -215,6 +219,7 @@ messages:
 """
 
 
+@pytest.mark.slow
 def test_a_survey_and_its_reminder_have_one_score(live: Live) -> None:
     """Of people who answered both the latest answer counts, once; each message keeps a score of its own."""
     live.write(REMINDED.replace(" &nps", ""), PHONES[:30])

@@ -16,7 +16,7 @@ from runner.campaign.load import load_campaign
 from runner.campaign.variants import Draw
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile
+from runner.ledger.lockfile.format import read_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,6 +199,7 @@ def loop(repository: Loop) -> Loop:
     return repository
 
 
+@pytest.mark.slow
 def test_an_experiment_with_a_reminder_runs_through(loop: Loop) -> None:
     """Everybody who may be is asked once, in their arm; who did not answer is reminded once; nobody else is."""
     loop.move_to_noon()
@@ -238,6 +239,7 @@ def test_an_experiment_with_a_reminder_runs_through(loop: Loop) -> None:
     assert loop.count_texts() == texts
 
 
+@pytest.mark.slow
 def test_a_reminder_waits_until_its_time(loop: Loop) -> None:
     """Two days have to pass, and answers be read after that: a run before sends nothing, and says when it is due."""
     loop.move_to_noon()
@@ -256,6 +258,7 @@ def test_a_reminder_waits_until_its_time(loop: Loop) -> None:
     assert loop.apply()["recipients_sent"] == len(loop.draw()[1])
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_costs_nobody_a_text(loop: Loop) -> None:
     """From the lockfile alone everybody is known, and who was not reminded waits for the next reconcile."""
     loop.run_through()
@@ -273,6 +276,7 @@ def test_a_lost_ledger_costs_nobody_a_text(loop: Loop) -> None:
     assert (after["not_qualified"], after["to_send"]) == (len(arms) - reminded, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["", "tag: ab-2026-nudge"], ids=["one tag", "a tag of its own"])
 def test_without_any_record_everything_is_adopted(repository: Loop, tag: str) -> None:
     """Without ledger and lockfile the service is asked: each launch is adopted, in its arm; nobody is texted."""
@@ -340,6 +344,7 @@ def test_a_broken_follow_up_keeps_back_its_first_message(
     )
 
 
+@pytest.mark.slow
 def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, run_process: Run) -> None:
     """As long as answers could not be read, it is not known who has not answered: all of them wait."""
     loop.move_to_noon()

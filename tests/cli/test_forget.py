@@ -8,8 +8,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.keys import STATE_KEY
@@ -75,13 +77,11 @@ def list_recipients(folder: Path) -> list[int]:
     return sorted(len(launch["recipients"]) for launch in launches)
 
 
-def test_a_person_is_forgotten_everywhere(
-    folder: Path, run: Run, run_process: Run, check_json: CheckJson
-) -> None:
+def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: CheckJson) -> None:
     """Ledger and lockfile lose them, the text that was theirs alone too; what is left is said."""
     send_and_answer(folder, run)
     assert b"My secret reason" in read_ledger(folder)
-    done = run_process("forget", "+1 (415) 555-0101", "--auto-approve", "--format", "json", cwd=folder)
+    done = run("forget", "+1 (415) 555-0101", "--auto-approve", "--format", "json", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     document = check_json(done.stdout, "forget")
     assert document["phone"] == "+14•••••••01"
@@ -106,13 +106,13 @@ def test_what_was_removed_is_told_to_people(folder: Path, run: Run) -> None:
     done = run("forget", ADA, "--auto-approve", cwd=folder)
     assert done.stdout == (
         "pulse on sandbox: 1 delivery, 2 answers, 1 text removed.\n"
-        f"{LOCKFILE}: written anew; commit it.\n"
+        f"{LOCKFILE}: rewritten; commit it.\n"
         "+14•••••••01 is never texted again on sandbox.\n"
         "Out of reach:\n" + "".join(f"  - {sentence}\n" for sentence in ALWAYS_UNREACHED)
     )
     again = run("forget", ADA, "--auto-approve", cwd=folder)
     assert again.stdout.startswith(
-        "Nothing was on record of +14•••••••01 but, perhaps, opt-outs.\n+14•••••••01 is never texted again"
+        "Nothing was on record of +14•••••••01 except perhaps opt-outs.\n+14•••••••01 is never texted again"
     )
 
 
@@ -149,6 +149,7 @@ def test_a_person_whom_only_the_lockfile_knows_is_forgotten(folder: Path, run: R
     assert list_recipients(folder) == [0, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_brings_nobody_back(folder: Path, run: Run) -> None:
     """With the lockfile alone the campaign goes on leaving them alone, and keeps nothing that they answered."""
     send_and_answer(folder, run)
@@ -192,6 +193,7 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
     return environment
 
 
+@pytest.mark.slow
 def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_json: CheckJson) -> None:
     """No target is locked out by another's key; one whose key is not set is named, and the others go on."""
     with (
@@ -223,8 +225,8 @@ def test_it_asks_before(folder: Path, run: Run) -> None:
     done = run("forget", ADA, cwd=folder)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == (
-        "Error: there is no terminal to ask at, and nothing was changed\n"
-        "  go ahead without asking with --auto-approve\n"
+        "Error: there is no terminal to ask, and nothing was changed\n"
+        "  continue without asking with --auto-approve\n"
     )
     assert list_recipients(folder) == [1, 1, 1, 1]
 
@@ -238,6 +240,7 @@ def test_a_wrong_phone_is_refused(folder: Path, run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: Run) -> None:
     """As long as another run holds a campaign's lock, be it named or not, nothing is removed."""
     send_and_answer(folder, run)
@@ -252,7 +255,7 @@ def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: R
             assert done.returncode == 6
             assert done.stderr == (
                 "Error: pulse on sandbox is being sent by another run: process 42 on ci.example "
-                "since 2026-11-20T12:00:00.000000Z\n"
+                "since 2026-11-20 12:00 UTC\n"
                 "  wait until that run has ended, or have this one wait with --lock-timeout\n"
             )
     assert list_recipients(folder) == [1, 1, 1, 1]

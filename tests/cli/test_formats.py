@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.annotations import annotation
-from runner.cli.inert import printable
+from runner.cli.encoding import fit_html
+from runner.cli.output.problems import annotation
 from runner.source.diagnostic import Diagnostic
+from runner.source.storage import shipped_folder
+from runner.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +76,32 @@ def test_markdown_format_is_a_table(run: Run, folder: Path, command: str) -> Non
     assert ("## Valid: 1 campaign" if command == "validate" else "|---|") in done.stdout
 
 
+@pytest.mark.parametrize("format_", ["human", "markdown"])
+def test_each_campaign_has_its_own_columns(run: Run, folder: Path, format_: str) -> None:
+    """A plan's table leaves out what is zero in its campaign, whatever others have."""
+    text = "version: 1\nname: plain\nrecipients: [{phone: '+14155550177'}]\nmessages: [{id: hi, text: Hi}]\n"
+    (folder / "campaigns/plain.yaml").write_text(text, encoding="utf-8")
+    shown = run("plan", "--format", format_, cwd=folder).stdout.splitlines()
+    headings = [line.strip("| ").replace(" | ", "  ") for line in shown if "rows" in line]
+    assert headings == [
+        "message  rows  to send  launches  segments",
+        "message  rows  duplicates  excluded  to send  launches  segments",
+    ]
+
+
+def test_remarks_of_a_plan_are_short_for_people(run: Run, tmp_path: Path) -> None:
+    """What several messages have in common is said once, and of many sets of reasons the most frequent."""
+    shutil.copytree(shipped_folder("campaigns"), tmp_path / "campaigns")
+    plan = ("plan", "campaigns/anniversary-survey.yaml", "--now", "2026-11-23T12:00Z")
+    people = run(*plan, cwd=tmp_path).stdout
+    assert "\n  ask, nudge, thanks, each: 17 recipients have no consent on record\n" in people
+    assert "\n  nudge, thanks, each: 205 recipients wait until `ask` is sent to them and " in people
+    more = re.search(r"\n    \d+: (\d) more sets of reasons, which `--format markdown` lists\n", people)
+    assert more
+    markdown = run(*plan, "--format", "markdown", cwd=tmp_path).stdout
+    assert markdown.count("\n  - ") == 5 + int(more[1])
+
+
 def test_a_text_cannot_steer_the_terminal() -> None:
     """Control characters of a campaign are shown, not obeyed."""
     assert printable("a\x1b[2Jb\nc") == "a\\u001b[2Jb\\u000ac"
@@ -95,10 +130,7 @@ def test_several_reports_need_a_folder(run: Run, folder: Path) -> None:
     """Several documents do not go to one standard output."""
     done = run("report", "--format", "json", "--format", "csv", cwd=folder)
     assert done.returncode == 64
-    assert (
-        done.stderr
-        == "Error: several documents don't go to one standard output\n  name a folder with --out DIR\n"
-    )
+    assert done.stderr == "Error: standard output takes one document\n  name a folder with --out DIR\n"
 
 
 def test_a_report_folder_that_cannot_be_written(run: Run, folder: Path) -> None:
@@ -106,3 +138,36 @@ def test_a_report_folder_that_cannot_be_written(run: Run, folder: Path) -> None:
     (folder / "taken").write_text("", encoding="utf-8")
     done = run("report", "--out", "taken", cwd=folder)
     assert done.returncode == 64 or done.stderr.startswith("Error: the report cannot be written to taken")
+
+
+def run_encoded(folder: Path, encoding: str, *arguments: str) -> bytes:
+    """Return what the command writes to standard output and error in an encoding."""
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", *arguments],
+        cwd=folder, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_an_output_without_unicode_gets_plain_characters(folder: Path) -> None:
+    """What the output's encoding lacks is written plainly for people, and escaped in JSON and HTML."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("Ada", "Zoë Ω 😀"), encoding="utf-8")
+    shown = run_encoded(folder, "latin-1", "preview", "campaigns/pulse.yaml", "--phone", "+14155550101")
+    assert b"pulse, as +14*******01 will see it\n" in shown
+    assert "  | Hi Zoë ? ?, a word about Acme?\n".encode("latin-1") in shown
+    preview = ("preview", "campaigns/pulse.yaml", "--format", "json")
+    escaped = run_encoded(folder, "cp850", *preview)
+    assert rb"Hi Zo\u00eb \u03a9 \ud83d\ude00, a word" in escaped
+    assert json.loads(escaped) == json.loads(run_encoded(folder, "utf-8", *preview))
+    assert fit_html("<p>Zoë Ω</p>", io.TextIOWrapper(io.BytesIO(), "cp850")) == "<p>Zo&#235; &#937;</p>"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_is_no_fault(folder: Path, closed: str) -> None:
+    """Whoever closes it wants to read nothing: the command does its work."""
+    command = f'"{sys.executable}" -m runner apply --auto-approve {closed}'
+    done = subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Internal" in done.stdout + done.stderr) == (0, False)
+    assert (folder / "campaigns/pulse.sandbox.lock.json").exists()

@@ -31,7 +31,7 @@ TWO_A_WEEK = "policy: {frequency_cap: {messages: 2, within: 7d}}"
 MEETING = """\
 import sys, time
 from pathlib import Path
-from runner.cli.delivery import DeliveryRun
+from runner.workflow.delivery.delivery import DeliveryRun
 from runner.cli.main import run
 from tests.keys import STATE_KEY
 
@@ -160,6 +160,7 @@ def campaigns(
     return on_sqlite
 
 
+@pytest.mark.slow
 def test_what_another_campaign_sent_counts(campaigns: Campaigns) -> None:
     """In a later run, who got another campaign's message waits; with the week over a later run sends it."""
     campaigns.write("news", NO_CAP, ADA, BOB)
@@ -177,6 +178,7 @@ def test_what_another_campaign_sent_counts(campaigns: Campaigns) -> None:
     assert campaigns.apply() == {"news": 0, "pulse": 0}
 
 
+@pytest.mark.slow
 def test_what_the_same_run_sends_counts(campaigns: Campaigns) -> None:
     """Campaigns of one run count each other, those before with or without a cap of their own."""
     campaigns.write("a-news", NO_CAP, ADA)
@@ -190,6 +192,7 @@ def test_what_the_same_run_sends_counts(campaigns: Campaigns) -> None:
     assert campaigns.apply() == {"a-news": 0, "b-pulse": 1, "c-offer": 0}
 
 
+@pytest.mark.slow
 def test_messages_of_one_campaign_count(campaigns: Campaigns) -> None:
     """Of three messages the first two are sent in the order of the file, the third a week later."""
     campaigns.write("pulse", TWO_A_WEEK, ADA, messages=3)
@@ -266,6 +269,7 @@ def test_status_counts_what_the_same_run_would_send(on_sqlite: Campaigns) -> Non
     assert on_sqlite.status() == {"a-news/m0": 1, "b-pulse/m0": 1}
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_keep_the_cap(campaigns: Campaigns) -> None:
     """Two runs that both planned to text everybody: each person gets exactly one text, whoever sends it."""
     phones = [f"+141555502{number:02}" for number in range(12)]
@@ -295,6 +299,7 @@ def test_a_saved_plan_for_a_later_date_keeps_the_cap_of_today(on_sqlite: Campaig
     assert on_sqlite.count_texts() == {ADA: 1, BOB: 1}
 
 
+@pytest.mark.slow
 def test_a_campaign_of_another_key_cannot_be_counted(
     campaigns: Campaigns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

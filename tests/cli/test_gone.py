@@ -10,10 +10,12 @@ import pytest
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
     CheckJson = Callable[[str, str], dict[str, Any]]
+    Serve = Callable[..., AbstractContextManager[dict[str, str]]]
 
 CAMPAIGN = """\
 version: 1
@@ -107,6 +109,7 @@ def test_a_mistyped_path_stays_an_error(emptied: Path, run: Run) -> None:
     assert run("plan", cwd=emptied).returncode == 1
 
 
+@pytest.mark.slow
 def test_a_campaign_that_is_gone_is_named_and_left_alone(
     emptied: Path, run: Run, check_json: CheckJson
 ) -> None:
@@ -133,6 +136,17 @@ def test_a_campaign_that_is_gone_is_named_and_left_alone(
         "version: 1\nname: pulse\n" + CAMPAIGN[11:], encoding="utf-8"
     )
     assert "is gone" not in run("reconcile", cwd=emptied).stderr
+
+
+def test_a_campaign_that_has_sent_nothing_leaves_no_trace(emptied: Path, run: Run, serve: Serve) -> None:
+    """Once its file is deleted, it is neither named nor reconciled, though the ledger has it."""
+    (emptied / "campaigns/pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    with serve(emptied, "--db", "service.sqlite") as live:
+        assert run("reconcile", cwd=emptied, env=live).stdout.startswith("pulse: 0 launches; ")
+        (emptied / "campaigns/pulse.yaml").unlink()
+        for command in (("reconcile",), ("status",), ("apply", "--auto-approve")):
+            done = run(*command, cwd=emptied, env=live)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", NOTHING.format(where="campaigns"))
 
 
 def test_a_lockfile_that_stands_alone_and_cannot_be_read_is_named(emptied: Path, run: Run) -> None:

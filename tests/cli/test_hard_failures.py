@@ -117,6 +117,7 @@ def read_status(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [200, 700])
 def test_a_disk_that_fills_up(
     tmp_path: Path, run_process: Run, service: dict[str, str], small_disk: Callable[[str], None], room: int

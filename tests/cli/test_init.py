@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from runner.source.json_schema import schema_text
+from runner.workflow.starting import Night, find_night
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +30,15 @@ FILES = [
     ".gitignore",
     "README.md",
     "campaigns/audience/first-orders.csv",
+    "campaigns/campaign.schema.json",
     "campaigns/first-order.yaml",
 ]
+
+
+NIGHT = re.compile(
+    r"  of the example's 5 people, [0-4] may be texted at this hour: "
+    r"`runner sandbox clock \+(\d+)h` makes it day for all\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +59,10 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
     done = run("init", "acme", *KNOWN, cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
-    assert done.stdout == (
-        "Wrote 9 files to acme:\n"
+    assert NIGHT.sub("", done.stdout) == (
+        "Wrote 10 files to acme:\n"
         + "".join(f"  {name}\n" for name in FILES)
-        + "Made a git repository, on the branch main.\n"
+        + "Created a git repository on the branch main.\n"
         "\n"
         "Next:\n"
         "  in acme, look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`\n"
@@ -61,6 +72,42 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
     )
     assert list_files(tmp_path / "acme") == FILES
     assert (tmp_path / "acme/.git/HEAD").read_text() == "ref: refs/heads/main\n"
+
+
+@pytest.mark.parametrize(
+    ("now", "night"),
+    [
+        ("05:30", Night(5, 1, 14)),
+        ("07:20", Night(5, 0, 12)),
+        ("14:00", Night(5, 2, 5)),
+        ("18:59", Night(5, 4, 1)),
+        ("19:00", None),
+    ],
+)
+def test_hours_to_day(run: Run, tmp_path: Path, now: str, night: Night | None) -> None:
+    """How many of the example's people may be texted, and the hours until all may, from New York to Hawaii."""
+    run("init", cwd=tmp_path)
+    assert find_night(tmp_path, datetime.fromisoformat(f"2026-11-25T{now}Z")) == night
+
+
+def test_where_it_is_night_the_sandbox_clock_is_named(run: Run, tmp_path: Path) -> None:
+    """What is advised at night makes it day for all, at whatever hour this runs."""
+    advice = NIGHT.search(run("init", cwd=tmp_path).stdout)
+    if advice is not None:
+        assert run("sandbox", "clock", f"+{advice[1]}h", cwd=tmp_path).returncode == 0
+    plan = run("plan", cwd=tmp_path).stdout
+    assert plan.endswith("To send to sandbox: 5 recipients in 5 launches, 10 SMS segments.\n")
+
+
+def test_editors_find_the_schema(run: Run, tmp_path: Path) -> None:
+    """The example's first line names a file that is there; another version of it stays."""
+    run("init", cwd=tmp_path)
+    first = (tmp_path / "campaigns/first-order.yaml").read_text(encoding="utf-8").splitlines()[0]
+    named = tmp_path / "campaigns" / first.removeprefix("# yaml-language-server: $schema=")
+    assert named.read_text(encoding="utf-8") == schema_text("campaign")
+    named.write_text("{}", encoding="utf-8")
+    assert run("init", cwd=tmp_path).returncode == 0
+    assert named.read_text(encoding="utf-8") == "{}"
 
 
 def test_the_example_is_valid_and_works_on_the_sandbox(run: Run, tmp_path: Path) -> None:
@@ -110,7 +157,7 @@ def test_the_address_can_be_said_later(run: Run, tmp_path: Path) -> None:
     later = run("init", "--base-url", "https://sms.example.com", cwd=tmp_path)
     assert later.stdout.startswith("Wrote 1 file to .:\n  campaigns/targets.yaml\n\nNext:\n  look around, on")
     again = run("init", "--base-url", "https://sms.example.com", cwd=tmp_path)
-    assert again.stdout.startswith("Nothing to write: . has it all.\n\nNext:\n")
+    assert again.stdout.startswith("Nothing to write: . has everything already.\n\nNext:\n")
 
 
 def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
@@ -142,7 +189,7 @@ def test_a_repository_that_is_there_is_kept(run: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Ours.\n")
     done = run("init", cwd=tmp_path)
     assert done.returncode == 0
-    assert "Made a git repository" not in done.stdout
+    assert "Created a git repository" not in done.stdout
     assert done.stderr == "Warning: the workflows send from main, and this work tree is on trunk\n"
     assert (tmp_path / "notes.txt").is_file()
 
@@ -158,8 +205,9 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     first = run("init", "acme", cwd=tmp_path)
     assert (
         "  say which runner CI installs: `runner init --requirement 'sms-campaign-runner @ "
-        "git+https://HOST/PATH@COMMIT'`; until then its jobs fail (another copy of runner runs than the one "
-        "that is installed)\n"
+        "git+https://HOST/PATH@COMMIT'`, from your own repository, or `'sms-campaign-runner @ "
+        "https://HOST/FILE.whl --hash=sha256:DIGEST'`, from your own index; until then its jobs fail (another copy "
+        "of runner runs than the one that is installed)\n"
     ) in first.stdout
     requirements = tmp_path / "acme/.github/requirements.txt"
     assert requirements.read_text(encoding="utf-8") == (
@@ -192,7 +240,7 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     assert other.stderr.endswith("or move them away:\n    .github/requirements.txt\n")
     owners.write_text("/.github/ @acme/security\n", encoding="utf-8")
     third = run("init", "acme", "--owner", "@acme/texting", cwd=tmp_path)
-    assert third.stdout.startswith("Nothing to write: acme has it all.\n")
+    assert third.stdout.startswith("Nothing to write: acme has everything already.\n")
     assert (
         "  add to .github/CODEOWNERS, which is there already: /**/targets.yaml @acme/texting\n"
     ) in third.stdout
@@ -284,7 +332,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     first = run("init", "teams/x", *KNOWN, cwd=top)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith(
-        "Wrote 9 files to .:\n"
+        "Wrote 10 files to .:\n"
         "  .github/CODEOWNERS\n"
         "  .github/requirements.lock\n"
         "  .github/requirements.txt\n"
@@ -293,6 +341,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
         "  teams/x/.gitignore\n"
         "  teams/x/README.md\n"
         "  teams/x/campaigns/audience/first-orders.csv\n"
+        "  teams/x/campaigns/campaign.schema.json\n"
         "  teams/x/campaigns/first-order.yaml\n"
         "\nNext:\n  in teams/x, look around"
     )
@@ -300,7 +349,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     second = run("init", "--base-url", "https://sms.example.com", cwd=top / "teams/für uns")
     assert (second.returncode, second.stderr) == (0, "")
     assert second.stdout.startswith(
-        "Wrote 7 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
+        "Wrote 8 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
     )
     assert "  teams/für uns/campaigns/targets.yaml\n\nNext:\n  look around, on" in second.stdout
     assert (
@@ -308,7 +357,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     ) in second.stdout
     before = list_files(top)
     again = run("init", "teams/x", cwd=top)
-    assert again.stdout.startswith("Nothing to write: . has it all.\n")
+    assert again.stdout.startswith("Nothing to write: . has everything already.\n")
     assert list_files(top) == before
     assert (top / "README.md").read_text(encoding="utf-8") == "Ours.\n"
     assert run("validate", cwd=top / "teams/für uns").stdout == "Valid: 1 campaign, 0 errors, 0 warnings.\n"

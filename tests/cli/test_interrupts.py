@@ -16,8 +16,7 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.database import Ledger
-from runner.ledger.latch import make_latch
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock, make_process_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 PATIENCE_S = 60
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
-STOPPING = "Stopping: waiting for the sends in flight. Once more ends at once.\n"
+STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n"
 RECORDED = "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
 MAIN = "\nfrom runner.__main__ import main\nmain()\n"
 SAY_WHEN_ASLEEP = """
@@ -49,6 +48,7 @@ class Finder:
             interrupt()
 sys.meta_path.insert(0, Finder())
 """
+AMID_EXEC = AMID_IMPORTS.replace("            interrupt()", "            exec('interrupt()', globals())")
 AT_EXIT = f"{INTERRUPT}import atexit\natexit.register(interrupt)\n"
 AMID_LOCKFILE = f"""{INTERRUPT}
 replace = os.replace
@@ -114,6 +114,7 @@ def open_ledger(folder: Path) -> Iterator[Ledger]:
         yield ledger
 
 
+@pytest.mark.slow
 @SIGNALS
 @pytest.mark.parametrize("command", [["plan"], ["apply", "--auto-approve"], ["status"]])
 def test_planning_is_interrupted(folder: Path, number: signal.Signals, command: list[str]) -> None:
@@ -142,17 +143,19 @@ def test_waiting_for_a_lock_is_interrupted(folder: Path, number: signal.Signals)
             lock.require_held(connection)
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_waiting_for_a_holder_to_say_who_it_is_is_interrupted(folder: Path, number: signal.Signals) -> None:
     """Neither is a run bound to hear who has just taken the lock."""
     with open_ledger(folder) as ledger:
-        latch = make_latch(ledger, "sandbox", "pulse")
-        assert latch.try_take()
+        lock = make_process_lock(ledger, "sandbox", "pulse")
+        assert lock.try_take()
         with started(folder, "apply", prelude=SAY_WHEN_ASLEEP, until="asleep") as process:
             assert interrupt(process, number) == "Interrupted.\n"
-        latch.release()
+        lock.release()
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_the_settle_window_is_interrupted(folder: Path, run: Run, number: signal.Signals) -> None:
     """What the first list has settled is on record and in the lockfile; the next run waits anew."""
@@ -174,6 +177,7 @@ def test_the_settle_window_is_interrupted(folder: Path, run: Run, number: signal
     assert len(json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]) == 3
 
 
+@pytest.mark.slow
 def test_the_lockfile_is_written_all_the_same(folder: Path) -> None:
     """An interrupt after the last send does not keep what was sent out of the lockfile."""
     done = run_to_end(folder, "apply", "--auto-approve", prelude=AMID_LOCKFILE)
@@ -182,14 +186,31 @@ def test_the_lockfile_is_written_all_the_same(folder: Path) -> None:
     assert len(json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]) == 4
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_the_demo_is_interrupted_with_its_step(tmp_path: Path, number: signal.Signals) -> None:
-    """The step ends before the demo does, and one of them says so."""
+    """The step ends before the demo does, one of them says so, and the folder is named."""
     with started(tmp_path, "demo", "--dir", "look", until="$ runner plan") as process:
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE_S)
     said = [line for line in err.splitlines() if "Interrupted" in line]
     assert (process.returncode, said) == (130, ["Interrupted."])
+    assert f"What it has done is in {tmp_path / 'look'}\n" in err
+
+
+def test_an_interrupt_that_python_takes_for_unhandled_has_the_same_code(tmp_path: Path) -> None:
+    """One that comes amid an `exec` would end the process as if by the signal, although it was caught."""
+    (tmp_path / "sitecustomize.py").write_text(AMID_EXEC, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "validate"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
 def test_the_start_is_interrupted(tmp_path: Path) -> None:
@@ -201,7 +222,7 @@ def test_the_start_is_interrupted(tmp_path: Path) -> None:
 def test_what_is_done_stays_done(tmp_path: Path) -> None:
     """A signal while the process shuts down changes nothing of how the command ended."""
     done = run_to_end(tmp_path, "--version", prelude=AT_EXIT)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "runner, version 0.1.0\n", "")
+    assert (done.returncode, done.stdout.splitlines()[0], done.stderr) == (0, "runner, version 0.1.0", "")
 
 
 def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.lockfile import parse_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.model import LaunchRecord
-from runner.ledger.suppression_file import parse_book
+from runner.ledger.lockfile.format import parse_lockfile
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
+from runner.ledger.model import LaunchRecord, format_moment
+from runner.ledger.people.suppression_file import parse_book
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.service.state_key import read_state_key
+from runner.service.target import read_state_key
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 LEDGER = ".runner/ledger.sqlite"
 DONE = "All records of sandbox are under this key, and signed.\n"
-WRITTEN = f"{LOCKFILE}: written anew; commit it.\n"
-WRITTEN_TOO = f"{SUPPRESSIONS}: written anew; commit it.\n"
+WRITTEN = f"{LOCKFILE}: rewritten; commit it.\n"
+WRITTEN_TOO = f"{SUPPRESSIONS}: rewritten; commit it.\n"
 NEW, OLD = {"RUNNER_STATE_KEY": STATE_KEY}, {"RUNNER_STATE_KEY": OTHER_STATE_KEY}
 MOVE = {**NEW, "RUNNER_OLD_STATE_KEY": OTHER_STATE_KEY}
 SIGN = {**NEW, "RUNNER_OLD_STATE_KEY": STATE_KEY}
@@ -106,6 +106,7 @@ def read_facts(folder: Path, run: Run, env: dict[str, str]) -> list[Any]:
     return [{name: plan[name] for name in ("already_sent", "opted_out", "to_send", "unresolved")}, *found[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [{}, OLD])
 def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> None:
     """From a salt or a key to another one: everybody is who they were, and nothing of the old key is left."""
@@ -143,9 +144,11 @@ def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
     weak = FingerprintKey.from_secret("a")
     people = tuple(sorted(weak.fingerprint("pulse", phone) for phone in (ADA, BOB)))
     key = launch_key("pulse", "ask", "0" * 32, people)
-    launch = LaunchRecord("ask", key, "t", "0" * 32, "guid", "2026-11-20T12:00:00.000000Z", people)
+    # A minute ago: with replies that are unread for a day, further texts would wait.
+    sent_at = format_moment(datetime.now(UTC) - timedelta(minutes=1))
+    launch = LaunchRecord("ask", key, "t", "0" * 32, people, "guid", sent_at)
     forgotten = [weak.fingerprint("pulse", CY)]
-    write_lockfile(folder / LOCKFILE, "pulse", "sandbox", weak, [launch], forgotten)
+    write_lockfile(folder / LOCKFILE, LockfileContents("pulse", "sandbox", weak, [launch], forgotten))
     done = rotate(run, folder, {**NEW, "RUNNER_OLD_STATE_KEY": "a"})
     assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
     assert done.stderr == (
@@ -187,6 +190,7 @@ def test_people_are_found_at_the_service(folder: Path, run: Run) -> None:
     assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["lockfile", "ledger"])
 def test_a_rotation_that_died_is_done_again(folder: Path, run: Run, lost: str) -> None:
     """What has the new key already stays, the rest is moved; until then nothing is sent."""
@@ -229,14 +233,15 @@ def test_the_same_key_signs_what_has_no_mac(folder: Path, run: Run) -> None:
     assert unasked.returncode == 64
     assert unasked.stderr.startswith(f"Sign what no key has signed in {LOCKFILE}: its head, the launch ")
     assert unasked.stderr.endswith(
-        "Error: there is no terminal to ask at, and nothing was changed\n"
-        "  go ahead without asking with --auto-approve\n"
+        "Error: there is no terminal to ask, and nothing was changed\n"
+        "  continue without asking with --auto-approve\n"
     )
     done = rotate(run, folder, SIGN)
     assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
     assert (folder / LOCKFILE).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_same_key_signs_a_salt(folder: Path, run: Run) -> None:
     """Where people cannot be found any more, records can keep their salt: the key vouches for it."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from jsonschema import Draft202012Validator
 
-from runner.source.schema import schema_text
+from runner.source.json_schema import schema_text
 
 if TYPE_CHECKING:
     import subprocess
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_comes_back(folder: Path, run: Run) -> None:
     """With a lockfile that sums up, a lost ledger is filled from its export; then nobody is texted again."""
     file = folder / "campaigns/pulse.yaml"
@@ -49,9 +51,7 @@ def test_a_lost_ledger_comes_back(folder: Path, run: Run) -> None:
     Draft202012Validator(json.loads(schema_text("ledger"))).validate(json.loads(chosen.stdout))
     again = run("ledger", "export", "chosen", cwd=folder)
     assert again.returncode == 1
-    assert again.stderr == (
-        "Error: there is something in chosen already\n  name a folder that is not there yet\n"
-    )
+    assert again.stderr == ("Error: chosen exists and is not empty\n  name a new folder\n")
 
 
 def test_a_password_with_an_at_sign_is_not_printed(folder: Path, run: Run) -> None:
@@ -60,6 +60,6 @@ def test_a_password_with_an_at_sign_is_not_printed(folder: Path, run: Run) -> No
         done = run(*command, cwd=folder, env={"RUNNER_LEDGER": "postgresql://ada:s3@cret@127.0.0.1:9/ledger"})
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            "Error: the ledger's URL has more than one `@`: it cannot be told where its password ends\n"
+            "Error: the ledger's URL has more than one `@`, so the end of its password is unclear\n"
             "  write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER\n"
         )

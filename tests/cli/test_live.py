@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEY = "k3y/with+odd&chars=%üé"
 
 
+@pytest.mark.slow
 def test_credentials_appear_nowhere(folder: Path, run: Run, serve_process: Serve) -> None:
     """The API key is in no output, no ledger, no lockfile and no report, however verbose the run."""
     options = ("--db", "service.sqlite", "--username", "jane-doe", "--api-key", KEY)
@@ -81,6 +82,14 @@ def test_a_plan_needs_no_credentials(folder: Path, run: Run, missing: list[str])
     applied = run("apply", "--plan", "plan.json", cwd=folder, env=environment)
     assert applied.returncode == 1
     assert applied.stderr == (f"Error: the target 'live' has no credentials\n  set {' and '.join(missing)}\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("optouts", "add", "+14155550101"), ("report",)], ids=lambda words: words[0]
+)
+def test_records_need_no_credentials(folder: Path, run: Run, command: tuple[str, ...]) -> None:
+    """What the ledger alone can say needs neither the service nor its credentials."""
+    assert run(*command, cwd=folder, env={"RUNNER_BASE_URL": "https://sms.example.com"}).returncode == 0
 
 
 def test_a_target_of_the_file_is_used_by_name(folder: Path, run: Run, serve: Serve) -> None:

@@ -46,7 +46,7 @@ def test_the_ledger_alone_knows_who_was_texted(folder: Path, run: Run) -> None:
 
 def test_a_large_lockfile_is_noticed(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a lockfile holds very many launches, it is said once that it need not."""
-    monkeypatch.setattr("runner.cli.lockfile_advice.MANY_LAUNCHES", 0)
+    monkeypatch.setattr("runner.workflow.workspace.workspace.MANY_LAUNCHES", 0)
     applied = run("apply", "--auto-approve", cwd=folder)
     (line,) = [line for line in applied.stderr.splitlines() if "lockfile" in line]
     assert line.startswith("pulse: its lockfile holds ")

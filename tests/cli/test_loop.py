@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from subprocess import CompletedProcess
 
     Run = Callable[..., CompletedProcess[str]]
     CheckJson = Callable[[str, str], dict[str, Any]]
 
+README = Path(__file__).parents[2] / "README.md"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 
 
-def test_a_campaign_goes_from_file_to_report(folder: Path, run_process: Run, check_json: CheckJson) -> None:
+def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json: CheckJson) -> None:
     """Validate, plan, apply, answers and report work in turn, and their JSON fits its schemas."""
-    valid = run_process("validate", "--format", "json", cwd=folder)
+    valid = run("validate", "--format", "json", cwd=folder)
     assert (valid.returncode, check_json(valid.stdout, "validate")["valid"]) == (0, True)
 
-    plan = run_process("plan", "--format", "json", "--detailed-exitcode", cwd=folder)
+    plan = run("plan", "--format", "json", "--detailed-exitcode", cwd=folder)
     assert plan.returncode == 2
     (message,) = check_json(plan.stdout, "plan")["campaigns"][0]["messages"]
     expected = {
@@ -47,27 +50,27 @@ def test_a_campaign_goes_from_file_to_report(folder: Path, run_process: Run, che
     }
     assert {name: message[name] for name in expected} == expected
 
-    applied = run_process("apply", "--auto-approve", "--format", "json", cwd=folder)
+    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
     assert applied.returncode == 0, applied.stderr
     (sent,) = check_json(applied.stdout, "apply")["campaigns"]
     assert (sent["sent"], sent["rejected"], sent["unknown"], sent["recipients_sent"]) == (4, 0, 0, 4)
     assert {launch["outcome"] for launch in sent["launches"]} == {"sent"}
 
-    simulated = run_process("sandbox", "simulate", "--response-rate", "1", cwd=folder)
+    simulated = run("sandbox", "simulate", "--response-rate", "1", cwd=folder)
     assert simulated.returncode == 0, simulated.stderr
 
-    reported = run_process("report", "--reconcile", "--format", "json", "--out", "out", cwd=folder)
+    reported = run("report", "--reconcile", "--format", "json", "--out", "out", cwd=folder)
     assert reported.returncode == 0, reported.stderr
     text = (folder / "out/pulse.json").read_text(encoding="utf-8")
     (report,) = check_json(text, "report")["messages"]
     assert (report["sent"], report["participants_answered"], report["response_rate"]) == (4, 4, 1.0)
     assert sum(choice["count"] for choice in report["questions"][0]["distribution"]) == 4
 
-    status = run_process("status", "--format", "json", cwd=folder)
+    status = run("status", "--format", "json", cwd=folder)
     (row,) = check_json(status.stdout, "status")["campaigns"][0]["messages"]
     assert (row["planned"], row["sent"], row["answered"], row["unresolved"]) == (0, 4, 4, 0)
 
-    reconciled = run_process("reconcile", "--format", "json", cwd=folder)
+    reconciled = run("reconcile", "--format", "json", cwd=folder)
     (summary,) = check_json(reconciled.stdout, "reconcile")["campaigns"]
     assert summary["results"] == summary["expected_results"] > 0
     assert summary["new_results"] == 0
@@ -116,6 +119,7 @@ def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> No
     assert (folder / LOCKFILE).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run, run_process: Run) -> None:
     """While another run may put more into the lockfile, it is not replaced by what reconcile knows of."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -161,6 +165,7 @@ def test_report_prints_markdown_by_default(folder: Path, run: Run) -> None:
     assert "not reconciled yet" in printed.stdout
 
 
+@pytest.mark.slow
 def test_the_demo_runs_every_example_on_the_sandbox_alone(run_process: Run, tmp_path: Path) -> None:
     """From file to report of more than a thousand recipients, past a live service in the environment."""
     environment = {
@@ -177,7 +182,11 @@ def test_the_demo_runs_every_example_on_the_sandbox_alone(run_process: Run, tmp_
     assert last_lines[0] == f"The report to show around: {folder / 'reports/customer-pulse.html'}"
     report = json.loads((folder / "reports/customer-pulse.json").read_text(encoding="utf-8"))
     assert report["messages"][0]["sent"] > 1000
-    assert report["messages"][0]["participants_answered"] > 0
+    # The picture in the README is of this report.
+    answers = report["messages"][0]["participants_answered"]
+    assert f"the Net Promoter Score of {answers} answers](.github/report.png)" in README.read_text(
+        encoding="utf-8"
+    )
     assert list(folder.rglob("*.sandbox.lock.json"))
     assert not list(folder.rglob("*.live.lock.json"))
 

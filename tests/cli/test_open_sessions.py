@@ -14,7 +14,7 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.database import Ledger
-from runner.plan.queueing import ENDS, IN_ORDER, QUEUES, SAME_RUN
+from runner.plan.decisions import ENDS, IN_ORDER, QUEUES, SAME_RUN
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from tests.older_ledger import take_back
@@ -143,7 +143,7 @@ def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
     assert "open session" not in world.run("status", "campaigns/second.yaml")
     world.apply("first")
     shown = world.run("status", "campaigns/second.yaml")
-    assert shown.splitlines()[1].split("   ")[2:4] == ["planned", "open session"]
+    assert shown.splitlines()[1].split()[2:6] == ["to", "send", "open", "session"]
     (status,) = world.count_status("second")
     assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 
@@ -165,7 +165,7 @@ def test_with_queue_a_survey_goes_and_the_plan_says_what_that_risks(world: World
     world.write("second", ASK, rules="policy: {open_session: queue}\n")
     world.apply("first")
     assert world.plan("second") == {"ask": (1, 0, [QUEUES])}
-    assert f"1 recipient: {QUEUES}" in world.run("plan", "campaigns/second.yaml")
+    assert f"1 recipient to send: {QUEUES}" in world.run("plan", "campaigns/second.yaml")
     assert world.apply("second") == {"second": 1}
     assert world.list_sessions() == [("ACTIVE", None), ("QUEUED", None)]
 
@@ -176,7 +176,7 @@ def test_with_complete_a_survey_ends_the_other_one(world: World) -> None:
     world.write("second", ASK, phones=(ADA, BOB), rules="policy: {open_session: complete}\n")
     world.apply("first")
     assert world.plan("second") == {"ask": (2, 0, [ENDS])}
-    assert f"1 recipient: {ENDS}" in world.run("plan", "campaigns/second.yaml")
+    assert f"1 recipient to send: {ENDS}" in world.run("plan", "campaigns/second.yaml")
     assert world.apply("second") == {"second": 2}
     assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("ACTIVE", None)]
 
@@ -216,6 +216,7 @@ def test_a_plain_text_holds_nobody(world: World) -> None:
     assert world.plan("second") == {"ask": (1, 0, [])}
 
 
+@pytest.mark.slow
 def test_of_two_messages_of_a_run_the_second_waits(world: World) -> None:
     """A survey and a text at once would queue at the service; both go out, one after the other's end."""
     world.write("first", ASK, NEWS)
@@ -267,6 +268,7 @@ def test_a_campaign_waits_for_another_one_of_the_same_run(world: World) -> None:
     assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kinds", "expected"),
     [
@@ -367,6 +369,7 @@ def test_what_only_a_lockfile_tells_counts_as_not_read(world: World) -> None:
     assert world.plan("first") == {"ask": (0, 0, []), "news": (0, 1, [UNREAD])}
 
 
+@pytest.mark.slow
 def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(world: World) -> None:
     """A machine with an empty ledger that sends one campaign by its path reads the lockfiles beside it."""
     world.write("first", ASK, phones=(ADA,))
@@ -382,6 +385,7 @@ def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(wor
     assert world.plan("third") == {"news": (0, 1, [UNREAD])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
 def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
     """Whether it asks something is not known, and its own plan says what is wrong with it."""
@@ -408,6 +412,7 @@ def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -
     assert world.apply("first") == {"first": 1}
 
 
+@pytest.mark.slow
 def test_an_older_ledger_knows_open_surveys_too(world: World) -> None:
     """What it keeps tells which launches may be open, before it is upgraded and after."""
     for name, messages in {"first": ASK, "plain": NEWS, "second": ASK}.items():
@@ -429,6 +434,7 @@ def test_an_older_ledger_knows_open_surveys_too(world: World) -> None:
     assert world.apply("second") == {"second": 1}
 
 
+@pytest.mark.slow
 def test_nothing_is_accepted_after_the_end_by_a_slow_service(
     world: World, serve_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +459,7 @@ def test_nothing_is_accepted_after_the_end_by_a_slow_service(
     assert max(accepted) < f"{end:%Y-%m-%dT%H:%M:%S}"
 
 
+@pytest.mark.slow
 def test_an_example_s_news_of_a_delivery_does_not_wait_behind_a_survey(world: World) -> None:
     """Both are sent in one run, and everybody gets the news: a week later it would be none."""
     copytree(EXAMPLES, world.folder / "campaigns", dirs_exist_ok=True)

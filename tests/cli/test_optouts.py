@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -32,8 +33,8 @@ ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
 SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
 NO_TERMINAL = (
-    "Error: there is no terminal to ask at, and nothing was changed\n"
-    "  go ahead without asking with --auto-approve\n"
+    "Error: there is no terminal to ask, and nothing was changed\n"
+    "  continue without asking with --auto-approve\n"
 )
 
 
@@ -57,10 +58,22 @@ def doubtful(folder: Path, run: Run) -> str:
 
 def test_nobody_has_opted_out_without_a_ledger(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """The list of a fresh machine is empty; nothing is created."""
+    (tmp_path / "campaigns").mkdir()
     listed = run("optouts", "list", cwd=tmp_path)
     assert (listed.returncode, listed.stdout, listed.stderr) == (0, NOBODY, "")
     document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
     assert (document["opted_out"], document["replies"]) == (0, [])
+    assert [path.name for path in tmp_path.rglob("*")] == ["campaigns"]
+
+
+@pytest.mark.parametrize("command", ["list", "export"])
+def test_opt_outs_are_not_known_outside_of_a_project(tmp_path: Path, run: Run, command: str) -> None:
+    """Without campaigns and a ledger nobody is said to have opted out, unless the ledger was named."""
+    refused = run("optouts", command, cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
+    named = run("optouts", command, "--ledger", f"sqlite:///{tmp_path / 'new.sqlite'}", cwd=tmp_path)
+    assert named.returncode == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -92,7 +105,7 @@ def test_letting_in_the_forgotten_is_warned_of(tmp_path: Path, run: Run) -> None
         "Every campaign on sandbox may text +14•••••••01, +14•••••••02 again. 1 person among them asked to be "
         "forgotten, and would get again what they got before. Let them in? [y/N]: "
     ) in shown
-    assert "not approved: nothing was changed" in shown
+    assert "you answered no: nothing was changed" in shown
     assert '"opted_out": 2' in run("optouts", "list", "--format", "json", cwd=tmp_path).stdout
 
 
@@ -124,7 +137,7 @@ def test_a_doubtful_reply_is_shown_and_decided(
     assert plain.stdout.endswith(
         "Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.\n"
     )
-    assert doubtful in plain.stdout
+    assert re.search(rf"\n{doubtful}  \d{{4}}-\d\d-\d\d \d\d:\d\d UTC\n", plain.stdout)
     assert "stop texting" not in plain.stdout
     shown = run("optouts", "list", "--show-replies", cwd=folder)
     assert " ".join(f"{doubtful} pulse/ask Why? please stop texting me".split()) in " ".join(
@@ -153,15 +166,15 @@ def test_the_doubt_about_somebody_who_opted_out_needs_no_decision(
     )
 
 
-def test_an_unknown_reply_is_refused(folder: Path, run_process: Run, doubtful: str) -> None:
+def test_an_unknown_reply_is_refused(folder: Path, run: Run, doubtful: str) -> None:
     """A reply that isn't on record is named, and the others are not decided either."""
-    done = run_process("optouts", "confirm", doubtful, "another", cwd=folder)
+    done = run("optouts", "confirm", doubtful, "another", cwd=folder)
     assert done.returncode == 1
     assert done.stderr == (
         "Error: there is no such reply on sandbox: another; nothing was changed\n"
         "  `runner optouts list` names those that wait for a decision\n"
     )
-    assert doubtful in run_process("optouts", "list", cwd=folder).stdout
+    assert doubtful in run("optouts", "list", cwd=folder).stdout
 
 
 def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
@@ -260,6 +273,7 @@ def test_a_damaged_export_is_refused(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("before", [(), ("optouts", "remove", ADA, "--auto-approve")])
 def test_there_is_nothing_to_export(tmp_path: Path, run: Run, before: tuple[str, ...]) -> None:
     """Without anybody on record no file is written, which is said: without a ledger, and with an empty one."""
+    (tmp_path / "campaigns").mkdir()
     if before:
         run(*before, cwd=tmp_path)
     done = run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
@@ -388,6 +402,7 @@ def test_a_wish_to_be_texted_again_is_decided(
     check_json(run("optouts", "list", "--format", "json", cwd=folder).stdout, "optouts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
 def test_a_wish_that_was_decided_is_not_asked_about_again(
     folder: Path, run: Run, asking: str, command: str, left: int
@@ -434,6 +449,7 @@ def wait_for_raw_mode(terminal: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
     """Each is shown with its question: opt out or keep, let in or leave out, skip, quit; no other keys."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -446,7 +462,8 @@ def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
     assert "1 of 3: pulse/ask\n  asked:   Why?\n  replied: " in shown
     assert "[o]pt out, [k]eep texting, [s]kip, [q]uit: skipped\n" in shown
     assert shown.endswith(
-        "0 entries decided. sandbox: 1 person has opted out; 2 doubtful replies wait for a decision.\n"
+        "0 entries decided. sandbox: 1 person has opted out; 2 doubtful replies wait for a decision. "
+        "1 reply asks for texts again: `runner optouts list`.\n"
     )
     code, shown = review_at_terminal(folder, "ylokL")
     assert code == 0
@@ -464,12 +481,19 @@ def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
     )
 
 
+def test_a_review_of_nothing_needs_no_terminal(folder: Path, run: Run) -> None:
+    """If no reply waits, nobody has to press a key."""
+    done = run("optouts", "review", cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"0 entries decided. {NOBODY}", "")
+
+
+@pytest.mark.usefixtures("doubtful")
 def test_there_is_no_review_without_a_terminal(folder: Path, run: Run) -> None:
-    """It says how to decide otherwise."""
+    """If replies wait, it says how to decide otherwise."""
     done = run("optouts", "review", cwd=folder)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == (
-        "Error: there is no terminal to decide at, and nothing was changed\n"
+        "Error: there is no terminal to ask, and nothing was changed\n"
         "  `runner optouts list --show-replies` shows the replies; decide each with `runner optouts confirm "
         "REPLY` or `runner optouts dismiss REPLY`\n"
     )

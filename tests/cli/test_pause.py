@@ -65,7 +65,7 @@ def test_a_paused_campaign_is_counted_as_on_hold(shop: Path, run: Run, check_jso
         f"  Paused: on hold since {at} UTC: a wrong link; 2 texts wait, and reminders with them\n"
         in human.stdout
     )
-    assert (human.returncode, human.stdout.splitlines()[-1]) == (7, "Nothing to send.")
+    assert (human.returncode, human.stdout.splitlines()[-1]) == (7, "Nothing to send. On hold: coffee.")
 
 
 def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_json: CheckJson) -> None:
@@ -86,7 +86,7 @@ def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_
     assert f"coffee is on hold since {at} UTC: a wrong link.\n" in run("status", cwd=shop).stdout
     assert run("resume", "coffee", "--quiet", cwd=shop).stdout == "coffee on sandbox: goes on.\n"
     assert run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop).returncode == 0
-    assert run("resume", "coffee", cwd=shop).stdout == "coffee on sandbox: was not on hold.\n"
+    assert run("resume", "coffee", cwd=shop).stdout == "coffee on sandbox: was not paused.\n"
 
 
 def test_a_campaign_that_is_done_fails_nothing(shop: Path, run: Run) -> None:
@@ -98,6 +98,30 @@ def test_a_campaign_that_is_done_fails_nothing(shop: Path, run: Run) -> None:
     assert run("pause", "campaigns/coffee.yaml", cwd=shop).returncode == 0
     for command in (("plan",), ("apply", "--auto-approve")):
         assert run(*command, cwd=shop).returncode == 0
+
+
+def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
+    shop: Path, run: Run, check_json: CheckJson
+) -> None:
+    """No time is promised for it, and as nothing is held back, hourly jobs go well."""
+    text = f"{CAMPAIGN}schedule: {{timezone: UTC, not_before: 2099-01-01T09:00}}\n"
+    (shop / "campaigns/coffee.yaml").write_text(text, encoding="utf-8")
+    at = pause(run, shop, check_json)
+    done = run("plan", "campaigns/coffee.yaml", cwd=shop)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        f"  Paused: on hold since {at} UTC: a wrong link; "
+        "nothing is due now, and nothing is sent until `runner resume coffee`\n"
+    ) in done.stdout
+    assert "\nfrom 2099-01-01 09:00 UTC  first    deferred " in done.stdout
+    assert done.stdout.endswith("\nNothing to send. On hold: coffee.\n")
+    both = run("plan", cwd=shop)
+    assert both.stdout.endswith(
+        "To send to sandbox: 2 recipients in 1 launch, 2 SMS segments. On hold: coffee.\n"
+    )
+    done = run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop)
+    said = f"coffee: nothing sent, 2 recipients deferred. It is on hold since {at} UTC: a wrong link.\n"
+    assert (done.returncode, done.stdout) == (0, said)
 
 
 def test_a_pause_holds_on_a_new_machine(shop: Path, run: Run, check_json: CheckJson) -> None:

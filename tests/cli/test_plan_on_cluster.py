@@ -55,6 +55,7 @@ def read(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
     """JSON, exit code and digests are those of one process; the set holds the launches; nothing else stays."""
     options = ("plan", "--format", "json", "--now", NOW, "--detailed-exitcode")
@@ -72,6 +73,7 @@ def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
     assert list((shared / ".runner" / "cluster").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_where_people_are_by_law_is_the_same_on_a_cluster(run: Run, shared: Path) -> None:
     """Regions, holidays and places without a rule: the same counts, reasons and digests."""
     campaign = (
@@ -103,6 +105,7 @@ def test_where_people_are_by_law_is_the_same_on_a_cluster(run: Run, shared: Path
     assert any("Christmas Day" in one["reason"] for one in message["reasons"])
 
 
+@pytest.mark.slow
 def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) -> None:
     """What is wrong with rows is said in the same words, with the same exit code; the neighbour is planned."""
     with (shared / "campaigns" / "people.csv").open("a", encoding="utf-8") as stream:
@@ -113,6 +116,7 @@ def test_problems_on_a_cluster_are_those_of_one_process(run: Run, shared: Path) 
     assert (together.returncode, together.stdout, together.stderr) == (3, alone.stdout, alone.stderr)
 
 
+@pytest.mark.slow
 def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
     """Who has one waits, as in one process: nothing was read of it, it is open, or it has ended for them."""
     survey = FIRST.replace('text: "Hi {{ name }}"', 'questions: [{tag: why, text: "Why, {{ name }}?"}]')
@@ -136,6 +140,7 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
     assert 100 < after[0] < 200
 
 
+@pytest.mark.slow
 def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, shared: Path) -> None:
     """Three campaigns that share people: the plan is that of one process, and so is what a set sends."""
     campaigns = shared / "campaigns"
@@ -161,6 +166,7 @@ def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, sh
     ]
 
 
+@pytest.mark.slow
 def test_surveys_that_only_lockfiles_tell_of_count_on_a_cluster(
     run: Run, shared: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +195,7 @@ def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, op
     )
 
 
+@pytest.mark.slow
 def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared: Path) -> None:
     """Opt-outs and a pause that another ledger has written are counted, and nothing is written."""
     other = ("--ledger", f"sqlite:///{shared}/other.sqlite")
@@ -207,6 +214,7 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
     assert run("optouts", "list", *other, cwd=shared).stdout.startswith("sandbox: 2 people have opted out")
 
 
+@pytest.mark.slow
 def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> None:
     """As in one process: the same plan and exit code; a plan set waits, too, and is sent once they are read."""
     survey = "messages: [{id: ask, questions: [{tag: why, text: Why?}]}]\n"

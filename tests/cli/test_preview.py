@@ -113,9 +113,9 @@ ask (SMS, tag visit): 4 recipients
     )
 
 
-def test_one_person_s_conversation(run_process: Run, visit: Path) -> None:
+def test_one_person_s_conversation(run: Run, visit: Path) -> None:
     """`--phone` shows every message of one recipient, however the number is written."""
-    done = run_process("preview", "visit.yaml", "--phone", "+1 415-555-0103", cwd=visit)
+    done = run("preview", "visit.yaml", "--phone", "+1 415-555-0103", cwd=visit)
     assert done.returncode == 0
     assert done.stdout.startswith("visit, as +14•••••••03 will see it\n\nask (SMS, tag visit)\n")
     assert "introduction  [1 segment, 7 in GSM-7]\n  │ Hi you!\n" in done.stdout
@@ -210,6 +210,7 @@ def test_whoever_gets_nothing_is_no_case(run: Run, visit: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_experiment_is_shown_arm_by_arm(run: Run, visit: Path, check_json: CheckJson) -> None:
     """Each arm has worst cases of its own; whoever is held out gets nothing."""
     people = "phone,name,language\n" + "".join(f"+1415555{n:04},P{n},en\n" for n in range(200, 300))

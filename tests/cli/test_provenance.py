@@ -104,6 +104,7 @@ def test_a_repository_without_a_commit_has_none(folder: Path, run: Run) -> None:
     assert "commit" not in one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "is_dirty"),
     [
@@ -179,6 +180,7 @@ def test_another_machine_reports_the_same(repository: Path, run: Run) -> None:
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_branches_unite_their_runs(repository: Path, run: Run, serve: Callable[..., Any]) -> None:
     """Each branch has sent in a run of its own; merged, every launch has the run that sent it."""
     other = repository.parent / f"{repository.name}-other"

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.checksum import renew_key
+from runner.git.clone import Clone
+from runner.git.command import Git, GitError
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 from runner.ledger.model import LaunchRecord, SummaryLine
-from runner.repository.clone import Clone
-from runner.repository.git import Git, GitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def write(folder: Path, *numbers: int, name: str = "coffee", salt: str = SALT) -
     file = folder / f"campaigns/{name}.live.lock.json"
     launches = (renew_key(make_launch(number), name) for number in numbers)
     ordered = sorted(launches, key=lambda launch: launch.key)
-    write_lockfile(file, name, "live", FingerprintKey.from_salt(salt), ordered)
+    write_lockfile(file, LockfileContents(name, "live", FingerprintKey.from_salt(salt), ordered))
     return file
 
 
@@ -144,7 +144,7 @@ def test_recording_again_changes_nothing(run: Run, remote: Path, tmp_path: Path)
     run("record", cwd=here)
     before = git(remote, "rev-parse", "main")
     done = run("record", cwd=here)
-    assert (done.returncode, done.stdout) == (0, "Nothing to record: the lockfiles are as they were.\n")
+    assert (done.returncode, done.stdout) == (0, "Nothing to record: the lockfiles are unchanged.\n")
     assert git(remote, "rev-parse", "main") == before
 
 
@@ -215,7 +215,7 @@ def test_a_stale_clone_does_not_put_the_record_back(run: Run, remote: Path, tmp_
     other = clone(remote, tmp_path / "other")
     write(other, 1, 2)
     run("record", cwd=other)
-    assert run("record", cwd=stale).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert run("record", cwd=stale).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     assert list_launches(remote, "main") == {1, 2}
 
 
@@ -227,7 +227,7 @@ def test_a_lockfile_of_an_older_commit_undoes_nothing(run: Run, remote: Path, tm
     write(here, 1, 2)
     run("record", cwd=here)
     git(here, "checkout", "HEAD~1", "--", LOCKFILE)
-    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     write(here, 1, 3)
     run("record", cwd=here)
     assert list_launches(remote, "main") == {1, 2, 3}
@@ -285,7 +285,7 @@ def test_what_the_remote_has_already_is_not_in_the_way(run: Run, remote: Path, t
     write(here, 1, 2)
     write(there, 1, 2)
     run("record", cwd=here)
-    assert run("record", cwd=there).stdout == "Nothing to record: the lockfiles are as they were.\n"
+    assert run("record", cwd=there).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     assert git(there, "status", "--porcelain") == ""
     assert git(there, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
 
@@ -328,7 +328,7 @@ def test_a_detached_head_needs_a_branch(run: Run, remote: Path, tmp_path: Path) 
     done = run("record", cwd=here)
     assert done.returncode == 64
     assert done.stderr == (
-        "Error: the work tree is on no branch (a detached HEAD)\n  name the one to record on with --branch\n"
+        "Error: the work tree is not on a branch (a detached HEAD)\n  name one with --branch\n"
     )
 
 
@@ -349,7 +349,7 @@ def test_a_protected_branch_gets_the_record_through_another(run: Run, remote: Pa
     again = run("record", cwd=here, env={"GITHUB_ACTIONS": "true"})
     assert "what is new is already on the branch runner/record" in again.stderr
     # A job that succeeds is not looked into: its page has to say it.
-    assert again.stdout.startswith("::warning title=The record is to be merged::main of origin takes no push")
+    assert again.stdout.startswith("::warning title=The record must be merged::main of origin takes no push")
 
 
 def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -367,6 +367,7 @@ def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: P
     ]
 
 
+@pytest.mark.slow
 def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, tmp_path: Path) -> None:
     """It has the same key then, so that what it sends can be united with what waits."""
     protect(remote, "refs/heads/main")
@@ -507,6 +508,7 @@ def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path,
     assert list_launches(remote, "runner/record") == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--no-push",)], ids=["pushed", "left here"])
 def test_of_two_at_once_in_one_clone_one_waits(
     remote: Path, tmp_path: Path, options: tuple[str, ...]
@@ -526,7 +528,7 @@ def test_of_two_at_once_in_one_clone_one_waits(
     assert [process.returncode for process in processes] == [0, 0], said
     assert [errors for _, errors in said] == ["", ""]
     outputs = [output for output, _ in said]
-    assert "Nothing to record: the lockfiles are as they were.\n" in outputs
+    assert "Nothing to record: the lockfiles are unchanged.\n" in outputs
     assert sum(": Record 2 texts of coffee on live (" in output for output in outputs) == 1
     assert git(here, "log", "--format=%s").splitlines() == [
         "Record 2 texts of coffee on live",
@@ -539,7 +541,7 @@ def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) ->
     """Another process holds it, and never ends."""
     here = clone(remote, tmp_path / "here")
     other = (
-        "import sys, pathlib; from runner.repository.clone import Clone; from runner.repository.git import Git\n"
+        "import sys, pathlib; from runner.git.clone import Clone; from runner.git.command import Git\n"
         "with Clone(Git(pathlib.Path.cwd()), pathlib.Path.cwd()).hold():\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )
@@ -598,6 +600,7 @@ def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_pat
     ]
 
 
+@pytest.mark.slow
 def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_path: Path) -> None:
     """Who loses every race leaves the record on the other branch."""
     here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
@@ -708,7 +711,9 @@ def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tm
     file = write(here, 1)
     run("record", cwd=here)
     key = FingerprintKey.from_salt(SALT)
-    write_lockfile(file, "coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
+    write_lockfile(
+        file, LockfileContents("coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
+    )
     assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
 
 
@@ -721,7 +726,9 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     run("record", cwd=here)
     key = replace(FingerprintKey.from_salt(SALT), first_name="coffee")
     launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
-    write_lockfile(here / "campaigns/espresso.live.lock.json", "espresso", "live", key, launches)
+    write_lockfile(
+        here / "campaigns/espresso.live.lock.json", LockfileContents("espresso", "live", key, launches)
+    )
     run("record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 
@@ -833,7 +840,7 @@ def sum_up(folder: Path, people: int, launches: int, name: str = "coffee", file:
     key = replace(FingerprintKey.from_salt(SALT), first_name=first)
     times = "2026-12-01T10:00:00Z", f"2026-12-01T10:00:{people:02}Z"
     line = SummaryLine("taste", ("coffee",), launches, people, f"{people:064}", *times)
-    write_lockfile(folder / file, name, "live", key, [], lines=[line])
+    write_lockfile(folder / file, LockfileContents(name, "live", key, [], lines=[line]))
 
 
 @pytest.mark.usefixtures("december")
@@ -890,7 +897,7 @@ def test_outside_a_repository_there_is_nowhere_to_record(run: Run, tmp_path: Pat
     done = run("record", cwd=tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: the current folder is in no git repository\n"
+        "Error: the current folder is not in a git repository\n"
         "  run it where the campaigns are kept, or make a repository with `runner init`\n"
     )
 

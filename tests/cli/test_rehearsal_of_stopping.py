@@ -95,6 +95,7 @@ def rehearsal(tmp_path: Path, run: Run, check_json: CheckJson) -> Rehearsal:
     return found
 
 
+@pytest.mark.slow
 def test_stop_means_stop_and_night_means_night(rehearsal: Rehearsal) -> None:
     """One offer to five people: each gets it when nothing stands against it, and one of them never does."""
     rehearsal.write("pulse.yaml", PULSE)

@@ -58,7 +58,7 @@ def test_too_many_invalid_rows_stop_a_plan(run: Run, folder: Path, limit: str, c
     (folder / "campaign.yaml").write_text(f"{YAML}limits: {{invalid_rows: {limit}}}\n", encoding="utf-8")
     done = run("plan", "campaign.yaml", cwd=folder)
     assert done.returncode == code
-    words = f"Stopped: 3 of 301 rows are invalid, and limits.invalid_rows is {limit}\n"
+    words = f"3 of 301 rows are invalid, and limits.invalid_rows is {limit}. None of it is sent.\n"
     assert (words in done.stdout) is (code == 5)
 
 
@@ -67,7 +67,7 @@ def test_one_invalid_row_of_many_is_said_in_words(run: Run, folder: Path) -> Non
     (folder / "people.csv").write_text(f"phone,name\n{ROWS},Bo\n", encoding="utf-8")
     (folder / "campaign.yaml").write_text(f"{YAML}limits: {{invalid_rows: 0}}\n", encoding="utf-8")
     done = run("plan", "campaign.yaml", cwd=folder)
-    assert "Stopped: 1 of 298 rows is invalid, and limits.invalid_rows is 0\n" in done.stdout
+    assert "1 of 298 rows is invalid, and limits.invalid_rows is 0. None of it is sent.\n" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["validate", "plan"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,7 +46,8 @@ def test_a_declared_rename_texts_nobody_again(folder: Path, run: Run, stem: str)
     assert message["sent"] == 4
 
 
-def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run_process: Run) -> None:
+@pytest.mark.slow
+def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run: Run, run_process: Run) -> None:
     """While a run from an old checkout sends the campaign, none under its new name begins."""
     file = folder / "campaigns/pulse.yaml"
     renamed = file.read_text(encoding="utf-8").replace(
@@ -63,7 +64,7 @@ def test_a_run_under_the_old_name_keeps_the_new_one_out(folder: Path, run_proces
         "Error: pulse on sandbox is being sent by another run: process 1 on elsewhere since now\n"
         "  wait until that run has ended, or have this one wait with --lock-timeout\n"
     )
-    assert run_process("apply", "--auto-approve", cwd=folder).returncode == 0
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
 
 
 def test_an_undeclared_rename_stops(folder: Path, run: Run) -> None:
@@ -88,6 +89,7 @@ def rename_message(folder: Path, *, is_declared: bool) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("  - id: ask\n", declared), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_declared_new_id_texts_nobody_again(folder: Path, run: Run) -> None:
     """Whoever got the message under its old id counts as sent in plan, status and report, before and after apply."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -132,9 +134,7 @@ def test_an_undeclared_new_id_is_warned_of(
     assert plan.stderr == warning
     applied = run("apply", cwd=folder)
     assert applied.returncode == 64
-    assert applied.stderr.startswith(
-        f"{warning}Error: there is no terminal to ask at, and nothing was sent\n"
-    )
+    assert applied.stderr.startswith(f"{warning}Error: there is no terminal to ask, and nothing was sent\n")
     document = check_json(run("status", "--format", "json", cwd=folder).stdout, "status")
     new, old = document["campaigns"][0]["messages"]
     assert (new["id"], new["planned"], new["sent"]) == ("opener", 4, 0)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.campaign.checks import COMMAND_WORDS
-from runner.cli.plan_notes import CARRIER_WORDS
 from runner.optout.reply import classify
 from runner.sandbox.model import Keyword
-from runner.sandbox.optout import read_keyword
-from runner.sandbox.service import Service
+from runner.sandbox.service import Service, read_keyword
 from runner.sandbox.store import open_store
+from runner.workflow.documents import CARRIER_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,11 +96,8 @@ def shop(tmp_path: Path, run: Run) -> Shop:
     return Shop(tmp_path, run)
 
 
-def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
-    tmp_path: Path, run_process: Run, check_json: CheckJson
-) -> None:
+def test_a_stop_in_a_sentence_to_a_plain_text_is_found(shop: Shop, check_json: CheckJson) -> None:
     """Recorded replies are results: the next campaign leaves the person out, who has answered nothing."""
-    shop = Shop(tmp_path, run_process)
     shop.write("notice", RECORDED)
     shop.write("offer", "{id: offer, text: Coffee is on us.}", people=(ADA, BOB, CY))
     shop.apply("notice")
@@ -112,7 +108,7 @@ def test_a_stop_in_a_sentence_to_a_plain_text_is_found(
     assert (counts["opted_out"], counts["to_send"]) == (1, 2)
     assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
     shop.run("report", "campaigns/notice.yaml", "--format", "json", "--out", "reports")
-    report = check_json((tmp_path / "reports/notice.json").read_text(encoding="utf-8"), "report")
+    report = check_json((shop.folder / "reports/notice.json").read_text(encoding="utf-8"), "report")
     (question,) = report["messages"][0]["questions"]
     assert (question["tag"], question["text"], question["answers"]) == (
         "reply",
@@ -171,6 +167,7 @@ def test_each_arm_of_a_recorded_text_is_a_question(shop: Shop) -> None:
     assert texts == {"The shop moves on Friday.", "We move."}
 
 
+@pytest.mark.slow
 def test_who_has_the_message_does_not_get_it_again_because_replies_are_recorded(shop: Shop) -> None:
     """A delivery is campaign, message and phone: only new people get the question."""
     shop.write("notice", PLAIN)
@@ -250,7 +247,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
     assert message["reasons"] == [{"reason": f"{unread}: run `runner reconcile` first", "recipients": 2}]
     assert done.stderr == f"Error: offer: 2 texts wait: {unread}\n{HINT}"
     human = shop.run("plan", "campaigns/offer.yaml", code=5).stdout
-    assert f"  offer: 2 recipients: {unread}: run `runner reconcile` first\n" in human
+    assert f"  offer: 2 recipients are deferred:\n    2: {unread}: run `runner reconcile` first\n" in human
     assert human.endswith("Nothing to send now. Deferred: 2.\n")
     assert f"offer waits: {unread}: run `runner reconcile` first.\n" in shop.run("status").stdout
     status = check_json(shop.run("status", "--format", "json").stdout, "status")["campaigns"]
@@ -263,7 +260,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
 
 
 def test_the_last_reading_counts(shop: Shop) -> None:
-    """What was reconciled a day ago is unread since, as long as somebody may still answer."""
+    """A survey that was reconciled a day ago is unread since, as long as somebody may still answer."""
     shop.write("ask", SURVEY)
     shop.write("offer", PLAIN, more=QUEUE)
     shop.apply("ask")
@@ -275,6 +272,7 @@ def test_the_last_reading_counts(shop: Shop) -> None:
     assert shop.count("offer", code=5) == (2, 0)
 
 
+@pytest.mark.slow
 def test_each_campaign_says_how_long_replies_may_be_unread(shop: Shop) -> None:
     """Those that allow longer are sent; the others are named, and the exit code is theirs."""
     shop.write("ask", SURVEY)
@@ -324,6 +322,26 @@ def test_a_machine_that_is_new_waits_until_it_has_read(shop: Shop) -> None:
     assert shop.apply().stdout == "ask: 1 recipient texted in 1 launch.\n"
 
 
+@pytest.mark.slow
+def test_what_only_the_lockfile_of_another_campaign_tells_of_is_waited_for(shop: Shop) -> None:
+    """A machine that is new, and sends one campaign by its path, has not read the replies to the others."""
+    shop.write("ask", SURVEY, people=(ADA,))
+    shop.write("note", PLAIN, people=(BOB,))
+    shop.apply()
+    for file in (shop.folder / ".runner").glob("ledger*"):
+        file.unlink()
+    shop.write("offer", PLAIN, people=(CY,))
+    assert shop.apply("offer").stdout == "offer: 1 recipient texted in 1 launch.\n"
+    shop.write("offer", PLAIN, people=(CY, "+14155550104"))
+    shop.pass_hours(25)
+    assert shop.count("offer", code=5) == (1, 0)
+    held = shop.apply("offer", code=5)
+    assert held.stderr.startswith("Error: offer: 1 text waits: replies to ask are unread since ")
+    shop.run("reconcile")
+    assert shop.apply("offer").stdout == "offer: 1 recipient texted in 1 launch.\n"
+
+
+@pytest.mark.slow
 def test_what_sends_to_nobody_else_does_not_wait(shop: Shop) -> None:
     """To settle, and to text oneself, is possible at any time; what sends nothing ends well."""
     shop.write("ask", SURVEY)
@@ -336,6 +354,7 @@ def test_what_sends_to_nobody_else_does_not_wait(shop: Shop) -> None:
     shop.run("apply", "campaigns/offer.yaml", "--test-to", "+14155550109", "--auto-approve")
 
 
+@pytest.mark.slow
 def test_a_saved_plan_waits_for_replies_that_were_read_when_it_was_made(shop: Shop) -> None:
     """An approval can take days: exactly the plan is sent once somebody has reconciled."""
     shop.write("ask", SURVEY)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from runner.forge.comment import write_marker
+from runner.github.comments import write_marker
 from tests.cli.test_alert import PAGE, name_job
 from tests.cli.test_optouts import ADA, BOB, CY, say
-from tests.forge.github_server import GitHub, running_github
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
+
+    from tests.forge.github_server import GitHub
 
     Run = Callable[..., CompletedProcess[str]]
 
@@ -24,20 +25,6 @@ MARKER = write_marker("sandbox", kind="replies")
 SAID = (
     "Wrong number!! call me at 415-555-0199 or ada@acme.example, see www.acme.example/ada " + "please " * 20
 )
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    """GitHub, with a repository that has no issues."""
-    with running_github() as server:
-        yield server
-
-
-@pytest.fixture
-def sent(folder: Path, run: Run) -> Path:
-    """A folder whose campaign was sent."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    return folder
 
 
 def receive(folder: Path, run: Run, phone: str, text: str) -> dict[str, str]:
@@ -55,6 +42,7 @@ def list_replies(folder: Path, run: Run) -> list[dict[str, str]]:
     return replies
 
 
+@pytest.mark.slow
 def test_what_waits_is_listed_until_it_is_decided(run: Run, sent: Path, github: GitHub) -> None:
     """One issue: opened with what waits and how to decide it, told of more, and closed when none is left."""
     job = name_job(github, sent)
@@ -68,7 +56,7 @@ def test_what_waits_is_listed_until_it_is_decided(run: Run, sent: Path, github: 
     assert issue["title"] == "Replies on sandbox wait for a decision"
     state = f'{{"change":0,"replies":["{first["reply"][:8]}"]}}'
     assert issue["body"] == (
-        f"{MARKER}\n<!-- state {state} -->\n### Replies → sandbox: a person is to decide\n\n"
+        f"{MARKER}\n<!-- state {state} -->\n### Replies → sandbox: a decision is needed\n\n"
         "- **1 reply sounds like an opt-out**: nobody who wrote so is texted until a person decides\n\n"
         f"#### How to decide\n\nDecide in the workflow [Campaigns send]({PAGE}/actions/workflows/"
         "campaigns-send.yml), *Run workflow* with\n\n"
@@ -107,7 +95,7 @@ def test_what_waits_is_listed_until_it_is_decided(run: Run, sent: Path, github: 
 
 
 def test_a_wish_to_be_texted_again_is_listed_apart(run: Run, sent: Path, github: GitHub) -> None:
-    """What its author asks for is another thing, and so is what the actions do."""
+    """Its author asks for something else than an opt-out, and the actions do something else."""
     run("optouts", "add", CY, cwd=sent)
     reply = receive(sent, run, CY, "START")
     run("optouts", "issue", cwd=sent, env=name_job(github, sent))
@@ -165,7 +153,7 @@ def test_without_a_ledger_the_issue_stays_as_it_is(run: Run, folder: Path, githu
     github.add_issue(f"{MARKER}\n<!-- state {{}} -->\nOne waits.")
     done = run("optouts", "issue", cwd=folder, env=name_job(github, folder))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "There is no ledger for sandbox on this machine: no issue was looked for.\n"
+    assert done.stderr == "There is no ledger for sandbox on this machine: the issue was not checked.\n"
     assert github.requests == []
 
 
@@ -174,10 +162,11 @@ def test_outside_of_a_job_the_text_is_printed(run: Run, sent: Path) -> None:
     receive(sent, run, ADA, "please stop texting me")
     done = run("optouts", "issue", cwd=sent, env={"GITHUB_REPOSITORY": ""})
     assert done.returncode == 0
-    assert done.stdout.startswith("### Replies → sandbox: a person is to decide\n")
+    assert done.stdout.startswith("### Replies → sandbox: a decision is needed\n")
     assert done.stderr.startswith("Warning: No issue: ")
 
 
+@pytest.mark.slow
 def test_one_that_a_person_has_closed_stays_closed_until_there_are_more(
     run: Run, sent: Path, github: GitHub
 ) -> None:

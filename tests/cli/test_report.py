@@ -183,18 +183,18 @@ def test_nothing_is_broken_down_by_phone(sent: Path, column: str) -> None:
         (
             ("--include-pii", "--format", "md"),
             (
-                "Error: --include-pii changes nothing here: no report has phone numbers or free texts in it\n"
-                "  it is for files of answers: add --format, one of "
+                "Error: --include-pii has no effect here: reports have no phone numbers or free texts\n"
+                "  it is for files of answers: add --format with one of "
                 "answers.csv, answers.parquet, results.csv, results.parquet\n"
             ),
         ),
         (
             ("--format", "results.csv"),
-            "Error: --format results.csv writes a file a campaign\n  name a folder with --out DIR\n",
+            "Error: --format results.csv writes a file for each campaign\n  name a folder with --out DIR\n",
         ),
         (
             ("--format", "md", "--format", "json"),
-            "Error: several documents don't go to one standard output\n  name a folder with --out DIR\n",
+            "Error: standard output takes one document\n  name a folder with --out DIR\n",
         ),
     ],
 )
@@ -254,6 +254,7 @@ def test_a_campaign_that_was_never_sent_has_files_without_rows(folder: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_report_is_the_same_however_it_is_counted(folder: Path) -> None:
     """Again, from a copy that was made anew, and from one that was brought up to date: byte for byte the same."""
     (folder / ".runner").rename(folder / "kept")
@@ -329,6 +330,7 @@ def test_participants_are_not_told_by_the_lockfile(folder: Path) -> None:
     assert not answers & people
 
 
+@pytest.mark.slow
 def test_without_a_state_key_participants_are_others_each_time(
     tmp_path: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +379,27 @@ def test_a_ledger_of_the_version_before_is_brought_up_to_date(folder: Path) -> N
         assert not ledger.is_older()
 
 
+@pytest.mark.parametrize(("names", "launches"), [(["Zoe"], "a launch"), (["Zoe", "Yan"], "2 launches")])
+def test_a_ledger_that_is_behind_its_lockfile_gives_no_report(
+    folder: Path, tmp_path: Path, names: list[str], launches: str
+) -> None:
+    """Where git brings launches that another machine sent, figures without them would pass for all."""
+    before = shutil.copytree(folder, tmp_path / "before")
+    audience = folder / "campaigns/audience/people.csv"
+    rows = [f"{name},Nice,{4155550300 + number}\n" for number, name in enumerate(names)]
+    audience.write_text(audience.read_text(encoding="utf-8") + "".join(rows), encoding="utf-8")
+    done = run("apply", "--auto-approve", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    pulled = "pulse.sandbox.lock.json"
+    shutil.copyfile(folder / "campaigns" / pulled, before / "campaigns" / pulled)
+    done = run("report", cwd=before)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith(
+        f"Error: the ledger lacks {launches} of pulse that its lockfile has\n"
+        "  run `runner report --reconcile`, which fills the ledger and reads the answers\n"
+    )
+
+
 @pytest.mark.parametrize("state", [".runner", ".runner/ledger.sqlite"])
 def test_what_only_the_lockfile_knows_is_no_zero(folder: Path, state: str) -> None:
     """In a clone without a ledger there is no report, and status knows who was texted, and no more."""
@@ -398,6 +421,7 @@ def test_what_only_the_lockfile_knows_is_no_zero(folder: Path, state: str) -> No
     assert {name: message[name] for name in unknown} == dict.fromkeys(unknown)
 
 
+@pytest.mark.slow
 def test_a_report_waits_for_another(folder: Path) -> None:
     """While another report has the copy in hand, this one waits, and then is as it would have been."""
     expected = run("report", cwd=folder).stdout
@@ -443,7 +467,7 @@ def test_a_full_disk_is_said(folder: Path, small_disk: Path, what: str) -> None:
     done = run("report", *ALL, "--out", out, cwd=folder)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
-    assert "Traceback" not in done.stderr
+    assert ": No space left on device\n" in done.stderr
     (small_disk / "filler").unlink()
     assert run("report", cwd=folder).stdout == expected
 
@@ -465,8 +489,10 @@ def test_a_report_without_room_leaves_the_one_before(folder: Path, small_disk: P
         filler.write(bytes(1024 * 1024))
     done = run("report", "--format", "results.csv", "--out", out, cwd=folder)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: {out / 'pulse.results.csv'} cannot be written: IO Error: ")
-    assert done.stderr.endswith("\n  make room on the disk\n")
+    assert done.stderr == (
+        f"Error: {out / 'pulse.results.csv'} cannot be written: No space left on device\n"
+        "  make room on the disk\n"
+    )
     assert [file.name for file in out.iterdir()] == ["pulse.html"]
     (small_disk / "filler").unlink()
     (out / ".pulse.html.of-a-run-that-was-killed.tmp").write_text("half", encoding="utf-8")

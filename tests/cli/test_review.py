@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.forge.job import find_git_settings
-from runner.forge.numbers import MessageNumbers, read_numbers
-from tests.forge.github_server import HEAD, GitHub, running_github
+from runner.github.job import find_git_settings
+from runner.github.pull_requests import MessageNumbers, read_numbers
+from tests.forge.github_server import HEAD, GitHub
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -50,13 +50,6 @@ def isolated_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for variable in ("GITHUB_ACTIONS", "GITHUB_BASE_REF", "GITHUB_REF", "GITHUB_SHA", "CI_COMMIT_BRANCH"):
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture
-def github() -> Iterator[GitHub]:
-    """GitHub, with one pull request and no comments."""
-    with running_github() as server:
-        yield server
 
 
 class Repository:
@@ -170,7 +163,7 @@ def test_a_request_that_edits_targets(run: Run, repository: Repository, github: 
     )
     assert comment(run, repository, github).startswith(
         "### Campaign plan → live\n\n"
-        "Goes to **http:&#8203;//sms.example.net**, **UNENCRYPTED: who is on the way reads phone numbers, texts "
+        "Goes to **http:&#8203;//sms.example.net**, **UNENCRYPTED: anybody on the way can read phone numbers, texts "
         "and credentials** (`insecure: true`), with the credentials in RUNNER\\_EU\\_USERNAME and "
         "RUNNER\\_API\\_KEY.\n\n"
         "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
@@ -215,6 +208,7 @@ def test_nothing_of_invalid_targets_is_shown(run: Run, repository: Repository, g
     assert "hunter2secret" not in body
 
 
+@pytest.mark.slow
 def test_what_is_on_record_of_a_moved_campaign_counts(
     run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
 ) -> None:
@@ -235,6 +229,7 @@ def test_what_is_on_record_of_a_moved_campaign_counts(
     )
 
 
+@pytest.mark.slow
 def test_a_moved_campaign_goes_on_from_its_record(
     run: Run, repository: Repository, send: Callable[..., None]
 ) -> None:
@@ -254,7 +249,7 @@ def test_a_moved_campaign_goes_on_from_its_record(
     (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
     assert (message["already_sent"], message["to_send"]) == (3, 1)
     assert plan.stderr == (
-        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which stands elsewhere by now, and "
+        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which has moved, and "
         "counts: `git mv` it along, to pulses/pulse.live.lock.json\n"
     )
     before = json.loads((repository.work / LOCKFILE).read_text(encoding="utf-8"))
@@ -264,12 +259,13 @@ def test_a_moved_campaign_goes_on_from_its_record(
     assert [launch for launch in before["launches"] if launch not in after["launches"]] == []
     plan = run("plan", "pulses", cwd=repository.work, env=with_target)
     assert plan.stderr == (
-        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which stands elsewhere by now, and "
+        "Warning: campaigns/pulse.live.lock.json is a record of pulse, which has moved, and "
         "counts: remove it once pulses/pulse.live.lock.json is committed, which has all of it after `runner "
         "apply`\n"
     )
 
 
+@pytest.mark.slow
 def test_the_lockfile_of_another_campaign_of_that_name_is_its_own(
     run: Run, repository: Repository, send: Callable[..., None]
 ) -> None:
@@ -358,7 +354,7 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
     send: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who was texted is not known in a pull request's job; nobody beyond this number is, whoever that was."""
+    """A pull request's job doesn't know who was texted, but nobody beyond this number will be."""
     with monkeypatch.context() as keyed:
         keyed.setenv("RUNNER_STATE_KEY", STATE_KEY)
         send()
@@ -392,6 +388,7 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
     assert numbers.campaigns == {"pulse": {"ask": MessageNumbers(6, 7, 0)}}
 
 
+@pytest.mark.slow
 def test_a_record_that_was_merged_long_ago_adds_nothing(
     run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
 ) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.plan.digest import digest_json, plan_digest
-from runner.plan.shard import join_digests
+from runner.plan.digest import digest_json, join_digests, plan_digest
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -109,6 +108,7 @@ def test_a_first_plan_is_good_on_another_machine(
     assert [one["plan_digest"] for one in lockfile["runs"]] == [saved["plan_digest"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reconciles", ["there", "here"])
 def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
     folder: Path, run: Run, service: dict[str, str], reconciles: str

@@ -56,6 +56,7 @@ def test_without_any_record_nobody_is_texted_again(folder: Path, run: Run) -> No
     assert found == guids
 
 
+@pytest.mark.slow
 def test_after_an_older_lockfile_only_the_rest_is_sent(folder: Path, run: Run) -> None:
     """With the ledger lost and an older lockfile checked out, apply adopts what was sent and sends the rest."""
     run("apply", "--auto-approve", "--limit", "1", cwd=folder)
@@ -158,6 +159,20 @@ def make_partial(folder: Path, run: Run) -> dict[str, Any]:
     return dict(large)
 
 
+def test_what_is_unknown_of_a_campaign_without_a_file_is_no_success(folder: Path, run: Run) -> None:
+    """It exits with 4 until the file is back and a person has said what became of it; settling alone does not."""
+    make_partial(folder, run)
+    assert run("apply", "--auto-approve", *SHORT, cwd=folder).returncode == 4
+    (folder / "campaigns/pulse.yaml").unlink()
+    done = run("apply", "--auto-approve", *SHORT, cwd=folder)
+    assert done.returncode == 4
+    assert done.stderr.endswith(
+        "Error: pulse: its file is gone, and 3 recipients of it may have been texted: the outcome is unknown\n"
+        "  bring campaigns/pulse.yaml back, then `runner resolve campaigns/pulse.yaml`\n"
+    )
+    assert run("apply", "--settle-only", *SHORT, cwd=folder).returncode == 0
+
+
 def test_a_partial_launch_is_held_and_resolved_by_a_person(
     folder: Path, run: Run, check_json: CheckJson
 ) -> None:
@@ -196,20 +211,20 @@ def test_a_person_can_say_that_it_was_not_sent(folder: Path, run: Run) -> None:
     assert (plan["to_send"], plan["unresolved"]) == (3, 0)
 
 
-def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run, run_process: Run) -> None:
+def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run) -> None:
     """--not-sent is refused where the service lists the very launch: its recipients would be texted again."""
     run("apply", "--auto-approve", "--limit", "1", cwd=folder)
     (launch,) = json.loads((folder / LOCKFILE).read_text())["launches"]
     edit_ledger(folder, "UPDATE launches SET state = 'unknown', project_launch_guid = NULL")
     (folder / LOCKFILE).unlink()
     key, guid = launch["key"], launch["project_launch_guid"]
-    refused = run_process("resolve", "--not-sent", cwd=folder)
+    refused = run("resolve", "--not-sent", cwd=folder)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         f"Error: {key} was sent: the service lists the same text to the same recipients as {guid}\n"
         f"  record it with: runner resolve --launch {key} --adopt {guid}\n"
     )
-    adopted = run_process("resolve", "--launch", key, "--adopt", guid, cwd=folder)
+    adopted = run("resolve", "--launch", key, "--adopt", guid, cwd=folder)
     assert (adopted.returncode, adopted.stderr) == (0, f"Recorded: {key} (1 recipient) was sent.\n")
 
 
@@ -242,4 +257,4 @@ def test_a_wrong_duration_is_a_mistake_on_the_command_line(folder: Path, run: Ru
     """Durations have a unit."""
     done = run("apply", "--settle-window", "60", cwd=folder)
     assert done.returncode == 64
-    assert "'60' is no duration: write for example 500ms, 10s or 2m" in done.stderr
+    assert "'60' is not a duration: write for example 500ms, 10s or 2m" in done.stderr

@@ -13,10 +13,9 @@ import pytest
 
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.line_macs import LineMacs
-from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.model import LaunchRecord
-from runner.ledger.moment import format_moment
+from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
+from runner.ledger.model import LaunchRecord, format_moment
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -78,14 +77,14 @@ def write_sent(
         launch_key(name, "ask", "0" * 32, people),
         "ask",
         "0" * 32,
+        people,
         guid,
         format_moment(datetime.now(UTC) - ago),
-        people,
     )
     file = Path(folder) / f"{name}.sandbox.lock.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     macs = LineMacs(STATE_KEY, target, name) if key is SECRET else None
-    write_lockfile(file, name, target, key, [launch], macs=macs)
+    write_lockfile(file, LockfileContents(name, target, key, [launch], macs=macs))
     return file
 
 
@@ -143,6 +142,7 @@ def test_lockfiles_count_where_campaigns_are_looked_for(
     assert count_planned(run, write_campaign("b", ADA, folder=here)) == planned
 
 
+@pytest.mark.slow
 def test_a_launch_counts_once(run: Run) -> None:
     """Copies of a lockfile, and those that a renamed campaign has left behind, tell of the same launches."""
     write_sent("old", ADA)
@@ -235,8 +235,8 @@ def test_a_damaged_salt_stops(run: Run) -> None:
             KEY,
             "was written with a salt, and now there is a RUNNER_STATE_KEY",
             (
-                "`runner key rotate` moves the records to the key. Until then nothing is sent: who may change "
-                "the file could choose the salt, and with it who seems to have been texted"
+                "`runner key rotate` moves the records to the key. Until then nothing is sent: anybody who can "
+                "change the file could choose the salt, and so who seems to have been texted"
             ),
         ),
         (

@@ -104,7 +104,7 @@ def test_whoever_has_answered_meanwhile_is_not_reminded(pulse: Pulse) -> None:
     plan = pulse.plan_nudge()
     assert (plan["awaiting"], plan["to_send"]) == (COUNT, 0)
     assert plan["reasons"] == [{"reason": UNREAD, "recipients": COUNT}]
-    assert f"nudge: {COUNT} recipients: {UNREAD}\n" in pulse.run("plan").stdout
+    assert f"\n    {COUNT}: {UNREAD}\n" in pulse.run("plan").stdout
     pulse.run("reconcile")
     after = pulse.run("apply", "--auto-approve", "--quiet")
     answered = pulse.count_answered()
@@ -113,6 +113,7 @@ def test_whoever_has_answered_meanwhile_is_not_reminded(pulse: Pulse) -> None:
     assert after.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_others_are_reminded_once_it_is_known(pulse: Pulse) -> None:
     """After the reading those who have not answered get their reminder, and nobody else."""
     pulse.pass_days(1)

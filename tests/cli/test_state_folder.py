@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.folders import make_state_folder
 from runner.errors import RunnerError
+from runner.workflow.workspace.folders import make_state_folder
 from tests.cli.inside import run_inside
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def test_a_ledger_that_git_has_brought_is_not_believed(repository: Path) -> None
         done = run_inside(*command, cwd=repository, env=live)
         assert done.returncode == 1
         assert done.stderr == (
-            "Error: .runner/ledger.sqlite is in the git repository: who may change it there could say who was "
-            "texted, and nothing signs it\n"
+            "Error: .runner/ledger.sqlite is in the git repository: anybody who can change it there could change "
+            "who was texted, and nothing signs it\n"
             "  take it out: `git rm -r --cached .runner`, commit, and go on in a new clone; the record in git is "
             "the lockfiles\n"
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
+import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +17,16 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
-def run_at_terminal(folder: Path, *arguments: str, keys: str = "", columns: int = 200) -> tuple[int, str]:
-    """Run the command at a terminal of its own and type `keys`; return exit code and all that it showed."""
+
+def run_at_terminal(
+    folder: Path, *arguments: str, keys: str = "", columns: int = 200, interrupt_at: str = "never"
+) -> tuple[int, str]:
+    """Run the command at a terminal of its own and type `keys`; return exit code and all that it showed.
+
+    It is interrupted once it has shown `interrupt_at`.
+    """
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "runner", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {
@@ -35,15 +45,21 @@ def run_at_terminal(folder: Path, *arguments: str, keys: str = "", columns: int 
             shown += os.read(ours, 65536)
         except OSError:  # the other end is closed: the process has ended
             break
+        if interrupt_at in shown.decode(errors="replace"):
+            # A signal between the prompt and the wait for keys would be noticed with the next key alone.
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            interrupt_at = "never"
     os.close(ours)
     return process.wait(30), shown.decode()
 
 
 def test_apply_asks_and_sends_on_yes(folder: Path) -> None:
-    """At a terminal, apply says what it would send and asks; on yes it sends."""
+    """At a terminal, apply shows the plan and asks; on yes it sends."""
     code, shown = run_at_terminal(folder, "apply", keys="y\n")
     assert code == 0
-    assert "To send to sandbox: 4 recipients in 4 launches, 8 SMS segments. Send? [y/N]: " in shown
+    assert "message  rows  duplicates  excluded  to send  launches  segments" in shown
+    assert "To send to sandbox: 4 recipients in 4 launches, 8 SMS segments.\r\nSend? [y/N]: " in shown
     assert "pulse: 4 recipients texted in 4 launches." in shown
 
 
@@ -52,8 +68,33 @@ def test_apply_sends_nothing_without_a_yes(folder: Path, keys: str) -> None:
     """Anything but a yes sends nothing, and is no success."""
     code, shown = run_at_terminal(folder, "apply", keys=keys)
     assert code == 1
-    assert "not approved: nothing was sent" in shown
+    assert _STYLE.sub("", shown).endswith("Error: you answered no: nothing was sent\r\n")
     assert not (folder / "campaigns/pulse.sandbox.lock.json").exists()
+
+
+def test_an_interrupted_question_sends_nothing(folder: Path) -> None:
+    """Ctrl-C at the question says what became of the send."""
+    code, shown = run_at_terminal(folder, "apply", interrupt_at="Send? [y/N]: ")
+    assert code == 130
+    assert _STYLE.sub("", shown).endswith("\r\nError: interrupted: nothing was sent\r\n")
+
+
+def test_a_served_sandbox_says_how_to_use_it(folder: Path) -> None:
+    """At a terminal the service says, after its address, what the URL is for and how to stop."""
+    stop = "Open the URL in a browser to see all texts, and answer them. Ctrl-C stops the service."
+    code, shown = run_at_terminal(folder, "sandbox", "serve", "--port", "0", interrupt_at=stop)
+    assert code == 0
+    assert [line.partition(": ")[0] for line in shown.splitlines()] == ["url", "username", "api_key", stop]
+
+
+def test_the_law_fits_the_terminal(tmp_path: Path) -> None:
+    """At a terminal the legal hours are tables and folded lines; only addresses stay in one piece."""
+    code, shown = run_at_terminal(tmp_path, "law", columns=80)
+    assert code == 0
+    lines = [_STYLE.sub("", line) for line in shown.splitlines()]
+    assert "place          hours           holidays  texts        holds for       looked at" in lines
+    assert "US-CT, Conn. Gen. Stat. § 42-288a: Telephonic sales calls to consumers;" in lines
+    assert all(len(line) <= 80 or line.startswith("  https://") for line in lines)
 
 
 def test_a_terminal_gets_colour(folder: Path) -> None:
@@ -63,6 +104,23 @@ def test_a_terminal_gets_colour(folder: Path) -> None:
     assert "\x1b[32mValid\x1b[0m" in shown
 
 
+def test_problems_fold_between_words(folder: Path) -> None:
+    """What was found, and what to do, go on in the next line; elsewhere each stays one."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(f"introduction: Hi\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
+    code, shown = run_at_terminal(folder, "validate", columns=80)
+    assert code == 1
+    assert _STYLE.sub("", shown).splitlines()[:6] == [
+        "campaigns/pulse.yaml:1:1: error: `introduction` is not a key: did",
+        "  you mean `messages[].introduction` or `variants.arms[].introduction`?",
+        "  [key-unknown]",
+        "    known here: version, name, renamed_from, tag, lockfile, vars, recipients,",
+        "      exclude, messages, export_columns, variants, score, schedule, limits,",
+        "      policy",
+    ]
+
+
+@pytest.mark.slow
 def test_the_state_folder_is_private_and_ignored(folder: Path) -> None:
     """What a run leaves on the machine is for its user alone, and git doesn't see it."""
     run_at_terminal(folder, "apply", "--auto-approve")
@@ -76,19 +134,49 @@ def test_the_state_folder_is_private_and_ignored(folder: Path) -> None:
     assert ".runner" not in seen.stdout
 
 
+@pytest.mark.slow
 def test_a_table_too_wide_for_the_terminal_becomes_blocks(folder: Path) -> None:
-    """Names of columns never fold inside their words: each row is a block of names and values."""
-    code, shown = run_at_terminal(folder, "plan", columns=60)
+    """Names of columns never fold inside their words: each row is a block of names and values, no zeros."""
+    with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:
+        file.write("  - {id: thanks, after: {message: ask, wait: 1d}, text: Thanks}\n")
+    code, shown = run_at_terminal(folder, "plan", columns=36)
     assert code == 0
     lines = [line.rstrip() for line in shown.splitlines()]
-    assert lines[1:4] == [
-        "message: ask  rows: 6  duplicates: 1  excluded: 1",
-        "  already sent: 0  unresolved: 0  over limit: 0  to send: 4",
+    start = lines.index("message: ask  rows: 6  duplicates: 1")
+    assert lines[start : start + 7] == [
+        "message: ask  rows: 6  duplicates: 1",
+        "  excluded: 1  to send: 4",
         "  launches: 4  segments: 8",
+        "message: thanks  rows: 6",
+        "  duplicates: 1  excluded: 1",
+        "  awaiting: 4  to send: 0",
+        "  launches: 0  segments: 0",
     ]
 
 
-def test_a_table_that_fits_stays_one(folder: Path) -> None:
-    """A terminal that is wide enough shows a table."""
-    _, shown = run_at_terminal(folder, "plan", columns=160)
-    assert "already sent" in shown.splitlines()[1]
+def test_a_table_folds_between_words_and_leaves_out_zeros(folder: Path) -> None:
+    """Headings and cells that are too wide go on in the next line; columns of zeros are not there."""
+    _, shown = run_at_terminal(folder, "plan", columns=61)
+    lines = [_STYLE.sub("", line) for line in shown.splitlines()]
+    assert [line.split() for line in lines[1:3]] == [
+        ["to"],
+        ["message", "rows", "duplicates", "excluded", "send", "launches", "segments"],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", ["plan", "status", "preview campaigns/pulse.yaml"])
+def test_no_line_is_wider_than_the_terminal(folder: Path, command: str, columns: int) -> None:
+    """Tables stay tables and prose folds between words, before and after a send."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("Ada", "Zo\N{ETHIOPIC SYLLABLE HA}"), encoding="utf-8"
+    )
+    for _ in range(2):
+        code, shown = run_at_terminal(folder, *command.split(), columns=columns)
+        lines = [_STYLE.sub("", line) for line in shown.splitlines()]
+        assert code == 0
+        assert max(map(len, lines)) <= columns
+        assert "message: " not in shown
+        run_at_terminal(folder, "apply", "--auto-approve")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from runner.campaign.model import Message
-from runner.campaign.payload import Payload
-from runner.campaign.position import Position
-from runner.cli.trial import choose_launches
 from runner.plan.model import PlannedLaunch
+from runner.source.diagnostic import Position
+from runner.text.payload import Payload
+from runner.workflow.apply import choose_launches
 
 if TYPE_CHECKING:
     import subprocess

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.cli.annotations import annotation, list_annotations, list_unannotated
-from runner.cli.job_summary import SUMMARY_BYTES, append_summary, cut_summary, summary_room
-from runner.cli.sarif import sarif_text
+from runner.cli.output.problems import annotation, list_annotations, list_unannotated
+from runner.cli.output.sarif import sarif_text
+from runner.github.job_summary import SUMMARY_BYTES, append_summary, cut_summary, summary_room
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:

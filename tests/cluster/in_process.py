@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.cluster.task import make_call, pack_call
+from runner.cluster.address import make_call, pack_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

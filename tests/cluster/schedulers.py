@@ -10,8 +10,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from distributed import Client
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from runner.cluster.address import TlsFiles
 
 _PATIENCE_S = 30.0
 
@@ -29,20 +33,35 @@ class DaskScheduler:
 
     Attributes:
         port: where it listens.
+        tls: the certificates of scheduler and workers; None for tcp.
     """
 
     port: int
+    tls: TlsFiles | None = None
     _scheduler: subprocess.Popen[bytes] | None = None
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _left: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
         """Its address."""
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{'tls' if self.tls else 'tcp'}://127.0.0.1:{self.port}"
+
+    @property
+    def _certificates(self) -> tuple[str, ...]:
+        tls = self.tls
+        files = (tls.ca, tls.cert, tls.key) if tls else ()
+        names = ("--tls-ca-file", "--tls-cert", "--tls-key")
+        return tuple(word for name, file in zip(names, files, strict=False) for word in (name, str(file)))
 
     def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the scheduler, and wait until it listens."""
         arguments = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
-        self._scheduler = _start("distributed.cli.dask_scheduler", *arguments)
+        self._scheduler = _start("distributed.cli.dask_scheduler", *arguments, *self._certificates)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -51,15 +70,43 @@ class DaskScheduler:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             else:
-                return self
+                return
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler alone: its workers end by themselves, after the calls that they make."""
+        assert self._scheduler is not None
+        self._scheduler.kill()
+        self._scheduler.wait()
+        self._left += self._workers
+        self._workers = []
 
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def add_worker(self, environment: Mapping[str, str] | None = None) -> None:
+    def add_worker(self, environment: Mapping[str, str] | None = None, *, nanny: bool = False) -> None:
         """Start a worker of one thread, with some variables beside those of this process."""
-        arguments = (self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        self._workers.append(_start("distributed.cli.dask_worker", *arguments, environment=environment))
+        kind = "--nanny" if nanny else "--no-nanny"
+        arguments = (self.address, "--nthreads", "1", kind, "--no-dashboard", "--host", "127.0.0.1")
+        words = (*arguments, *self._certificates)
+        self._workers.append(_start("distributed.cli.dask_worker", *words, environment=environment))
+
+    def wait_for_workers(self) -> None:
+        """Wait until all workers that were started are known to the scheduler."""
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            client.wait_for_workers(len(self._workers), timeout=_PATIENCE_S)
+
+    def find_worker(self, pid: int) -> subprocess.Popen[bytes]:
+        """Return the worker with a process: itself, or its nanny."""
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            parents = {client.run(os.getpid)[each]: parent for each, parent in client.run(os.getppid).items()}
+        (found,) = [worker for worker in self._workers if worker.pid in {pid, parents[pid]}]
+        return found
+
+    def retire_worker(self, pid: int) -> None:
+        """Have the scheduler let a worker go, given its process, as autoscaling does."""
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            (address,) = [worker for worker, found in client.run(os.getpid).items() if found == pid]
+            client.retire_workers([address])
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:
@@ -75,7 +122,7 @@ class DaskScheduler:
 
     def kill(self) -> None:
         """Kill the scheduler and its workers, as a power cut would."""
-        for process in filter(None, (self._scheduler, *self._workers)):
+        for process in filter(None, (self._scheduler, *self._workers, *self._left)):
             process.kill()
             process.wait()
 

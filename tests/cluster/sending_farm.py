@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -58,6 +59,11 @@ class Farm:
     def query(self, sql: Any) -> list[Any]:
         """Ask the ledger."""
         return self.server.execute(sql, database=self.database)
+
+    def find_holder(self) -> tuple[str, subprocess.Popen[bytes]]:
+        """Return the holder of a partition's lease, and its worker: its nanny, if it has one."""
+        ((holder,), *_) = self.query("SELECT holder FROM partition_leases WHERE holder IS NOT NULL")
+        return holder, self.scheduler.find_worker(int(holder.split()[1]))
 
     def find_sender(self) -> subprocess.Popen[bytes]:
         """Return a worker that holds the lease of a partition."""
@@ -133,6 +139,15 @@ class Sending:
         }
         for name, value in named.items():
             self.monkeypatch.setenv(name, value)
+
+    def end(self) -> None:
+        """Let go of held requests and stopped workers, and end the commands that still run."""
+        self.service.open_gate()
+        for worker in self.farm.scheduler.workers:
+            worker.send_signal(signal.SIGCONT)
+        for process in self.processes:
+            process.kill()
+            process.communicate()
 
     def start_apply(self, *arguments: str) -> subprocess.Popen[str]:
         """Start `runner apply` as a process of its own."""

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -58,17 +59,16 @@ def sending(
 ) -> Iterator[Sending]:
     """A repository whose campaign the workers send to a service that counts."""
     farm.empty_ledger()
+    farm.scheduler.wait_for_workers()
     sending = Sending(tmp_path, farm, faulty, monkeypatch, capsys)
     sending.enter()
     try:
         yield sending
     finally:
-        faulty.open_gate()
-        for process in sending.processes:
-            process.kill()
-            process.communicate()
+        sending.end()
 
 
+@pytest.mark.slow
 def test_workers_send_everyone_once(sending: Sending) -> None:
     """A whole run: what it says, and what is on record, is what one process would say and record."""
     phones = sending.write_campaign(30)
@@ -94,6 +94,7 @@ def test_workers_send_everyone_once(sending: Sending) -> None:
     assert sending.apply()[:2] == (0, "pulse: nothing sent.\n")
 
 
+@pytest.mark.slow
 def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     """Tasks without their client end; the next run waits for their leases, settles, and sends the rest."""
     phones = sending.write_campaign(40)
@@ -108,6 +109,7 @@ def test_a_run_whose_client_is_killed_is_resumed(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.slow
 def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending) -> None:
     """What the lost worker had begun is settled; the rest of its partition is sent by who takes its lease."""
     phones = sending.write_campaign(40)
@@ -121,6 +123,49 @@ def test_a_partition_whose_worker_is_killed_is_sent_by_another(sending: Sending)
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["SIGTERM", "SIGTERM to its nanny", "retired"])
+def test_a_worker_that_leaves_hands_its_partition_over(sending: Sending, way: str) -> None:
+    """It records what is in flight, sends nothing more, releases its lease, and exits; another goes on."""
+    farm, scheduler = sending.farm, sending.farm.scheduler
+    if way == "SIGTERM to its nanny":
+        for worker in tuple(scheduler.workers):
+            scheduler.kill_worker(worker)
+            scheduler.add_worker(farm.environment, nanny=True)
+    scheduler.wait_for_workers()
+    phones = sending.write_campaign(40)
+    is_leaving, has_left = threading.Event(), threading.Event()
+
+    def decide(number: int, _request: Request) -> Behaviour:
+        if not is_leaving.is_set():
+            return {"end": "hold"} if number > 6 else {}
+        # A worker that sent on would never exit.
+        has_left.wait(60)
+        return {}
+
+    sending.service.decide = decide
+    client = sending.start_until(8)
+    holder, worker = farm.find_holder()
+    if way == "retired":
+        scheduler.retire_worker(int(holder.split()[1]))
+    else:
+        worker.send_signal(signal.SIGTERM)
+    scheduler.workers.remove(worker)
+    scheduler.add_worker(farm.environment)
+    # A task looks several times a second.
+    time.sleep(1)
+    is_leaving.set()
+    sending.service.open_gate()
+    assert worker.wait(timeout=30) == 0
+    assert (holder,) not in farm.query("SELECT holder FROM partition_leases")
+    has_left.set()
+    code, out, err = finish(client)
+    assert (code, out) == (0, "pulse: 40 recipients texted in 40 launches.\n")
+    assert "waiting" not in err
+    sending.require_everyone_once(phones)
+
+
+@pytest.mark.slow
 def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     """Stopped for longer than its lease, it finds on its return that it has lost it, whatever was queued."""
     phones = sending.write_campaign(40)
@@ -136,7 +181,7 @@ def test_a_worker_that_stood_still_sends_nothing_more(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_two_clients_one_sends(sending: Sending) -> None:
     """The other one says who has the lock, and exits with 6."""
     phones = sending.write_campaign(12)
@@ -152,7 +197,7 @@ def test_of_two_clients_one_sends(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_tasks_keep_one_pace(sending: Sending) -> None:
     """All together keep the rate; and after a 429 with Retry-After, none sends until that is over."""
     arrivals: list[float] = []
@@ -174,7 +219,7 @@ def test_all_tasks_keep_one_pace(sending: Sending) -> None:
     assert arrivals[-1] - arrivals[9] >= 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
     """Failures in a row are counted over all tasks: after the limit, nobody sends on."""
     sending.write_campaign(80)
@@ -183,12 +228,12 @@ def test_a_service_that_fails_ends_the_run_for_all(sending: Sending) -> None:
     assert code == 1
     assert "Warning: pulse: the run was ended, every further send would fail too: " in err
     assert "10 launches in a row failed, the last one with: " in err
-    assert "not tried" in out
+    assert "left for the next run, since this one ended early" in out
     assert len(sending.service.requests) <= 10 + 4
     assert sending.farm.query("SELECT count(*) FROM deliveries WHERE NOT released") == [(0,)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     """Ctrl-C stops all tasks; what was sent is recorded, and the next run sends the rest."""
     phones = sending.write_campaign(60)
@@ -201,7 +246,7 @@ def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     sending.service.open_gate()
     code, _, err = finish(client)
     assert code == 130
-    assert "Stopping: waiting for the sends in flight. Once more ends at once.\n" in err
+    assert "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n" in err
     assert err.endswith(
         "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
     )
@@ -211,7 +256,7 @@ def test_an_interrupt_ends_tasks_and_records(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_settled_for_longer_than_a_lease_is_sent(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +268,7 @@ def test_what_is_settled_for_longer_than_a_lease_is_sent(
     sending.require_everyone_once(phones)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     """Tasks that take their client for dead send nothing: that is said, and the next run sends the rest."""
     sending.write_campaign(1)
@@ -243,6 +288,7 @@ def test_partitions_that_no_task_ends_are_an_error(sending: Sending) -> None:
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.slow
 def test_people_who_opt_out_before_the_second_try_count_once(sending: Sending) -> None:
     """What was freed and comes before the gate again is what becomes of it there, not also a launch."""
     phones = sending.write_campaign(6)
@@ -262,6 +308,7 @@ def test_people_who_opt_out_before_the_second_try_count_once(sending: Sending) -
     assert dict(sending.service.accepted) == dict.fromkeys(set(phones) - set(lost), 1)
 
 
+@pytest.mark.slow
 def test_progress_does_not_count_what_may_be_sent_again(sending: Sending) -> None:
     """A launch of unknown outcome is not done: it would be counted once more when it is sent again."""
     phones = sending.write_campaign(6)
@@ -278,6 +325,7 @@ def test_progress_does_not_count_what_may_be_sent_again(sending: Sending) -> Non
     sending.require_everyone_once(phones)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     """A 403 in one task ends all, and the client looks for the cause once."""
     sending.write_campaign(40)
@@ -285,10 +333,11 @@ def test_a_refusal_is_diagnosed(sending: Sending) -> None:
     code, out, err = sending.apply("--concurrency", "2")
     assert code == 1
     assert "Warning: pulse: the service refuses to send (HTTP 403) but takes these credentials" in err
-    assert "not tried" in out
+    assert "left for the next run, since this one ended early" in out
     assert len(sending.service.requests) < 40
 
 
+@pytest.mark.slow
 def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `plan --out` put into a folder is sent as it is; nothing of it, if it or the record has changed."""
     phones = sending.write_campaign(8)
@@ -320,6 +369,7 @@ def test_a_saved_plan_set_is_sent(sending: Sending, tmp_path: Path, monkeypatch:
     )
 
 
+@pytest.mark.slow
 def test_a_plan_set_is_approved(sending: Sending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a cluster has planned is approved, refused and sent as what one process has planned."""
     phones = sending.write_campaign(6)
@@ -354,6 +404,7 @@ def reforge(folder: Path) -> None:
     file.write_text(json.dumps({**body, "checksum": digest_json(body)}), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_an_exchanged_part_is_not_sent(sending: Sending, tmp_path: Path) -> None:
     """Files of another plan, under a manifest that fits them and has the reviewed digest: nothing is sent."""
     sending.write_campaign(8)

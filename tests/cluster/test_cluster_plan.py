@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
-from runner.cluster.campaign_plan import CampaignPlanner, PartitionedPlan, PlanRequest
+from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.folder import SharedFolder
-from runner.cluster.plan_job import KeySource, RecordPlace
-from runner.cluster.plan_set import PlanSet, digest_part, read_launches, require_planned
+from runner.cluster.plan_job import LedgerLookup
+from runner.cluster.plan_set import digest_part, read_launches, require_planned
 from runner.ledger.database import Ledger
-from runner.ledger.model import Known
-from runner.ledger.moment import format_moment
+from runner.ledger.model import RecordedDeliveries, format_moment
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, target_keys
-from runner.plan.circumstances import Circumstances
+from runner.plan.digest import SHARDS, partition_of, shard_of
+from runner.plan.manifest import PlanSet
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
-from runner.plan.shard import SHARDS, partition_of, shard_of
 from runner.source.diagnostic import Problems
 from tests.cluster.in_process import InProcess
 from tests.plan.worlds import KEY, NOON, TARGET_KEY, WORLDS, World
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.campaign.model import Campaign
-    from runner.cluster.engine import Cluster
-    from runner.cluster.task import Workers
-    from runner.plan.model import PlannedLaunch
+    from runner.cluster.dask_engine import Cluster
+    from runner.execution.executor import Executor
+    from runner.plan.model import CampaignPlan, PlannedLaunch
 
 QUICK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
@@ -66,10 +66,10 @@ def require_progress(stage: str, done: int, total: int) -> None:
 
 
 def plan_in_partitions(
-    workers: Workers, request: Callable[..., PlanRequest], folder: Path, problems: Problems, block_bytes: int
-) -> PartitionedPlan | None:
+    workers: Executor, request: Callable[..., PlanRequest], folder: Path, problems: Problems, block_bytes: int
+) -> CampaignPlan | None:
     audience = cut_audience(workers, request(None, 1).campaign, require_progress, block_bytes)
-    whole = request(audience, choose_partitions([audience], workers.slots))
+    whole = request(audience, choose_partitions([audience]))
     return CampaignPlanner(workers, SharedFolder(str(folder)), require_progress).make_plan(whole, problems)
 
 
@@ -78,7 +78,7 @@ def require_equal(
     request: Callable[..., PlanRequest],
     folder: Path,
     *,
-    workers: Workers | None = None,
+    workers: Executor | None = None,
     block_bytes: int = 200,
 ) -> None:
     """Require that partitions come to the plan of one process, its launches and its problems."""
@@ -90,11 +90,11 @@ def require_equal(
         assert made is None
         return
     assert made is not None
-    assert made.plan.digest == plan.digest
-    assert made.plan.refusals == plan.refusals
-    assert made.plan.recipients_to_send == plan.recipients_to_send
-    assert made.plan.recipients_later == plan.recipients_later
-    for theirs, ours in zip(made.plan.messages, plan.messages, strict=True):
+    assert made.digest == plan.digest
+    assert made.refusals == plan.refusals
+    assert made.recipients_to_send == plan.recipients_to_send
+    assert made.recipients_later == plan.recipients_later
+    for theirs, ours in zip(made.messages, plan.messages, strict=True):
         assert theirs.launches >= ours.launches
         theirs.launches = ours.launches
         assert theirs == ours
@@ -110,14 +110,14 @@ def require_equal(
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
 
 
-def require_parts_planned(parts: PlanSet, campaign: Campaign, made: PartitionedPlan) -> None:
+def require_parts_planned(parts: PlanSet, campaign: Campaign, made: CampaignPlan) -> None:
     """Require that what the files send, counted anew, is what was planned."""
     own = parts.parts[campaign.name]
     found = [
         digest_part(replace(parts, parts={campaign.name: (part,)}), campaign, place, len(own))
         for place, part in enumerate(own)
     ]
-    require_planned(parts.url, campaign.name, found, made.plan.digest, made.terms)
+    require_planned(parts.url, campaign.name, found, made.digest, made.terms)
 
 
 def enter_world(world: World, url: str) -> None:
@@ -212,8 +212,9 @@ def test_partitions_plan_what_one_process_plans(
     world: World, campaign: Callable[..., Campaign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every situation that a plan tells apart, the same people get the same for the same reasons."""
-    # No other campaign of the run: `--plan` tells of those by their files.
-    world = replace(world, people=tuple(replace(one, planned=0) for one in world.people))
+    # No other campaign: `--plan` tells of those of the run by their files, and this ledger has no open sessions.
+    alone = tuple(replace(one, planned=0, surveyed=False) for one in world.people)
+    world = replace(world, people=alone)
     with scratch() as folder:
         url = f"sqlite:///{folder / 'ledger.sqlite'}"
         monkeypatch.setenv("TEST_LEDGER", url)
@@ -222,19 +223,20 @@ def test_partitions_plan_what_one_process_plans(
         planner = world.plan(campaign)
         options = PlanOptions(limit=world.limit, ignore_time=world.ignore_time)
         is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
-        place = RecordPlace(
+        lookup = LedgerLookup(
             "TEST_LEDGER",
             "NO_KEY",
             1,
-            KeySource.of(KEY) if is_known else None,
+            KEY if is_known else None,
             has_opt_outs=True,
-            recent_since=OLD if world.cap else None,
-            pause=world.circumstances().pause,
+            # Own deliveries are old: those to count are the ones that `recent` says.
+            recent_since=format_moment(world.now) if world.cap else None,
         )
+        context = PlanContext(world.now, pause=world.context().pause)
 
         def request(audience: Any, partitions: int) -> PlanRequest:
             out = str(folder / "set")
-            return PlanRequest(loaded, "sandbox", options, world.now, audience, partitions, place, (), out)
+            return PlanRequest(loaded, "sandbox", options, context, audience, partitions, lookup, (), out)
 
         require_equal(planner, request, folder)
 
@@ -288,10 +290,10 @@ def test_partitions_find_the_problems_of_one_process(
     (tmp_path / "sign.txt").write_text(", yours {{ name }}", encoding="utf-8")
     tables = {"people": BAD_ROWS, "more": make_rows(200), "out": "phone\n+14155550102\nnobody\n"}
     loaded = campaign(LACKING.format(more=more), **tables)
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
     def request(audience: Any, partitions: int) -> PlanRequest:
-        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions)
 
     require_equal(planner, request, tmp_path / "scratch")
 
@@ -338,12 +340,12 @@ def test_partitions_take_the_consent_of_the_last_rows(
         more="phone,source\n" + "".join(f"{','.join(row)}\n" for row in more),
     )
     options = PlanOptions(limit=limit)
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, options, Circumstances(NOON))
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
     with scratch() as folder:
 
         def request(audience: Any, partitions: int) -> PlanRequest:
             out = str(folder / "set")
-            return PlanRequest(loaded, "sandbox", options, NOON, audience, partitions, out=out)
+            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
 
         require_equal(planner, request, folder)
 
@@ -354,11 +356,11 @@ def test_an_empty_audience_is_said_as_by_one_process(
     """An audience without a row is a warning, and a plan of nobody."""
     yaml = LACKING.format(more="").replace("  - {phone", "  # - {phone")
     loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
     def request(audience: Any, partitions: int) -> PlanRequest:
         out = str(tmp_path / "scratch" / "set")
-        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions, out=out)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch")
 
@@ -369,10 +371,10 @@ def test_a_file_that_slices_cannot_read_is_read_in_one(
     """Quotes that are even by chance are found out, and no more slices are said to be read than there are."""
     table = make_rows(40) + '+14155559998,"a\nb\n"c\n' + make_rows(40).partition("\n")[2]
     loaded = campaign(LACKING.format(more=""), people="phone,name,tz\n", more=table, out="phone\n")
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions())
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
     def request(audience: Any, partitions: int) -> PlanRequest:
-        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions)
 
     require_equal(planner, request, tmp_path / "scratch", block_bytes=80)
 
@@ -384,16 +386,17 @@ def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campa
     loaded = campaign(yaml, people="phone,name,tz\n", more=table, out="phone\n+14155550007\n")
     for limit in (1, 2, 40, 1000):
         options = PlanOptions(limit=limit)
-        circumstances = Circumstances(NOON)
-        planner = Planner(loaded, "sandbox", Known({}, {}), None, options, circumstances)
+        context = PlanContext(NOON)
+        planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, context)
 
         def request(audience: Any, partitions: int, options: PlanOptions = options) -> PlanRequest:
             out = str(tmp_path / f"{options.limit}" / "set")
-            return PlanRequest(loaded, "sandbox", options, NOON, audience, partitions, out=out)
+            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
 
         require_equal(planner, request, tmp_path / f"{limit}", block_bytes=500)
 
 
+@pytest.mark.slow
 def test_a_real_cluster_plans_what_one_process_plans(
     campaign: Callable[..., Campaign], tmp_path: Path, local_cluster: Cluster
 ) -> None:
@@ -401,11 +404,11 @@ def test_a_real_cluster_plans_what_one_process_plans(
     table = make_rows(500).replace(",\n", ",Someone\n")
     yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
     loaded = campaign(yaml, people=BAD_ROWS.splitlines()[0] + "\n", more=table, out="phone\n")
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(NOON))
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOON))
 
     def request(audience: Any, partitions: int) -> PlanRequest:
         out = str(tmp_path / "scratch" / "set")
-        return PlanRequest(loaded, "sandbox", PlanOptions(), NOON, audience, partitions, out=out)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch", workers=local_cluster, block_bytes=1000)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -16,16 +17,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.connection import open_cluster
-from runner.errors import LimitError, RunnerError
+from runner.cluster.dask_connection import open_cluster
+from runner.errors import LimitError, RunnerError, StorageError
 from tests.cluster import tasks
+from tests.cluster.asking import ask_workers
 from tests.cluster.schedulers import DaskScheduler, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.cluster.engine import Cluster
+    from runner.cluster.dask_engine import Cluster
 
 PATIENCE_S = 30.0
 
@@ -33,7 +35,11 @@ PATIENCE_S = 30.0
 def list_errors(above: type[RunnerError] = RunnerError) -> list[type[RunnerError]]:
     """Return every kind of error that a user can meet, but for those of what tasks know nothing of."""
     known = [above, *(each for below in above.__subclasses__() for each in list_errors(below))]
-    return [each for each in known if not each.__module__.startswith(("runner.cli.", "runner.repository."))]
+    return [
+        each
+        for each in known
+        if not each.__module__.startswith(("runner.cli.", "runner.workflow.", "runner.git."))
+    ]
 
 
 def wait_for(folder: Path, count: int) -> None:
@@ -95,6 +101,36 @@ def test_a_bug_of_a_task_is_told_without_its_words(local_cluster: Cluster) -> No
     )
 
 
+def test_calls_are_named_after_stage_and_campaign(local_cluster: Cluster) -> None:
+    """Dask knows a call by its function's verb, the campaign, its place, and a random end."""
+    own = local_cluster.of_campaign("spring")
+    names = [name for _, name in sorted(own.run(tasks.say_name, [()] * 3))]
+    for place, name in enumerate(names):
+        assert re.fullmatch(f"say-spring-{place:04}-[0-9a-f]{{8}}", name)
+    ((_, alone),) = local_cluster.run(tasks.say_name, [()])
+    assert re.fullmatch("say-0000-[0-9a-f]{8}", alone)
+
+
+def test_a_file_that_fails_on_one_worker_is_left_to_another(local_cluster: Cluster, tmp_path: Path) -> None:
+    """The call is made once more elsewhere."""
+    assert list(local_cluster.run(tasks.write_nowhere, [(str(tmp_path), 1)])) == [(0, 1)]
+    local_cluster.admit_workers(None)
+
+
+def test_a_file_that_fails_on_two_workers_is_an_error_that_names_one(
+    local_cluster: Cluster, tmp_path: Path
+) -> None:
+    """The error has worker and reason, and not the file's name, which might tell of a person."""
+    with pytest.raises(StorageError) as caught:
+        list(local_cluster.run(tasks.write_nowhere, [(str(tmp_path), 0)]))
+    assert re.fullmatch(
+        "the worker tls://127.0.0.1:\\d+ fails: a file cannot be read or written: No such file or directory",
+        caught.value.message,
+    )
+    assert caught.value.hint == "check the disk, and the access to the scratch folder, of that worker"
+    local_cluster.admit_workers(None)
+
+
 @pytest.mark.parametrize("kind", list_errors(), ids=lambda kind: kind.__name__)
 def test_every_error_can_travel(kind: type[RunnerError]) -> None:
     """An error that a user can meet arrives from a worker as it left: kind, words, hint."""
@@ -110,8 +146,8 @@ def test_every_error_can_travel(kind: type[RunnerError]) -> None:
 
 def test_every_worker_is_asked_once(local_cluster: Cluster) -> None:
     """A question goes to each worker, and each has what it was started with."""
-    assert len(set(local_cluster.ask_workers(tasks.say_process).values())) == 2
-    said = local_cluster.ask_workers(tasks.read_variable, "RUNNER_TEST")
+    assert len(set(ask_workers(local_cluster, tasks.say_process).values())) == 2
+    said = ask_workers(local_cluster, tasks.read_variable, "RUNNER_TEST")
     assert list(said.values()) == ["a value of the workers"] * 2
 
 
@@ -129,30 +165,13 @@ def test_workers_are_asked_again_when_one_is_lost_meanwhile(local_cluster: Clust
 
     killing = threading.Thread(target=kill_one)
     killing.start()
-    said = local_cluster.ask_workers(tasks.hold, str(started), str(go_on))
+    said = ask_workers(local_cluster, tasks.hold, str(started), str(go_on))
     killing.join()
     assert said
     assert killed[0] not in said.values()
 
 
-@pytest.mark.long
-def test_workers_that_are_lost_whenever_they_are_asked_are_said() -> None:
-    """Who cannot ask every worker doesn't know whether all have what they need."""
-    with (
-        DaskScheduler(free_port()) as scheduler,
-        open_cluster(Address(scheduler.address), {}, 0.5) as cluster,
-    ):
-        scheduler.add_worker()
-        wait_for_worker(cluster)
-        with pytest.raises(RunnerError) as caught:
-            cluster.ask_workers(tasks.die_after, 0.6)
-    where = scheduler.address
-    assert (
-        caught.value.message == f"the workers of the cluster at {where} could not all be asked within 0.5 s"
-    )
-    assert caught.value.hint == "look at their logs: some come and go, or cannot be reached"
-
-
+@pytest.mark.slow
 def test_a_call_whose_worker_is_killed_is_made_again(local_cluster: Cluster, tmp_path: Path) -> None:
     """A worker that dies takes no call with it: another one makes it."""
     calls = [(str(tmp_path / "mark"), number) for number in range(12)]
@@ -165,7 +184,7 @@ def run_script(script: str, folder: Path) -> subprocess.Popen[str]:
     file.write_text(
         "import sys\n"
         "from runner.cluster.address import Address\n"
-        "from runner.cluster.connection import open_cluster\n"
+        "from runner.cluster.dask_connection import open_cluster\n"
         "from tests.cluster import tasks\n"
         "def main():\n"
         "    with open_cluster(Address('local:2', 2), {}) as cluster:\n"
@@ -193,7 +212,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_workers_end_with_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Ctrl-C ends command and workers without a word of Dask's; kill -9 of the command ends the workers, too."""
@@ -217,6 +236,7 @@ def test_workers_end_with_the_command(tmp_path: Path, number: signal.Signals, co
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_restarts_is_found_again(tmp_path: Path) -> None:
     """What the scheduler forgot when it was killed is submitted to the next one on the same address."""
     started, go_on = tmp_path / "started", tmp_path / "go-on"
@@ -240,7 +260,7 @@ def test_a_scheduler_that_restarts_is_found_again(tmp_path: Path) -> None:
     assert sorted(place for place, _ in found) == [0, 1, 2]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_scheduler_that_stays_away_is_said(tmp_path: Path) -> None:
     """Patience ends: then the command says that the scheduler has gone."""
     started = tmp_path / "started"
@@ -293,12 +313,34 @@ def test_another_program_at_the_address_is_said() -> None:
     assert caught.value.message == f"there is no Dask scheduler at {address}: it does not answer as one"
 
 
-def test_nobody_at_the_address_is_said_at_once() -> None:
-    """Where nothing listens there is no scheduler."""
-    address = f"tcp://127.0.0.1:{free_port()}"
-    with pytest.raises(RunnerError) as caught, open_cluster(Address(address), {}):
+def test_nobody_at_the_address_is_said_after_a_short_wait() -> None:
+    """Where nothing listens, it is said that a scheduler is waited for, and then that there is none."""
+    address, told = f"tcp://127.0.0.1:{free_port()}", list[str]()
+    with (
+        pytest.raises(RunnerError) as caught,
+        open_cluster(Address(address), {}, patience_s=0.5, tell=told.append),
+    ):
         pytest.fail("there is none")
+    assert told == [f"cluster: waiting for a scheduler at {address}, 0.5 s at most."]
     assert caught.value.message == f"there is no Dask scheduler at {address}: Connection refused"
     assert caught.value.hint == (
-        "start one with `dask scheduler`, or work on this machine alone, with --cluster local:N"
+        "check the address; start one with `dask scheduler`, or work on this machine alone, with --cluster local:N"
     )
+
+
+def test_a_scheduler_that_starts_a_moment_later_is_waited_for() -> None:
+    """A command that begins while the scheduler restarts uses the one that comes."""
+    scheduler, told = DaskScheduler(free_port()), list[str]()
+
+    def start(_text: str) -> None:
+        told.append(_text)
+        if len(told) == 1:
+            scheduler.start()
+            scheduler.add_worker()
+
+    try:
+        with open_cluster(Address(scheduler.address), {}, tell=start) as cluster:
+            assert list(cluster.run(tasks.square, [(3,)])) == [(0, 9)]
+    finally:
+        scheduler.kill()
+    assert told[0] == f"cluster: waiting for a scheduler at {scheduler.address}, 15 s at most."

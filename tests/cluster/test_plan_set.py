@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from runner.campaign.draft import Draft, Slot
+from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_set import (
     MANIFEST,
     PartDigests,
-    PartFile,
-    PlanSet,
+    completing,
     digest_part,
     read_launches,
     read_plan_set,
@@ -26,15 +25,14 @@ from runner.cluster.plan_set import (
     write_partition,
 )
 from runner.errors import PlanChangedError, RunnerError
-from runner.ledger.model import Known
-from runner.ledger.moment import format_moment
-from runner.plan.digest import digest_json, plan_digest
-from runner.plan.model import PlanOptions
+from runner.ledger.model import RecordedDeliveries, format_moment
+from runner.plan.digest import DeliveryDigest, digest_json, digest_terms, join_digests, plan_digest
+from runner.plan.manifest import PlanSet
+from runner.plan.model import PartFile, PlanOptions
 from runner.plan.planner import Planner
-from runner.plan.shard import DeliveryDigest, digest_terms, join_digests
-from runner.service.destination import describe_destination
-from runner.service.target import Target
+from runner.service.target import Target, describe_destination
 from runner.source.diagnostic import Problems
+from runner.text.outgoing import PayloadTemplate, Slot
 from tests.cli.inside import run_inside
 from tests.plan.worlds import NOON, WORLDS, Person, World
 
@@ -115,6 +113,54 @@ def read_all(found: PlanSet, campaign: Campaign) -> None:
         pass
 
 
+def fill_disk(folder: SharedFolder) -> None:
+    """Write one file, and find the disk full at the next."""
+    folder.write("pulse/part-00000.parquet", b"+14155550101")
+    raise RunnerError("the disk is full")
+
+
+def test_an_incomplete_set_is_removed(tmp_path: Path) -> None:
+    """An error before the manifest is written leaves no file with phones in a new folder."""
+    warned: list[str] = []
+    made = SharedFolder(str(tmp_path / "set"))
+    with pytest.raises(RunnerError, match="full"), completing(made.url, warned.append):
+        fill_disk(made)
+    assert list(tmp_path.iterdir()) == []
+    assert warned == []
+
+
+def test_files_of_others_are_named(tmp_path: Path) -> None:
+    """In a folder that was there before nothing is removed, and a warning says what may be left."""
+    warned: list[str] = []
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(RunnerError, match="full"), completing(str(tmp_path), warned.append):
+        raise RunnerError("the disk is full")
+    assert (tmp_path / "mine").exists()
+    assert warned == [f"{tmp_path} may have files of an incomplete plan, with phones in them: remove them"]
+
+
+def test_what_a_killed_run_has_left_is_named(tmp_path: Path) -> None:
+    """A folder in which a run was killed, or still writes, gets no second plan, and nothing of it is removed."""
+    made = SharedFolder(str(tmp_path / "set"))
+    with completing(made.url, pytest.fail):
+        made.write("pulse/part-00000.parquet", b"phones")
+        with pytest.raises(RunnerError) as refused, completing(made.url, pytest.fail):
+            pytest.fail("two plans in one folder")
+        assert made.read("pulse/part-00000.parquet") == b"phones"
+        made.write(MANIFEST, b"{}")
+    assert refused.value.message == (
+        f"{made.url} has an incomplete plan, of a run that was killed or still goes on"
+    )
+    assert refused.value.hint == "if none does, remove it: it has phones in it; or name another folder"
+
+
+def test_a_complete_set_stays(tmp_path: Path) -> None:
+    """Once its manifest is written, a set is kept."""
+    with completing(str(tmp_path / "set"), pytest.fail):
+        SharedFolder(str(tmp_path / "set")).write(MANIFEST, b"{}")
+    assert [file.name for file in (tmp_path / "set").iterdir()] == [MANIFEST]
+
+
 def test_an_edited_partition_is_refused(tmp_path: Path, campaign: Callable[..., Campaign]) -> None:
     """One bit of a partition that is not as it was written stops before its first launch."""
     planned, _ = write_set(tmp_path, SET, campaign)
@@ -177,7 +223,7 @@ def digest_set(found: PlanSet, planned: Campaign, *launches: Sequence[PlannedLau
     digests = []
     for place, own in enumerate(launches):
         drafts = {
-            (one.message.id, one.arm): Draft(
+            (one.message.id, one.arm): PayloadTemplate(
                 {name: Slot(0) if name == "text" else value for name, value in one.payload.definition.items()}
             )
             for one in own
@@ -201,7 +247,7 @@ def plan_plainly(
     folder: Path, load: Callable[..., Campaign]
 ) -> tuple[PlanSet, Campaign, list[PlannedLaunch]]:
     """Return the set of a campaign that says four things to two people, and its launches."""
-    planner = Planner(load(PLAIN), "sandbox", Known({}, {}), None, PlanOptions())
+    planner = Planner(load(PLAIN), "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
     plan = planner.make_plan(Problems())
     assert plan is not None
     url = str(folder / "set")
@@ -342,7 +388,7 @@ def test_a_forged_place_is_refused(tmp_path: Path, campaign: Callable[..., Campa
         ({"plan_digest": "0" * 32}, "the plan set {} was edited: it doesn't fit its plan digest"),
         (
             {"format_version": "9.9"},
-            "the plan set {} was written by another version of runner: its format is 9.9, and this one reads 1.0",
+            "the plan set {} was saved by another version of runner: its format is 9.9, and this one reads 1.0",
         ),
         ({"campaigns": []}, "{} is no plan set"),
         ({"now": "2026-13-01T00:00:00Z"}, "{} is no plan set"),
@@ -373,7 +419,7 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, campaign: Callable[..., C
             read_plan_set(str(tmp_path))
         words.append(error.value.message)
     assert words == [
-        f"the plan set {tmp_path} is damaged or cut off",
+        f"the plan set {tmp_path} is damaged or cut off: it is not JSON (line 4, column 18)",
         f"the plan set {tmp_path} was edited: it doesn't fit its checksum",
         f"{tmp_path} is no plan set",
         f"{tmp_path} is no plan set",

@@ -15,13 +15,10 @@ import pytest
 from sqlalchemy import select
 
 from runner.cluster.address import Address
-from runner.cluster.connection import open_cluster
-from runner.cluster.reading import read_groups, survey_ranges, sweep_ranges
-from runner.cluster.reading_order import LaunchGroup, Range, ReadingOrder, strip_stat
-from runner.cluster.reconcile import ClusterReconciliation, Portions, share_requests
-from runner.cluster.worker_access import WorkerTarget
+from runner.cluster.dask_connection import open_cluster
+from runner.cluster.worker_access import WorkerContexts, WorkerTarget
 from runner.ledger.database import Ledger
-from runner.ledger.opt_outs import add_opt_outs
+from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.tables import (
     forgotten_results,
     launch_differences,
@@ -31,13 +28,24 @@ from runner.ledger.tables import (
     results,
     sessions,
 )
-from runner.reconcile.held import read_held
-from runner.reconcile.survey import Survey
+from runner.reconcile.campaign import Portions, SharedReading, reconcile_campaign
+from runner.reconcile.context import ReadingOrder, read_held
+from runner.reconcile.parts import (
+    LaunchGroup,
+    Range,
+    StatsReader,
+    read_group,
+    strip_stat,
+    survey_range,
+    sweep_range,
+    work_through,
+)
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from tests.cli.inside import run_inside
 from tests.cluster import tasks
-from tests.reconcile.conftest import AT, KEY, PEOPLE, TAG, Campaign, SurveyService
+from tests.cluster.asking import ask_workers
+from tests.reconcile.conftest import AT, PEOPLE, TAG, Campaign, SurveyService
 from tests.reconcile.surveyed import SurveyedService, surveying
 from tests.service.conftest import API_KEY, USERNAME, reaching
 
@@ -45,10 +53,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.cluster.engine import Cluster
+    from runner.cluster.dask_engine import Cluster
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.target import Target
     from tests.postgres import PostgresServer
+
+pytestmark = pytest.mark.slow
 
 CAMPAIGN = """\
 version: 1
@@ -65,15 +75,23 @@ PORTIONS = Portions(records=100, launches=4)
 
 
 class LockedService(SurveyService):
-    """Answers one request at a time, whoever asks, and knows who opted out."""
+    """Answers one request at a time, whoever asks, and knows who opted out; `most` were asked for at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
+        self._now = self.most = 0
 
     def respond(self, target: str) -> tuple[int, bytes]:
+        with self._counting:
+            self._now += 1
+            self.most = max(self.most, self._now)
         with self._lock:
-            return super().respond(target)
+            answer = super().respond(target)
+        with self._counting:
+            self._now -= 1
+        return answer
 
     def _make_stat(self, guid: str) -> dict[str, Any]:
         stopped = {"to": "+14155559000", "status": "COMPLETE", "sub_status": "OPTED_OUT"}
@@ -87,7 +105,7 @@ class Twins:
 
     cluster: Cluster
     target: Target
-    service: SurveyService
+    service: LockedService
     clustered: Campaign
     alone: Campaign
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(10_000_000)))
@@ -98,29 +116,19 @@ class Twins:
             text = {3: "stop", 4: "please stop"}.get(number % 50, f"reason {number}")
             self.service.add(number, guid, **{"result_response": text, "result_answer": text, **fields})
 
-    def order(self, *, full: bool = False, slots: int = 2) -> ReadingOrder:
+    def contexts(self, *, full: bool = False) -> WorkerContexts:
         """Return what workers are told."""
         told = WorkerTarget.strip(self.target, VARIABLES)
-        threads = share_requests(slots, self.target.concurrency)
-        return ReadingOrder(self.clustered.id, self.clustered.name, told, threads, AT, full)
+        return WorkerContexts(ReadingOrder(self.clustered.id, self.clustered.name, AT, full), told)
 
     def reconcile(self, *, full: bool = False, accept: bool = False) -> ReconcileSummary:
         """Reconcile on the cluster."""
-        return self.reconcile_by(self.order(full=full), accept=accept)
+        return self.reconcile_by(self.contexts(full=full), accept=accept)
 
-    def reconcile_by(self, order: ReadingOrder, *, accept: bool = False) -> ReconcileSummary:
-        """Reconcile on the cluster, by another order."""
-        return ClusterReconciliation(
-            self.cluster,
-            order,
-            self.clustered.ledger,
-            self.clustered.client,
-            KEY,
-            PEOPLE,
-            lambda _steps: None,
-            PORTIONS,
-            accept,
-        ).run()
+    def reconcile_by(self, contexts: WorkerContexts, *, accept: bool = False) -> ReconcileSummary:
+        """Reconcile on the cluster, what others say."""
+        shared = SharedReading(self.cluster, contexts, PORTIONS)
+        return reconcile_campaign(self.clustered.open(contexts.order), shared, accept=accept)
 
     def compare(self) -> None:
         """See that both ledgers hold the same."""
@@ -171,10 +179,12 @@ def twins(
     postgres.execute("CREATE SCHEMA public", database=database)
     other = postgres.create_database()
     with (
-        reaching(service) as target,
+        reaching(service) as reached,
         Ledger(postgres.url(database)) as shared,
         Ledger(postgres.url(other)) as own,
     ):
+        # The share of a worker that is killed is free after these.
+        target = replace(reached, connect_timeout=1.0, read_timeout=5.0)
         connection = Connection(target)
         client = ServiceClient(target, connection)
         for ledger in (shared, own):
@@ -250,6 +260,17 @@ def test_what_the_service_contradicts_is_the_same(twins: Twins) -> None:
     twins.compare()
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_requests_are_in_flight_than_the_limit(twins: Twins, most: int) -> None:
+    """Two workers share the target's requests in flight: with one, they take turns."""
+    contexts = twins.contexts()
+    target = replace(contexts.target, target=replace(twins.target, credentials=None, concurrency=most))
+    summary = twins.reconcile_by(replace(contexts, target=target))
+    assert twins.service.most <= most
+    assert summary == twins.alone.reconcile()
+    twins.compare()
+
+
 def test_what_is_accepted_is_the_same(twins: Twins) -> None:
     """A person takes what is listed for all there is: kept with each difference, until there is another one."""
     twins.service.count = lambda guid: len(twins.service.list_results(guid)) + (guid == LARGE[0])
@@ -299,15 +320,14 @@ def test_the_command_accepts_differences_on_a_cluster(postgres: PostgresServer, 
     assert message["discrepancies"][0].startswith("Launches whose answers were accepted")
 
 
-@pytest.mark.long
 def test_nothing_was_sent_yet(twins: Twins) -> None:
     """A campaign without launches has nothing to read, and that is no error."""
     never = Campaign(twins.clustered.ledger, twins.clustered.client, twins.service, "never")
-    summary = twins.reconcile_by(replace(twins.order(), campaign_id=never.id, campaign="never"))
+    contexts = replace(twins.contexts(), order=ReadingOrder(never.id, never.name, AT))
+    summary = twins.reconcile_by(contexts)
     assert (summary.launches, summary.is_complete) == (0, True)
 
 
-@pytest.mark.long
 def test_pages_shift_while_they_are_read(twins: Twins) -> None:
     """Lists in another order at each request, which grow meanwhile: soon nothing is missing."""
     chance = random.Random(1)  # noqa: S311  no secret
@@ -328,7 +348,7 @@ def test_pages_shift_while_they_are_read(twins: Twins) -> None:
 
 def test_a_worker_that_is_killed_loses_nothing(twins: Twins) -> None:
     """Its tasks are run again by others, and the ledger is the same."""
-    before = list(twins.cluster.ask_workers(tasks.say_process).values())
+    before = list(ask_workers(twins.cluster, tasks.say_process).values())
     doomed = {3: before[0], 6: before[1]}
     asked = iter(range(1, 1_000))
 
@@ -339,17 +359,16 @@ def test_a_worker_that_is_killed_loses_nothing(twins: Twins) -> None:
     twins.service.on_page = kill
     summary = twins.reconcile()
     twins.service.on_page = lambda: None
-    assert not set(before) & set(twins.cluster.ask_workers(tasks.say_process).values())
+    assert not set(before) & set(ask_workers(twins.cluster, tasks.say_process).values())
     assert summary == twins.alone.reconcile()
     twins.compare()
 
 
-@pytest.mark.long
 def test_a_task_may_run_twice_at_once(twins: Twins) -> None:
     """Two attempts of the same tasks, each with threads of its own, store everything once."""
-    order, count = twins.order(), len(twins.service.results)
+    contexts, count = twins.contexts(), len(twins.service.results)
     held = read_held(twins.clustered.ledger, twins.clustered.id, "live")
-    survey = Survey(twins.clustered.client, held.launches, lambda _steps: None)
+    survey = StatsReader(twins.clustered.client, held.launches, lambda _steps: None)
     stats = {guid: strip_stat(stat, TAG) for guid, stat in survey.read_stats(set(held.launches)).items()}
     groups = [
         LaunchGroup({guid: stats[guid] for guid in [*SMALL[place::2], *LARGE]}, frozenset(), {TAG: count})
@@ -357,9 +376,9 @@ def test_a_task_may_run_twice_at_once(twins: Twins) -> None:
     ]
 
     def attempt(_number: int) -> list[frozenset[str]]:
-        survey_ranges(order, [Range(TAG, 0, 100), Range(TAG, 50, 100)])
-        sweep_ranges(order, [Range(TAG, 0, 400), Range(TAG, 300, 400)])
-        return [found.read.short for found in read_groups(order, groups)]
+        work_through(contexts, survey_range, [Range(TAG, 0, 100), Range(TAG, 50, 100)])
+        work_through(contexts, sweep_range, [Range(TAG, 0, 400), Range(TAG, 300, 400)])
+        return [found.read.short for found in work_through(contexts, read_group, groups)]
 
     with ThreadPoolExecutor(2) as threads:
         for short in threads.map(attempt, range(2)):

@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.reporting import ReportOptions, make_report
-from runner.cli.scope import Scope
-from runner.cli.workspace import Workspace
 from runner.cluster.folder import SharedFolder
-from runner.cluster.report import CountingPlace
-from runner.report.json_document import write_json
+from runner.cluster.result_parts import CountingPlace
+from runner.cluster.worker_environment import WorkerEnvironment
+from runner.report.documents.formats import write_json
+from runner.workflow.report import ReportOptions, make_report
+from runner.workflow.scope import Scope
+from runner.workflow.workspace.workspace import Workspace
 from tests.cluster import tasks
+from tests.cluster.asking import ask_workers
 from tests.cluster.surveys import do, send_and_answer, write_repository
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.cluster.engine import Cluster
+    from runner.cluster.dask_engine import Cluster
     from tests.postgres import PostgresServer
 
-LEDGER = "REPORTED_LEDGER"
+pytestmark = pytest.mark.slow
+
+REPORTED = WorkerEnvironment("reported")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def report(ledger: str, place: CountingPlace | None, *columns: str) -> list[str]
         ]
 
 
-@pytest.mark.parametrize("columns", [pytest.param((), marks=pytest.mark.long), ("city", "first_name")])
+@pytest.mark.parametrize("columns", [(), ("city", "first_name")])
 def test_the_figures_are_the_same(
     sent: Path,
     ledger: str,
@@ -63,8 +67,8 @@ def test_the_figures_are_the_same(
 ) -> None:
     """Arms, follow-ups, free texts, breakdowns, and a campaign that nobody has answered."""
     monkeypatch.chdir(sent)
-    local_cluster.ask_workers(tasks.set_variables, {LEDGER: ledger})
-    place = CountingPlace(local_cluster, SharedFolder(str(tmp_path)), LEDGER)
+    ask_workers(local_cluster, tasks.set_variables, {"RUNNER_PROFILE_REPORTED_LEDGER": ledger})
+    place = CountingPlace(local_cluster, SharedFolder(str(tmp_path)), REPORTED)
     counted = report(ledger, place, *columns)
     assert counted == report(ledger, None, *columns)
     (other, pulse) = (json.loads(text) for text in counted)
@@ -72,7 +76,6 @@ def test_the_figures_are_the_same(
     assert other["messages"][0]["sent"] == 1
 
 
-@pytest.mark.long
 def test_files_go_by_way_of_a_store(sent: Path, ledger: str, tmp_path: Path) -> None:
     """`--cluster local:2` starts workers; what is at a URL is fetched and put there, and removed."""
     options = ("report", "campaigns/pulse.yaml", "--format", "json", "--by", "city")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cluster.folder import SharedFolder
-from runner.cluster.scratch import open_scratch
+from runner.cluster.folder import SharedFolder, open_scratch
 from runner.errors import RunnerError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def test_a_run_has_a_folder_of_its_own_for_itself_alone(tmp_path: Path) -> None:
 def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
     """A run that was killed could not clean up: the next one on its machine does, and spares those at work."""
     script = (
-        "import os, signal, sys; from runner.cluster.scratch import open_scratch\n"
+        "import os, signal, sys; from runner.cluster.folder import open_scratch\n"
         "with open_scratch(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     with open_scratch(str(tmp_path)) as other:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.ledger.cluster_run import begin_cluster_run, open_round
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock, read_clock
-from runner.ledger.partition_lease import LeaseClaim, LeaseTerms, PartitionLease, acquire_lease
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock, read_clock
+from runner.ledger.locks.cluster_run import begin_cluster_run, open_round
+from runner.ledger.locks.partition_lease import LeaseClaim, LeaseTerms, PartitionLease, acquire_lease
+from tests.cli.inside import run_inside
 
 if TYPE_CHECKING:
     import subprocess
@@ -44,23 +46,31 @@ def ledger_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mon
     return url
 
 
-def test_processes_of_this_machine_send_to_the_sandbox(
+@pytest.mark.timeout(300)
+def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     run_process: Callable[..., subprocess.CompletedProcess[str]], ledger_url: str, tmp_path: Path
 ) -> None:
     """With `local:N` the client runs the sandbox and its workers, and nothing has to be set for either."""
     assert ledger_url
-    done = run_process(
-        "apply", "--auto-approve", "--quiet", "--cluster", "local:2", cwd=tmp_path, timeout=110
-    )
+    cluster = ("--quiet", "--cluster", "local:2")
+    done = run_process("apply", "--auto-approve", *cluster, cwd=tmp_path, timeout=110)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
         "pulse: 2 recipients texted in 2 launches.\n",
         "",
     )
     assert (tmp_path / "campaigns" / "pulse.sandbox.lock.json").exists()
+    assert run_inside("sandbox", "simulate", cwd=tmp_path).returncode == 0
+    done = run_process(
+        "report", "--reconcile", "--format", "json", "--out", "out", *cluster, cwd=tmp_path, timeout=110
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (report,) = json.loads((tmp_path / "out" / "pulse.json").read_text(encoding="utf-8"))["messages"]
+    assert (report["sent"], report["recipients"]) == (2, 2)
     assert not list((tmp_path / ".runner" / "cluster").iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_in_one_process_waits_for_tasks_of_a_lost_one(
     ledger_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from runner.audience.slices import SLICE_ROWS
 from runner.campaign.load import load_campaign
-from runner.campaign.slices import SLICE_ROWS
-from runner.cli.audience_check import find_audience_problems
-from runner.cli.cluster_checking import find_problems_on_cluster
 from runner.cluster.folder import SharedFolder
 from runner.source.diagnostic import Diagnostic, Problems
+from runner.workflow.failures import find_audience_problems
+from runner.workflow.plans.cluster_planning import plan_files_on_cluster
 from tests.cluster.in_process import InProcess
 from tests.test_cases import ALL_CASES, name_case
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
-    from runner.cluster.engine import Cluster
-    from runner.cluster.task import Workers
+    from runner.cluster.dask_engine import Cluster
+    from runner.execution.executor import Executor
     from runner.plan.model import CampaignPlan
 
 CAMPAIGN = """\
@@ -54,22 +55,21 @@ def count(plan: CampaignPlan) -> CampaignPlan:
     return replace(plan, messages=tuple(replace(message, launches=0) for message in plan.messages))
 
 
-def check_both(campaign: Campaign, cluster: Workers, folder: Path) -> list[Diagnostic]:
+def check_both(campaign: Campaign, cluster: Executor, folder: Path) -> list[Diagnostic]:
     """Return what is found on a cluster; it must be what one process finds."""
     here, there = Problems(), Problems()
     plan = find_audience_problems(campaign, here)
-    plans = find_problems_on_cluster(
-        cluster, SharedFolder(str(folder / "scratch")), [campaign], there, quiet=True
-    )
+    plan_files = partial(plan_files_on_cluster, cluster, SharedFolder(str(folder / "scratch")), quiet=True)
+    found = find_audience_problems(campaign, there, plan_files)
     assert tell(there) == tell(here)
-    assert list(map(count, plans)) == ([] if plan is None else [count(plan)])
+    assert (found and count(found)) == (plan and count(plan))
     return list(there)
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[pytest.mark.long] if place % 4 else [], id=name_case(case))
+        pytest.param(case, marks=[pytest.mark.slow] if place % 4 else [], id=name_case(case))
         for place, case in enumerate(ALL_CASES)
     ],
 )
@@ -97,6 +97,7 @@ def people(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
     return campaign(CAMPAIGN)
 
 
+@pytest.mark.slow
 def test_many_problems_of_many_files_are_added_up(
     local_cluster: Cluster, people: Campaign, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_what_ends_a_file_of_several_slices_is_said_once(
     assert found.code == "parquet-type"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("people")
 def test_the_command_says_what_it_says_without_a_cluster(
     run_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path

@@ -11,8 +11,8 @@ import pytest
 from runner.cluster.worker_access import WorkerTarget, open_campaign_key, open_worker_ledger
 from runner.errors import ConfigurationError, MissingKeyError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.record.deliveries import enter_campaign
 from runner.service.target import Credentials, Target
 
 if TYPE_CHECKING:

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.connection import open_cluster
+from runner.cluster.dask_connection import Likeness, check_workers, open_cluster, refuse_difference
 from runner.cluster.folder import SharedFolder
-from runner.cluster.worker_check import Likeness, check_workers, refuse_difference
 from runner.errors import ConfigurationError, RunnerError
 from tests.cluster import tasks
+from tests.cluster.asking import ask_workers
 from tests.cluster.schedulers import DaskScheduler, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.cluster.engine import Cluster
+    from runner.cluster.dask_engine import Cluster
 
 OWN = Likeness("1.0", "3.11", {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": None})
 
 
 def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path: Path) -> None:
     """A worker of the same version that has the same secrets, and reaches the folder, is one of us."""
-    local_cluster.ask_workers(tasks.set_variables, {"CHECKED": "s3cret", "EMPTY": ""})
+    ask_workers(local_cluster, tasks.set_variables, {"CHECKED": "s3cret", "EMPTY": ""})
     folder = SharedFolder(str(tmp_path))
     check_workers(local_cluster, folder, ("CHECKED", "EMPTY"), {"CHECKED": "s3cret"})
     with pytest.raises(ConfigurationError) as caught:
         check_workers(local_cluster, folder, ("CHECKED",), {"CHECKED": "another"})
-    assert caught.value.message.startswith("the worker tls://127.0.0.1:")
-    assert caught.value.message.endswith(" has another CHECKED than this process")
+    assert re.fullmatch(
+        "none of the cluster's workers is fit: the worker tls://127.0.0.1:\\d+ has another CHECKED than this process; "
+        "the worker tls://127.0.0.1:\\d+ has another CHECKED than this process",
+        caught.value.message,
+    )
     assert caught.value.hint == "start it with the CHECKED of this process"
+    local_cluster.admit_workers(None)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +88,7 @@ def test_nothing_about_a_value_goes_through_the_scheduler(local_cluster: Cluster
     assert len(first) == 32
     assert folder.read("workers.key") != first
     assert (tmp_path / "workers.key").stat().st_mode & 0o777 == 0o600
+    local_cluster.admit_workers(None)
 
 
 def test_a_worker_without_the_program_is_named(tmp_path: Path) -> None:

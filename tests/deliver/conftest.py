@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_S = 30.0
-"""How long a test waits for something that must happen; it is never waited for in full."""
+"""Longest wait of a test, in seconds, for something that must happen sooner."""
 USERNAME = "ada@example.com"
 API_KEY = "a&b=c/ü+%"
-"""Every character of it is written in another way somewhere: in a query, in JSON, in HTML."""
+"""Each of its characters is escaped somewhere: in a query, in JSON, in HTML."""
 PHONES = tuple(f"+1415555{number:04}" for number in range(100, 200))
 
 
@@ -41,16 +41,16 @@ StatJson = dict[str, Any]
 
 
 class Behaviour(TypedDict, total=False):
-    """What the service does with one send; what isn't said is as it should be.
+    """The service's behaviour for one send; it is correct by default.
 
     Attributes:
         accepts: whether it texts the phones. Default: yes.
         status: of the answer. Default: 201.
         body: of the answer. Default: a JSON object with the guid.
         headers: beside the usual ones.
-        end: how the exchange ends, if not in a whole answer: `drop` closes the connection before
-            answering, `reset` resets it, `half` closes it within the body, `noise` answers what is no
-            HTTP, `hold` answers when the test opens the gate.
+        end: the end of the exchange, if not a whole answer: `drop` closes the connection before answering,
+            `reset` resets it, `half` closes it within the body, `noise` answers something that is not HTTP,
+            `hold` answers when the test opens the gate.
     """
 
     accepts: bool
@@ -62,7 +62,7 @@ class Behaviour(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it came over the wire."""
+    """A request as received."""
 
     method: str
     target: str
@@ -82,18 +82,18 @@ class Request:
 
 
 class FaultyService:
-    """Counts what it accepted.
+    """A service that counts the texts it accepted.
 
     Attributes:
-        requests: all sends that came, in their order.
+        requests: all sends in order of arrival.
         reads: all other requests.
-        accepted: how often each phone was texted.
+        accepted: number of texts by phone.
         guids: of the accepted launches.
         launches: the accepted launches as stat records.
-        plan: what its lists say of the plan.
-        decide: says what happens to a send; is given its number, from 1, and the request.
-        choose_listed: says which of the accepted launches are listed; is given the number of the read,
-            from 1, and all of them.
+        plan: the plan in its lists.
+        decide: returns the behaviour for a send, given its number, from 1, and the request.
+        choose_listed: returns the accepted launches to list, given the number of the read, from 1, and all of
+            them.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class FaultyService:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the service."""
         return int(self._server.server_address[1])
 
     @property
@@ -125,26 +125,26 @@ class FaultyService:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Start to answer."""
         self._thread.start()
 
     def close(self) -> None:
-        """Let go of everything that is held, and end."""
+        """Release all held answers, and end."""
         self.open_gate()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Meet every send in one way, from now on."""
+        """Set the behaviour for every send from now on."""
         self.decide = lambda _number, _request: behaviour
 
     def refuse_reads(self, status: int | None) -> None:
-        """Answer everything but sends with a status, from now on; None lists again."""
+        """Answer everything but sends with a status from now on; None lists again."""
         self._refuses_reads = status
 
     def open_gate(self) -> None:
-        """Answer what is held, and hold nothing any more."""
+        """Release the held answers, and hold none any more."""
         self._gate.set()
 
     def wait_at_gate(self) -> None:
@@ -152,16 +152,16 @@ class FaultyService:
         self._gate.wait(PATIENCE_S)
 
     def wait_for_requests(self, count: int) -> None:
-        """Wait until so many requests have come in all."""
+        """Wait until a total number of requests has arrived."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.requests) >= count, PATIENCE_S)
 
     def take(self, request: Request) -> tuple[str, Behaviour]:
-        """Count a send; return its guid and what happens to it."""
+        """Count a send; return its guid and behaviour."""
         with self._changed:
             self.requests.append(request)
             number = len(self.requests)
-        # Outside the lock: what a test does here may take its time, or open the ledger.
+        # Outside the lock: a test's function may take its time, or open the ledger.
         behaviour = self.decide(number, request)
         guid = f"00000000-0000-4000-8000-{number:012}"
         with self._changed:
@@ -211,7 +211,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that vanish are what these tests are about."""
+        """Say nothing: these tests are about clients that vanish."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -323,12 +323,7 @@ class Repository:
         return Applied(code, out, err)
 
     def start(self, *arguments: str, prelude: str = "") -> subprocess.Popen[str]:
-        """Start `runner apply` as a process of its own.
-
-        Args:
-            arguments: after `apply --auto-approve`.
-            prelude: Python that the process runs first.
-        """
+        """Start `runner apply --auto-approve` as a process, which runs Python code first."""
         program = f"{prelude}\nimport sys\nfrom runner.cli.main import run\nsys.exit(run(sys.argv[1:]))"
         return subprocess.Popen(
             [sys.executable, "-c", program, "apply", "--auto-approve", *arguments],
@@ -341,7 +336,7 @@ class Repository:
         )
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Ask the ledger, as another process would."""
+        """Query the ledger as another process would."""
         with closing(sqlite3.connect(self.ledger, timeout=PATIENCE_S)) as connection:
             return connection.execute(sql).fetchall()
 
@@ -356,7 +351,7 @@ class Repository:
 
 @pytest.fixture
 def faulty() -> Iterator[FaultyService]:
-    """The service; it behaves well until it is told otherwise."""
+    """The service, which behaves well by default."""
     service = FaultyService()
     service.start()
     try:
@@ -366,8 +361,20 @@ def faulty() -> Iterator[FaultyService]:
 
 
 @pytest.fixture
+def service_env(faulty: FaultyService) -> dict[str, str]:
+    """The environment of machines that share a remote and send to a service that lists a launch at once."""
+    return {
+        "RUNNER_BASE_URL": faulty.url,
+        "RUNNER_USERNAME": USERNAME,
+        "RUNNER_API_KEY": API_KEY,
+        "RUNNER_STATE_REMOTE": "origin",
+        "RUNNER_SETTLE_WINDOW": "0s",
+    }
+
+
+@pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is taken and that nobody listens at: connections are refused."""
+    """A port that is taken but refuses connections."""
     with closing(socket.socket()) as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.repository.git import Git
+from runner.git.command import Git
 from tests.cli.inside import run_inside
 from tests.deliver.conftest import PATIENCE_S, PHONES, USERNAME
 from tests.repository.free_ref import leave_free_ref

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def test_an_outcome_is_durable_before_much_is_intended(repository: Repository, f
     assert max(open_launches) <= 4
 
 
+@pytest.mark.slow
 def test_a_rejected_launch_does_not_stop_the_others(repository: Repository, faulty: FaultyService) -> None:
     """400 and 422 are recorded against their launch; the others go on, and the exit code says partly done."""
     phones = repository.write_campaign(6)
@@ -154,6 +155,7 @@ def test_a_refusal_for_all_ends_the_run(repository: Repository, faulty: FaultySe
     assert len(read_lockfile(repository)["launches"]) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_service_gets_everything_in_one_run(
     repository: Repository, faulty: FaultyService, status: int
@@ -345,7 +347,7 @@ def test_a_deleted_lockfile_texts_nobody_again(repository: Repository, faulty: F
 
 
 def test_an_edited_text_goes_to_new_people_alone(repository: Repository, faulty: FaultyService) -> None:
-    """Editing the text never sends it again; who is new gets the new one (design: delivery, "Identity")."""
+    """Editing the text never sends it again; new recipients get the new one (docs/delivery.md)."""
     repository.write_campaign(2)
     assert repository.apply().code == 0
     phones = repository.write_campaign(3)
@@ -465,6 +467,7 @@ def test_a_wrong_ledger_url_is_an_error_in_words(
     )
 
 
+@pytest.mark.slow
 def test_a_ledger_that_fails_under_way_ends_the_run(repository: Repository, faulty: FaultyService) -> None:
     """What cannot be recorded is not sent: the run ends, and the next one looks up what was in flight."""
     phones = repository.write_campaign(12)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.deliver.breaker import Breaker, is_failure
+from runner.delivery.pace import Breaker, is_failure
 from runner.service.model import SendReply
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Real processes, killed, interrupted and started twice: nobody is texted twice (design: delivery).
+"""Real processes, killed, interrupted and started twice: nobody is texted twice (docs/delivery.md).
 
 Nothing here waits for time to pass: the service holds its answers until the test lets go of them.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30
 TWO = ("--concurrency", "2")
-STOPPING = "Stopping: waiting for the sends in flight. Once more ends at once.\n"
+STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n"
 
 
 @contextmanager
@@ -68,6 +68,7 @@ def test_a_killed_run_texts_nobody_again(
         assert repository.count_recipients() == {"sent": len(phones)}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again(repository: Repository, faulty: FaultyService) -> None:
     """However often a run is killed: everybody is texted once."""
     phones = repository.write_campaign(8)
@@ -84,6 +85,7 @@ def test_a_run_that_is_killed_again_and_again(repository: Repository, faulty: Fa
     assert repository.count_recipients() == {"sent": len(phones)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_records_what_is_in_flight(
     repository: Repository, faulty: FaultyService, number: signal.Signals
@@ -111,6 +113,7 @@ def test_an_interrupted_run_records_what_is_in_flight(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_at_once(repository: Repository, faulty: FaultyService) -> None:
     """A second signal doesn't wait, and loses nothing: what was in flight is looked up."""
     phones = repository.write_campaign(6)
@@ -129,6 +132,7 @@ def test_the_second_signal_ends_at_once(repository: Repository, faulty: FaultySe
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_two_runs_at_once(repository: Repository, faulty: FaultyService) -> None:
     """A run that starts while another one is sending leaves it to that."""
     phones = repository.write_campaign(12)
@@ -146,6 +150,7 @@ def test_two_runs_at_once(repository: Repository, faulty: FaultyService) -> None
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_two_first_runs_at_once(repository: Repository, faulty: FaultyService) -> None:
     """Two runs that start on a machine without any record text nobody twice, whoever wins."""
     phones = repository.write_campaign(30)
@@ -166,9 +171,10 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 """
 
 
+@pytest.mark.slow
 def test_a_disk_without_room(repository: Repository, faulty: FaultyService) -> None:
     """Where the ledger cannot grow the run ends with an error, and what was sent has its intent at least."""
-    phones = repository.write_campaign(40)
+    phones = repository.write_campaign(120)
     assert repository.apply("--limit", "1").code == 0
     limit = 2 * repository.ledger.stat().st_size
     with started(repository, *TWO, prelude=LIMIT_FILES.format(limit=limit)) as process:

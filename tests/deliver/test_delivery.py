@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from datetime import datetime
 from itertools import pairwise
@@ -13,24 +14,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.campaign.model import Message
-from runner.campaign.payload import Payload
-from runner.campaign.position import Position
-from runner.deliver.breaker import Breaker
-from runner.deliver.pace import Pace
-from runner.deliver.retry import RetryPolicy
-from runner.deliver.run import Delivery
+from runner.delivery.pace import Breaker, InFlightLimit, Pace
+from runner.delivery.run import RetryPolicy
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.record.deliveries import enter_campaign
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
+from runner.source.diagnostic import Position
+from runner.text.payload import Payload
+from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.ledger.model import LaunchState
 
-    Deliver = Callable[..., Delivery]
+    Deliver = Callable[..., SummedDelivery]
 
 AT = "2026-11-20T12:00:00.000000Z"
 MOMENT = datetime.fromisoformat(AT)
@@ -48,13 +48,6 @@ def accept(_definition: str, phones: list[str]) -> SendReply:
     return SendReply("sent", f"guid-{phones[0]}", status=201)
 
 
-class Silence:
-    """Takes no note of anything."""
-
-    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Do nothing."""
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
@@ -62,21 +55,20 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_delivery(file: Path) -> Iterator[Deliver]:
-    """Make a delivery: `send`, and what of `stop`, `pace`, `observer` and `concurrency` matters."""
+    """Make a delivery: `send`, and what of `stop`, `pace`, `observe` and `concurrency` matters."""
     with Ledger(f"sqlite:///{file}") as ledger:
         ledger.prepare()
         with ledger.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "pulse", KEY)
 
-        def make(send: Callable[[str, list[str]], SendReply], **given: Any) -> Delivery:
+        def make(send: Callable[[str, list[str]], SendReply], **given: Any) -> SummedDelivery:
             stop = given.pop("stop", threading.Event())
             settings = {
                 "pace": Pace(None, lambda: 0.0, stop),
-                "observer": Silence(),
-                "concurrency": 1,
+                **({} if "limit" in given else {"concurrency": 1}),
                 **given,
             }
-            return Delivery(
+            return SummedDelivery.make(
                 ledger=ledger,
                 target="live",
                 campaign_id=campaign_id,
@@ -101,12 +93,11 @@ def test_an_outcome_is_told_when_it_is_durable(make_delivery: Deliver, file: Pat
     """Whoever is told of an outcome finds it in the ledger, from another connection."""
     seen = []
 
-    class Observer:
-        def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-            assert (outcome, recipients, detail) == ("sent", 1, None)
-            seen.append(read_states(file).count("sent"))
+    def observe(outcome: LaunchState, recipients: int, detail: str | None) -> None:
+        assert (outcome, recipients, detail) == ("sent", 1, None)
+        seen.append(read_states(file).count("sent"))
 
-    delivery = make_delivery(accept, observer=Observer())
+    delivery = make_delivery(accept, observe=observe)
     delivery.run(list_launches(6))
     assert len(seen) == 6
     assert all(count >= number for number, count in enumerate(seen, 1))
@@ -130,6 +121,38 @@ def test_no_more_are_in_flight_than_allowed(make_delivery: Deliver, concurrency:
 
     make_delivery(send, concurrency=concurrency).run(list_launches(40))
     assert 1 <= most <= concurrency
+
+
+def test_a_limit_may_change_while_launches_wait(make_delivery: Deliver, file: Path) -> None:
+    """However the limit rises and falls, to 0 as well, nobody is skipped, and no more than allowed are in flight."""
+    lock, limit, allowed, now, over = threading.Lock(), InFlightLimit(4, 0), 0, 0, 0
+
+    def send(definition: str, phones: list[str]) -> SendReply:
+        nonlocal now, over
+        with lock:
+            now += 1
+            over += now > allowed
+        time.sleep(0.002)
+        with lock:
+            now -= 1
+        return accept(definition, phones)
+
+    def change(to: int) -> None:
+        nonlocal allowed
+        while to < allowed and limit.set_limit(to) > to:
+            time.sleep(0.001)
+        with lock:
+            allowed = to
+        limit.set_limit(to)
+
+    delivery = make_delivery(send, limit=limit)
+    run = threading.Thread(target=delivery.run, args=(list_launches(100),))
+    run.start()
+    for to in (1, 0, 3, 0, 2, 1, 4):
+        change(to)
+        time.sleep(0.02)
+    run.join(30)
+    assert (over, read_states(file)) == (0, ["sent"] * 100)
 
 
 def test_sends_keep_the_rate(make_delivery: Deliver) -> None:
@@ -205,12 +228,11 @@ def test_a_plan_that_breaks_off_leaves_no_open_intent(make_delivery: Deliver, fi
 def test_an_observer_that_fails_leaves_no_open_intent(make_delivery: Deliver, file: Path) -> None:
     """If nobody can be told any more, as when a pipe is closed, everything that was intended has an outcome."""
 
-    class Broken:
-        def observe_outcome(self, *_: object) -> None:
-            raise BrokenPipeError
+    def fail(*_: object) -> None:
+        raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        make_delivery(accept, observer=Broken(), concurrency=2).run(list_launches(20))
+        make_delivery(accept, observe=fail, concurrency=2).run(list_launches(20))
     states = read_states(file)
     assert states.count("sent") >= 1
     assert set(states) <= {"sent", "not_sent"}
@@ -219,7 +241,7 @@ def test_an_observer_that_fails_leaves_no_open_intent(make_delivery: Deliver, fi
 
 def run_recording(
     make_delivery: Deliver, reply: Callable[[int], SendReply], count: int, **given: Any
-) -> Delivery:
+) -> SummedDelivery:
     """Deliver to a sender that answers by the number of the request, from 1; time is not waited for."""
     numbers = iter(range(1, 10_000))
     delivery = make_delivery(

@@ -1,4 +1,4 @@
-"""A refused send is explained after a look at the service, not before (design: delivery, "403")."""
+"""The diagnosis of a refused send, which follows a look at the service (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.deliver.diagnosis import diagnose_refusal
+from runner.workflow.delivery.delivery import diagnose_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,31 +11,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.model import Message
-from runner.campaign.payload import Payload
-from runner.campaign.policy import FrequencyCap
-from runner.campaign.position import Position
-from runner.deliver.gate import Admission, Gate
-from runner.deliver.pace import Pace
-from runner.deliver.run import Delivery
+from runner.campaign.model import FrequencyCap, Message
+from runner.delivery.intent_log import Admission, EligibilityCheck
+from runner.delivery.pace import Pace
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.model import Intent, Outcome
-from runner.ledger.moment import format_moment
-from runner.ledger.opt_outs import OptOut, add_replies
+from runner.ledger.model import Intent, Outcome, format_moment
+from runner.ledger.people.opt_outs import OptOut, add_replies
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
 from runner.ledger.tables import deliveries, launches
 from runner.ledger.target_key import KeySource
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
+from runner.source.diagnostic import Position
+from runner.text.payload import Payload
+from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.ledger.model import LaunchState
-    from runner.ledger.opt_outs import State
+    from runner.ledger.people.opt_outs import State
 
     Send = Callable[[str, list[str]], SendReply]
 
@@ -48,7 +46,7 @@ PEOPLE = KeySource("live", None, SALT)
 ADA, BOB, CY, DEE, EVE = (f"+1415555010{number}" for number in range(1, 6))
 WEEK = timedelta(days=7)
 ONE_A_WEEK, TWO_A_WEEK = FrequencyCap(1, WEEK), FrequencyCap(2, WEEK)
-OPEN = Gate("live", None, None)
+OPEN = EligibilityCheck("live", None, None)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -92,14 +90,14 @@ def text(
     at = format_moment(NOW - ago)
     with ledger.writing() as connection:
         campaign_id = enter_campaign(connection, target, name, OTHER_KEY)
-        intent = Intent("hello", launch_key(name, "hello", at, people), "news", at, "{}", people)
+        intent = Intent("hello", launch_key(name, "hello", at, people), "news", at, people, "{}")
         (launch_id,) = add_intents(connection, campaign_id, [intent], at)
         if state != "intent":
             guid = f"guid-{name}-{at}" if state == "sent" else None
             record_outcomes(connection, [Outcome(launch_id, state, at, guid)])
 
 
-def admit(ledger: Ledger, gate: Gate, *planned: PlannedLaunch) -> Admission:
+def admit(ledger: Ledger, gate: EligibilityCheck, *planned: PlannedLaunch) -> Admission:
     with ledger.writing() as connection:
         return gate.admit(connection, planned, NOW)
 
@@ -114,7 +112,7 @@ def survey(ledger: Ledger, *phones: str, name: str = "news") -> int:
     definition = json.dumps({"questions": [{"tag": "why", "text": "Why?"}]})
     with ledger.writing() as connection:
         campaign_id = enter_campaign(connection, "live", name, OTHER_KEY)
-        intent = Intent("ask", launch_key(name, "ask", "d", people), "news", "d", definition, people)
+        intent = Intent("ask", launch_key(name, "ask", "d", people), "news", "d", people, definition)
         add_intents(connection, campaign_id, [intent], AT)
     return campaign_id
 
@@ -143,7 +141,7 @@ def test_launches_that_nobody_is_barred_of_pass_untouched(ledger: Ledger, cap: F
     opt_out(ledger, EVE)
     text(ledger, DEE)
     planned = [plan(CY, ADA), plan(BOB)]
-    admission = admit(ledger, Gate("live", None, cap), *planned)
+    admission = admit(ledger, EligibilityCheck("live", None, cap), *planned)
     assert [id(launch) for launch in admission.launches] == [id(launch) for launch in planned]
     assert (admission.opted_out, admission.capped) == (0, 0)
 
@@ -175,7 +173,7 @@ def test_what_other_campaigns_sent_counts(ledger: Ledger) -> None:
     """Of two messages a week: whoever got one may get one more, whoever got two gets none."""
     text(ledger, ADA, BOB, name="news")
     text(ledger, ADA, name="offer")
-    admission = admit(ledger, Gate("live", None, TWO_A_WEEK), plan(ADA, BOB, CY))
+    admission = admit(ledger, EligibilityCheck("live", None, TWO_A_WEEK), plan(ADA, BOB, CY))
     assert list_phones(admission) == [(BOB, CY)]
     assert (admission.opted_out, admission.capped) == (0, 1)
 
@@ -186,7 +184,7 @@ def test_what_other_campaigns_sent_counts(ledger: Ledger) -> None:
 def test_what_may_have_been_sent_counts(ledger: Ledger, state: LaunchState, capped: int) -> None:
     """An intent of another run that sends at this moment counts, too; what reached nobody does not."""
     text(ledger, ADA, state=state)
-    admission = admit(ledger, Gate("live", None, ONE_A_WEEK), plan(ADA))
+    admission = admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))
     assert (admission.capped, len(admission.launches)) == (capped, 1 - capped)
 
 
@@ -194,19 +192,19 @@ def test_what_may_have_been_sent_counts(ledger: Ledger, state: LaunchState, capp
 def test_the_time_of_the_cap_ends_now(ledger: Ledger, ago: timedelta, capped: int) -> None:
     """The week is that before this very commit, whatever moment the plan was made for."""
     text(ledger, ADA, ago=ago)
-    assert admit(ledger, Gate("live", None, ONE_A_WEEK), plan(ADA)).capped == capped
+    assert admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA)).capped == capped
 
 
 def test_another_target_does_not_count(ledger: Ledger) -> None:
     """What the sandbox was sent keeps nobody from a text."""
     text(ledger, ADA, target="sandbox")
-    assert list_phones(admit(ledger, Gate("live", None, ONE_A_WEEK), plan(ADA))) == [(ADA,)]
+    assert list_phones(admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))) == [(ADA,)]
 
 
 def test_launches_of_one_commit_count_each_other(ledger: Ledger) -> None:
     """Of three messages to one person in one commit, those over the cap are taken out, the last ones first."""
     planned = [plan(ADA, BOB), plan(ADA, message="nudge"), plan(CY, ADA, message="thanks")]
-    admission = admit(ledger, Gate("live", None, TWO_A_WEEK), *planned)
+    admission = admit(ledger, EligibilityCheck("live", None, TWO_A_WEEK), *planned)
     assert list_phones(admission) == [(ADA, BOB), (ADA,), (CY,)]
     assert admission.capped == 1
 
@@ -215,7 +213,7 @@ def test_whoever_opted_out_counts_as_that_alone(ledger: Ledger) -> None:
     """Somebody who opted out and is at the cap is counted once."""
     opt_out(ledger, ADA)
     text(ledger, ADA, BOB)
-    admission = admit(ledger, Gate("live", None, ONE_A_WEEK), plan(ADA, BOB, CY))
+    admission = admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA, BOB, CY))
     assert (list_phones(admission), admission.opted_out, admission.capped) == ([(CY,)], 1, 1)
 
 
@@ -225,17 +223,10 @@ def test_without_another_campaigns_key_nothing_passes(ledger: Ledger) -> None:
     people = (secret.fingerprint("news", ADA),)
     with ledger.writing() as connection:
         campaign_id = enter_campaign(connection, "live", "news", secret)
-        add_intents(connection, campaign_id, [Intent("hello", "key", "news", "d", "{}", people)], AT)
+        add_intents(connection, campaign_id, [Intent("hello", "key", "news", "d", people, "{}")], AT)
     with pytest.raises(LedgerError, match=r"^the frequency cap cannot be counted: the campaign 'news' was"):
-        admit(ledger, Gate("live", None, ONE_A_WEEK), plan(ADA))
+        admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))
     assert list_phones(admit(ledger, OPEN, plan(ADA))) == [(ADA,)]
-
-
-class Silence:
-    """Takes no note of anything."""
-
-    def observe_outcome(self, outcome: LaunchState, recipients: int, detail: str | None) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +236,12 @@ class Runs:
     ledger: Ledger
     campaign_id: int
 
-    def send(self, planned: Sequence[PlannedLaunch], gate: Gate, post: Send | None = None) -> Delivery:
+    def send(
+        self, planned: Sequence[PlannedLaunch], gate: EligibilityCheck, post: Send | None = None
+    ) -> SummedDelivery:
         """Send launches, one at a time."""
         stop = threading.Event()
-        delivery = Delivery(
+        delivery = SummedDelivery.make(
             ledger=self.ledger,
             target="live",
             campaign_id=self.campaign_id,
@@ -259,7 +252,6 @@ class Runs:
             stop=stop,
             concurrency=1,
             now=lambda: NOW,
-            observer=Silence(),
             gate=gate,
         )
         delivery.run(iter(planned))
@@ -285,13 +277,13 @@ def test_a_run_goes_on_when_nobody_is_left_of_a_commit(ledger: Ledger, runs: Run
     delivery = runs.send([plan(phone) for phone in phones], OPEN)
     summary = delivery.summary
     assert (summary.opted_out, summary.capped, summary.recipients_sent) == (9, 0, 3)
-    assert (summary.has_failures, summary.final_reply, delivery.unclear) == (False, None, {})
+    assert (summary.has_failures, summary.final_reply, delivery.unclear) == (False, None, [])
 
 
 def test_a_run_that_nobody_is_left_of_ends_well(ledger: Ledger, runs: Runs) -> None:
     """Nothing is sent, nothing is recorded, and nothing has failed."""
     text(ledger, ADA, BOB, CY)
-    summary = runs.send([plan(ADA), plan(BOB), plan(CY)], Gate("live", None, ONE_A_WEEK)).summary
+    summary = runs.send([plan(ADA), plan(BOB), plan(CY)], EligibilityCheck("live", None, ONE_A_WEEK)).summary
     assert (summary.capped, summary.launches, summary.has_failures) == (3, [], False)
     with ledger.reading() as connection:
         rows = connection.execute(launches.select().where(launches.c.campaign_id == runs.campaign_id)).all()
@@ -324,7 +316,7 @@ def test_what_is_unclear_is_what_was_sent(ledger: Ledger, runs: Runs) -> None:
     opt_out(ledger, BOB)
     reply = SendReply("unknown", detail="it did not answer in time")
     delivery = runs.send([plan(ADA, BOB)], OPEN, lambda _definition, _phones: reply)
-    assert [launch.phones for launch in delivery.unclear.values()] == [(ADA,)]
+    assert [launch.phones for launch in delivery.unclear] == [(ADA,)]
 
 
 def test_an_opt_out_during_the_run_holds_from_the_next_commit_on(ledger: Ledger, runs: Runs) -> None:
@@ -350,5 +342,5 @@ def test_a_rejected_message_leaves_room_for_the_next(runs: Runs) -> None:
             SendReply("rejected", detail="HTTP 400", status=400) if is_first else accept(definition, phones)
         )
 
-    summary = runs.send(planned, Gate("live", None, ONE_A_WEEK), post).summary
+    summary = runs.send(planned, EligibilityCheck("live", None, ONE_A_WEEK), post).summary
     assert (summary.capped, summary.recipients_sent, summary.count("rejected")) == (0, 3, 1)

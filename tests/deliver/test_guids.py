@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.deliver.guids import Claims, Guids
+from runner.delivery.guids import Claims, Guids
 from runner.service.model import SendReply
 
 SENT = SendReply("sent", project_launch_guid="g")

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.deliver.match import (
+from runner.delivery.settle import (
     Candidate,
     digest_definition,
     is_same_definition,
     judge_launches,
     make_candidates,
+    write_moment,
 )
-from runner.deliver.settle import write_moment
 from runner.ledger.model import Unsettled
 from runner.service.model import StatRecord
 

@@ -1,4 +1,4 @@
-"""One send is one POST, and each fault is told for what it is (design: delivery, steps 2 and 3)."""
+"""One POST for each send, and the right report of each fault (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.service.retry_after import read_retry_after
+from runner.service.client import read_retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from runner.source.shipped import shipped_folder
+from runner.source.storage import shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +60,7 @@ def test_whoever_opts_out_during_the_run_is_not_texted(repository: Repository, f
     assert (again.code, again.campaign["opted_out"], len(faulty.requests)) == (0, 0, 5)
 
 
+@pytest.mark.slow
 def test_an_intent_does_not_outlast_an_opt_out(repository: Repository, faulty: FaultyService) -> None:
     """At one text a second, who opts out behind their intent is not texted, and the others of the launch are."""
     phones = write_paced_campaign(repository, 6, per_send=3)
@@ -81,6 +82,7 @@ def test_an_intent_does_not_outlast_an_opt_out(repository: Repository, faulty: F
     assert repository.apply("--format", "json").campaign["recipients_sent"] == 0
 
 
+@pytest.mark.slow
 def test_the_json_counts_them(repository: Repository, faulty: FaultyService) -> None:
     """They are counted as `opted_out`, and as nothing else; launches of several go without them."""
     phones = write_paced_campaign(repository, 9, per_send=3)
@@ -95,6 +97,7 @@ def test_the_json_counts_them(repository: Repository, faulty: FaultyService) -> 
     assert faulty.accepted == Counter(phones[:7])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_send", [1, 4])
 def test_all_who_are_left_opt_out(repository: Repository, faulty: FaultyService, per_send: int) -> None:
     """The run ends by itself, well; what had its intent already leaves."""
@@ -107,6 +110,7 @@ def test_all_who_are_left_opt_out(repository: Repository, faulty: FaultyService,
     assert faulty.accepted == Counter(phones[:ahead])
 
 
+@pytest.mark.slow
 def test_what_is_sent_once_more_is_looked_at_again(repository: Repository, faulty: FaultyService) -> None:
     """A launch that was not accepted after all is not repeated to somebody who has opted out by then."""
     phones = write_paced_campaign(repository, 2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
 
 if TYPE_CHECKING:
     from tests.deliver.conftest import Applied, Behaviour, FaultyService, Repository, Request
@@ -98,7 +98,9 @@ def test_the_run_says_how_many_texts_wait(repository: Repository, faulty: Faulty
     faulty.decide = lambda _number, request: {"end": "drop"} if request.data["text"] == "Hello N3" else {}
     write(repository, TEXTS, per_send=7)
     said = repository.apply()
-    assert "4 texts behind a message that was not sent, or nobody knows" in said.out + said.err
+    assert (
+        "4 texts left for the next run, since an earlier message may not have gone out" in said.out + said.err
+    )
 
 
 def test_a_message_goes_where_the_one_before_it_was_refused(

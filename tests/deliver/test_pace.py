@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.deliver.pace import Pace
+from runner.delivery.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

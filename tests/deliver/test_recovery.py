@@ -94,6 +94,7 @@ def test_what_the_first_list_told_counts_without_a_second(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
+@pytest.mark.slow
 def test_what_is_adopted_before_a_run_gives_up_is_in_the_lockfile(
     repository: Repository, faulty: FaultyService
 ) -> None:
@@ -111,6 +112,7 @@ def test_what_is_adopted_before_a_run_gives_up_is_in_the_lockfile(
     assert list_recorded(repository) == sorted(faulty.guids)
 
 
+@pytest.mark.slow
 def test_a_new_ledger_waits_whatever_the_services_clock_says(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +318,7 @@ def hold_launch(repository: Repository, faulty: FaultyService, listed: list[str]
     return launch
 
 
+@pytest.mark.slow
 def test_recipients_that_an_adopted_launch_has_reached_besides_are_not_texted(
     repository: Repository, faulty: FaultyService
 ) -> None:
@@ -460,7 +463,7 @@ def test_very_many_old_launches_are_only_counted(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where all of a tag's many launches are on record, and old, their number is asked for, and no list."""
-    monkeypatch.setattr("runner.deliver.evidence.MANY_LAUNCHES", 3)
+    monkeypatch.setattr("runner.delivery.settle.MANY_LAUNCHES", 3)
     phones = repository.write_campaign(4)
     assert repository.apply("--limit", "3").code == 0
     with closing(sqlite3.connect(repository.ledger)) as connection, connection:
@@ -475,7 +478,7 @@ def test_young_launches_are_listed_however_many_there_are(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within the settle window a number proves nothing: two that are late and two that were lost are four."""
-    monkeypatch.setattr("runner.deliver.evidence.MANY_LAUNCHES", 3)
+    monkeypatch.setattr("runner.delivery.settle.MANY_LAUNCHES", 3)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "1h")
     repository.write_campaign(4)
     assert repository.apply("--limit", "3", "--settle-window", "0s").code == 0

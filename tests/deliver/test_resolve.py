@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
 from tests.deliver.test_recovery import lose_records
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def list_launches(repository: Repository) -> list[str]:
     return sorted(launch["project_launch_guid"] for launch in launches)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("held")
 def test_what_is_held_is_shown_with_what_settling_it_would_do(
     repository: Repository, faulty: FaultyService
@@ -130,8 +131,8 @@ def test_settling_all_asks_first(repository: Repository, faulty: FaultyService) 
     refused = repository.run("resolve", "--not-sent-all")
     assert (refused.code, refused.out) == (64, "")
     assert refused.err == (
-        "Error: there is no terminal to ask at, and nothing was changed\n"
-        "  go ahead without asking with --auto-approve\n"
+        "Error: there is no terminal to ask, and nothing was changed\n"
+        "  continue without asking with --auto-approve\n"
     )
     assert repository.apply().code == 4
     assert len(faulty.requests) == 3
@@ -198,6 +199,7 @@ def test_what_is_held_as_json(repository: Repository, faulty: FaultyService) -> 
     assert [(launch["recipients"], launch["is_survey"]) for launch in launches] == [(1, False)] * 2
 
 
+@pytest.mark.slow
 def test_a_text_that_is_put_back_explains_its_launches(
     repository: Repository, faulty: FaultyService, held: tuple[str, ...]
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.deliver.pace import Pace
-from runner.deliver.retry import Retrier, RetryPolicy, WithheldError
+from runner.delivery.pace import Pace
+from runner.delivery.run import Retrier, RetryPolicy, WithheldError
 from runner.errors import LedgerError
 from runner.service.model import SendReply
 

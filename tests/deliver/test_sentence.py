@@ -82,7 +82,8 @@ def test_of_several_messages_that_were_not_tried_texts_are_counted(
     faulty.behave({"accepts": False, "status": 403})
     applied = repository.apply("--concurrency", "1", "--quiet")
     assert applied.out == (
-        "pulse: 0 texts sent in 0 launches, 1 launch rejected, 1 launch not sent, 16 texts not tried.\n"
+        "pulse: 0 texts sent in 0 launches, 1 launch rejected, 1 launch not sent, "
+        "16 texts left for the next run, since this one ended early.\n"
     )
 
 
@@ -96,7 +97,7 @@ def test_whoever_the_hours_leave_out_is_told_once(
     # Launches go until the last moment of the hours.
     text = text.replace("limits:\n", "limits:\n  settle_margin: 0s\n")
     repository.campaign.write_text(text + rules, encoding="utf-8")
-    with freeze_time(EVENING, tick=True) as frozen:
+    with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def take_time(number: int, _request: Request) -> Behaviour:
             # The next launch has its intent before its hours end.
@@ -112,13 +113,14 @@ def test_whoever_the_hours_leave_out_is_told_once(
     assert repository.query("SELECT count(*) FROM launches WHERE state = 'not_sent'") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_late_for_everybody_has_sent_nothing(
     repository: Repository, faulty: FaultyService
 ) -> None:
     """If all launches that had their intent were too late, none is counted."""
     repository.write_campaign(3)
     append(repository, HOURS)
-    with freeze_time(EVENING, tick=True) as frozen:
+    with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def refuse(_number: int, _request: Request) -> Behaviour:
             frozen.tick(40)
@@ -147,14 +149,15 @@ class TestSavedPlan:
             "schedule: {timezone: America/Los_Angeles, expires: 2026-11-21T09:00, "
             'send_between: ["09:00", "20:00"]}\n',
         )
-        with freeze_time(self.BEFORE, tick=True):
+        with freeze_time(self.BEFORE, tick=True, real_asyncio=True):
             done = repository.run("plan", "--out", "plan.json")
         assert done.code == 0, done.err
         return repository
 
+    @pytest.mark.slow
     def test_all_of_it_is_too_late(self, saved: Repository, faulty: FaultyService) -> None:
         """Whom it meant to send to and whom it deferred, all are told as too late, none as deferred."""
-        with freeze_time(self.BEFORE + timedelta(days=2), tick=True):
+        with freeze_time(self.BEFORE + timedelta(days=2), tick=True, real_asyncio=True):
             late = saved.run("apply", "--plan", "plan.json", "--quiet")
             counted = saved.run("apply", "--plan", "plan.json", "--quiet", "--format", "json")
         assert (late.code, late.out) == (0, "pulse: nothing sent, 5 recipients too late for `expires`.\n")
@@ -164,7 +167,7 @@ class TestSavedPlan:
 
     def test_before_that_it_defers(self, saved: Repository, faulty: FaultyService) -> None:
         """In time, those who were to be texted are, and those who wait are deferred."""
-        with freeze_time(self.BEFORE + timedelta(minutes=5), tick=True):
+        with freeze_time(self.BEFORE + timedelta(minutes=5), tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
         assert (done.code, done.out) == (
             0,
@@ -175,7 +178,7 @@ class TestSavedPlan:
     def test_what_the_plan_deferred_may_be_too_late_alone(self, saved: Repository) -> None:
         """Half an hour before the end Paris may still be texted by another run, California may not: it says both."""
         half_past_eight = datetime(2026, 11, 21, 16, 30, tzinfo=UTC)
-        with freeze_time(half_past_eight, tick=True):
+        with freeze_time(half_past_eight, tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
         assert done.out == (
             "pulse: nothing sent, 2 recipients deferred, 3 recipients too late for `expires`.\n"

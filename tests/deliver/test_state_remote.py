@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.cli.reserving import iterate_groups
-from runner.repository.git import Git
-from runner.repository.state_ref import StateRef
+from runner.git.command import Git
+from runner.git.state_ref import StateRef
 from runner.sandbox.rehearsal.faults import Faults
 from runner.sandbox.web.server import running_service
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
-from runner.service.listing import list_launches
+from runner.service.paging import list_launches
 from runner.service.target import Credentials, Target
-from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
+from runner.workflow.delivery.remote_intents import iterate_groups
+from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import (
     REF,
     Machine,
@@ -59,22 +59,11 @@ datetime.datetime = Ahead
 
 
 @pytest.fixture
-def service_env(faulty: FaultyService) -> dict[str, str]:
-    return {
-        "RUNNER_BASE_URL": faulty.url,
-        "RUNNER_USERNAME": USERNAME,
-        "RUNNER_API_KEY": API_KEY,
-        "RUNNER_STATE_REMOTE": "origin",
-        # This service lists a launch at once.
-        "RUNNER_SETTLE_WINDOW": "0s",
-    }
-
-
-@pytest.fixture
 def world(tmp_path: Path, service_env: dict[str, str]) -> World:
     return World(tmp_path / "world", service_env)
 
 
+@pytest.mark.slow
 def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     world: World, faulty: FaultyService
 ) -> None:
@@ -96,6 +85,7 @@ def test_a_clone_whose_lockfile_was_never_pushed_is_followed_by_one_that_knows(
     assert second.git.ask("rev-parse", "--verify", "--quiet", REF).status == 1
 
 
+@pytest.mark.slow
 def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
     world: World, faulty: FaultyService, service_env: dict[str, str]
 ) -> None:
@@ -122,6 +112,7 @@ def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
     assert shown.splitlines() == ["team x/ä/campaigns/pulse.live.lock.json", "team x/ä/campaigns/pulse.yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "not accepted"])
 def test_the_next_machine_settles_what_a_killed_one_had_reserved(
     world: World, faulty: FaultyService, *, accepts: bool
@@ -150,6 +141,7 @@ def test_the_next_machine_settles_what_a_killed_one_had_reserved(
     assert world.list_files() == ["pulse.lock.json", "state.json"]
 
 
+@pytest.mark.slow
 def test_the_same_machine_need_not_wait_for_a_run_that_it_knows_to_be_dead(
     world: World, faulty: FaultyService
 ) -> None:
@@ -166,6 +158,7 @@ def test_the_same_machine_need_not_wait_for_a_run_that_it_knows_to_be_dead(
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_texted(
     world: World, faulty: FaultyService
 ) -> None:
@@ -184,6 +177,7 @@ def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_text
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_text_edited_after_a_kill_reaches_only_those_who_had_none(
     world: World, faulty: FaultyService
 ) -> None:
@@ -227,6 +221,7 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
     world: World, faulty: FaultyService
 ) -> None:
@@ -251,6 +246,7 @@ def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_an_hour_ahead_takes_nothing_over(
     tmp_path: Path, service_env: dict[str, str], faulty: FaultyService
 ) -> None:
@@ -273,6 +269,7 @@ def test_a_clock_that_is_an_hour_ahead_takes_nothing_over(
     assert "could not be renewed in time; nothing more is sent: " in err
 
 
+@pytest.mark.slow
 def test_nobody_is_texted_twice_when_the_ref_is_deleted_while_a_run_sends(
     tmp_path: Path, service_env: dict[str, str], faulty: FaultyService
 ) -> None:
@@ -301,6 +298,7 @@ def test_nobody_is_texted_twice_when_the_ref_is_deleted_while_a_run_sends(
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService) -> None:
     """With what was sent on record there; the next machine sends the rest at once."""
     first, second = world.clone("first"), world.clone("second")
@@ -331,6 +329,7 @@ def test_an_old_commit_texts_nobody_again(world: World, faulty: FaultyService) -
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: FaultyService) -> None:
     """What was sent is recorded here; the exit code and two sentences say that the remote doesn't know."""
     first, second = world.clone("first"), world.clone("second")
@@ -373,6 +372,7 @@ def test_a_remote_that_fails_after_settling_is_said(world: World) -> None:
     assert "Warning: refs/runner/live on origin could not be let go: " in done.stderr
 
 
+@pytest.mark.slow
 def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> None:
     """The sandbox lists launches two seconds late; the next machine waits for longer than that."""
     faults = Faults({}, latency=timedelta(milliseconds=250), late_by=timedelta(seconds=2))
@@ -468,6 +468,7 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     assert faulty.requests == []
 
 
+@pytest.mark.slow
 def test_a_ref_that_was_removed_on_purpose_is_made_again(world: World, faulty: FaultyService) -> None:
     """As the words about a damaged one advise: it takes a lease and a margin, and the settle window."""
     machine = world.clone("first")
@@ -482,6 +483,7 @@ def test_a_ref_that_was_removed_on_purpose_is_made_again(world: World, faulty: F
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.slow
 def test_a_group_is_reserved_with_one_push(world: World, faulty: FaultyService) -> None:
     """A push to begin, one for each group, one with the record, and one to end."""
     machine = world.clone("first")
@@ -507,10 +509,11 @@ def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipie
         assert sum(len(launch.phones) for launch in group[:-1]) < recipients
 
 
+@pytest.mark.slow
 def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
     world: World, faulty: FaultyService
 ) -> None:
-    """What it had reserved is settled, adopted, and in the lockfile to be committed: accepted is on record."""
+    """Its reservations are settled, adopted, and in the lockfile to be committed: accepted is on record."""
     first, second = world.clone("first"), world.clone("second")
     hold_from(faulty, 3, {"end": "hold", "accepts": True})
     with first.applying("--concurrency", "2", *SHORT) as process:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.repository.git import Git
-from tests.deliver.conftest import API_KEY, PATIENCE_S, PHONES, USERNAME
+from runner.git.command import Git
+from tests.deliver.conftest import PATIENCE_S, PHONES
 from tests.deliver.machines import REF, Machine, World, assert_everybody_once, hold_from
 
 if TYPE_CHECKING:
@@ -26,17 +26,9 @@ EARLIER = (
 
 
 @pytest.fixture
-def world(tmp_path: Path, faulty: FaultyService) -> World:
+def world(tmp_path: Path, service_env: dict[str, str]) -> World:
     """A remote and its machines, without a state key."""
-    env = {
-        "RUNNER_BASE_URL": faulty.url,
-        "RUNNER_USERNAME": USERNAME,
-        "RUNNER_API_KEY": API_KEY,
-        "RUNNER_STATE_REMOTE": "origin",
-        # This service lists a launch at once.
-        "RUNNER_SETTLE_WINDOW": "0s",
-    }
-    return World(tmp_path / "world", env)
+    return World(tmp_path / "world", service_env)
 
 
 def forget(machine: Machine, *arguments: str, status: int = 0) -> list[str]:
@@ -48,12 +40,12 @@ def forget(machine: Machine, *arguments: str, status: int = 0) -> list[str]:
 
 
 def list_fingerprints(text: str) -> set[str]:
-    """Return the fingerprints of those whom a lockfile, or a reservation, has texted."""
+    """Return the fingerprints of people that a lockfile, or a reservation, has texted."""
     return {one for launch in json.loads(text)["launches"] for one in launch["recipients"]}
 
 
 def find_forgotten(world: World) -> str:
-    """Return the fingerprint of the one person whom the ref says was forgotten."""
+    """Return the fingerprint of the one person who was forgotten, as the ref says."""
     (fingerprint,) = json.loads(world.show("pulse.lock.json"))["forgotten"]
     return str(fingerprint)
 
@@ -103,6 +95,7 @@ def test_the_remote_has_nothing_left_of_a_person_once_it_has_pruned(world: World
     assert all(person not in list_fingerprints(text) for text in read_objects(Git(world.remote), "--all"))
 
 
+@pytest.mark.slow
 def test_other_machines_go_on_and_bring_nothing_back(world: World, faulty: FaultyService) -> None:
     """One whose own ledger still knows them writes the ref without them, and texts the newcomer alone."""
     first, second = world.clone("first"), world.clone("second")
@@ -123,6 +116,7 @@ def test_other_machines_go_on_and_bring_nothing_back(world: World, faulty: Fault
     assert first.run("plan", "--detailed-exitcode").returncode == 0
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_on_the_ref_goes_too(world: World, faulty: FaultyService) -> None:
     """Its reservations name the person as well."""
     machine = world.clone("first")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.repository.state_ref import StateRef
-from tests.deliver.conftest import API_KEY, PATIENCE_S, USERNAME
+from runner.git.state_ref import StateRef
+from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import World, assert_everybody_once, hold_from
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.deliver.conftest import FaultyService
     from tests.deliver.machines import Machine
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--state-lease", "2")
 PATIENT = ("--lock-timeout", "20s", *SHORT)
 MENDING = (
@@ -28,18 +30,9 @@ MENDING = (
 
 
 @pytest.fixture
-def world(tmp_path: Path, faulty: FaultyService) -> World:
+def world(tmp_path: Path, service_env: dict[str, str]) -> World:
     """A remote whose machines have one state key."""
-    env = {
-        "RUNNER_BASE_URL": faulty.url,
-        "RUNNER_USERNAME": USERNAME,
-        "RUNNER_API_KEY": API_KEY,
-        "RUNNER_STATE_REMOTE": "origin",
-        "RUNNER_STATE_KEY": STATE_KEY,
-        # This service lists a launch at once.
-        "RUNNER_SETTLE_WINDOW": "0s",
-    }
-    return World(tmp_path / "world", env)
+    return World(tmp_path / "world", {**service_env, "RUNNER_STATE_KEY": STATE_KEY})
 
 
 def die_while_sending(world: World, faulty: FaultyService) -> None:

@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.model import Message
-from runner.campaign.payload import Payload
-from runner.campaign.position import Position
-from runner.deliver.pace import Pace
-from runner.deliver.run import Delivery
-from runner.deliver.summary import TOO_LATE
+from runner.delivery.delivery_summary import TOO_LATE
+from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, read_known
 from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
+from runner.source.diagnostic import Position
+from runner.text.payload import Payload
 from tests.deliver.conftest import PHONES
+from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ class Runs:
         rate: float | None = None,
         clock: Clock | None = None,
         margin: timedelta | None = timedelta(0),
-    ) -> tuple[Trace, Delivery]:
+    ) -> tuple[Trace, SummedDelivery]:
         """Send launches; `reply` answers a request, and may move the clock."""
         clock, trace = clock or Clock(), Trace()
 
@@ -100,7 +100,7 @@ class Runs:
             found = reply(clock, phones[0])
             return replace(found, project_launch_guid=found.project_launch_guid and f"guid-{phones[0]}")
 
-        delivery = Delivery(
+        delivery = SummedDelivery.make(
             ledger=self.ledger,
             target="live",
             campaign_id=self._campaign_id,
@@ -111,7 +111,7 @@ class Runs:
             pace=Pace(rate, lambda: clock.seconds, clock),
             concurrency=1,
             now=clock.now,
-            observer=trace,
+            observe=trace.observe_outcome,
             random=lambda: 0.5,
             settle_margin=margin,
         )
@@ -237,6 +237,7 @@ def test_an_unclear_try_stays_unclear_when_it_is_late(runs: Runs) -> None:
 ANSWERS = st.sampled_from([ACCEPTED, ACCEPTED, LIMITED, UNREACHED])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     ends=st.lists(st.none() | st.sampled_from([0.0, 0.1, 1.0, 30.0, 61.0, 400.0]), max_size=12),
@@ -295,7 +296,7 @@ def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faul
     """What comes after eight in the evening waits for the morning; the exit code is that of a run that is done."""
     phones = write_timed_campaign(repository, 6)
     evening = datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC)
-    with freeze_time(evening, tick=True) as frozen:
+    with freeze_time(evening, tick=True, real_asyncio=True) as frozen:
 
         def take_time(_number: int, _request: Request) -> Behaviour:
             frozen.tick(20)
@@ -316,12 +317,13 @@ def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faul
     assert faulty.accepted == Counter(phones)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_busy_until_the_hours_are_over(
     repository: Repository, faulty: FaultyService
 ) -> None:
     """A 429 whose wait lasts beyond eight leaves nothing failed; in the morning each is texted once."""
     phones = write_timed_campaign(repository, 3)
-    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True) as frozen:
+    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True, real_asyncio=True) as frozen:
 
         def refuse(_number: int, _request: Request) -> Behaviour:
             frozen.tick(40)
@@ -340,15 +342,16 @@ def test_a_service_that_is_busy_until_the_hours_are_over(
 def test_what_a_trial_sends_keeps_no_hours(repository: Repository, faulty: FaultyService) -> None:
     """What somebody sends to their own phone leaves at any hour."""
     write_timed_campaign(repository, 1)
-    with freeze_time(datetime(2026, 11, 21, 9, 0, tzinfo=UTC)):
+    with freeze_time(datetime(2026, 11, 21, 9, 0, tzinfo=UTC), real_asyncio=True):
         assert repository.apply("--test-to", "+14155550199").code == 0
     assert faulty.accepted == {"+14155550199": 1}
 
 
+@pytest.mark.slow
 def test_settled_launches_keep_the_hours_too(repository: Repository, faulty: FaultyService) -> None:
     """A launch that was not sent after all is not sent again in the night that has begun meanwhile."""
     phones = write_timed_campaign(repository, 1)
-    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True) as frozen:
+    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True, real_asyncio=True) as frozen:
 
         def lose(_number: int, _request: Request) -> Behaviour:
             frozen.tick(40)

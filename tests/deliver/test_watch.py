@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.campaign.model import Message
-from runner.campaign.payload import Payload
-from runner.campaign.position import Position
-from runner.deliver.crew import Flight
-from runner.deliver.gate import Gate
-from runner.deliver.pace import Pace
-from runner.deliver.run import Delivery
-from runner.deliver.watch import FRESH_S, OPTED_OUT, Watch
+from runner.delivery.delivery_summary import OPTED_OUT
+from runner.delivery.intent_log import FRESH_S, EligibilityCheck, OptOutMonitor
+from runner.delivery.order import InFlightLaunch
+from runner.delivery.pace import Pace
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, read_known
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.model import Intent
-from runner.ledger.moment import format_moment
-from runner.ledger.opt_outs import add_opt_outs, remove_opt_out
+from runner.ledger.model import Intent, format_moment
+from runner.ledger.people.opt_outs import add_opt_outs, remove_opt_out
+from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.ledger.tables import deliveries, launches
 from runner.ledger.target_key import KeySource
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
+from runner.source.diagnostic import Position
+from runner.text.payload import Payload
+from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +56,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
 
 
 @dataclass(frozen=True, slots=True)
-class CountingGate(Gate):
+class CountingGate(EligibilityCheck):
     """A gate that keeps how many phones it was asked about, question by question."""
 
     questions: list[int] = field(default_factory=list)
@@ -66,7 +65,7 @@ class CountingGate(Gate):
         """Note the question, and answer it."""
         asked = list(phones)
         self.questions.append(len(asked))
-        return Gate.find_opted_out(self, connection, asked)
+        return EligibilityCheck.find_opted_out(self, connection, asked)
 
 
 class Clock(threading.Event):
@@ -96,11 +95,11 @@ class Run:
     outcomes: list[LaunchState] = field(default_factory=list)
     campaign_id: int = 0
 
-    def send(self, planned: Sequence[PlannedLaunch]) -> Delivery:
+    def send(self, planned: Sequence[PlannedLaunch]) -> SummedDelivery:
         """Send launches."""
         with self.ledger.writing() as connection:
             self.campaign_id = enter_campaign(connection, "live", "pulse", KEY)
-        delivery = Delivery(
+        delivery = SummedDelivery.make(
             ledger=self.ledger,
             target="live",
             campaign_id=self.campaign_id,
@@ -111,7 +110,7 @@ class Run:
             stop=self.clock,
             concurrency=1,
             now=lambda: NOW + timedelta(seconds=self.clock.seconds),
-            observer=self,
+            observe=self.observe_outcome,
             gate=self.gate,
             random=lambda: 0.0,
         )
@@ -239,7 +238,7 @@ class LettingIn(CountingGate):
 
     def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
         """Answer, and let in whoever was found."""
-        found = Gate.find_opted_out(self, connection, phones)
+        found = EligibilityCheck.find_opted_out(self, connection, phones)
         for phone in found if self.ledger is not None else ():
             assert self.ledger is not None
             with self.ledger.writing() as writing:
@@ -274,7 +273,7 @@ class StoppingGate(CountingGate):
 
     def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
         """Answer, and tell the run to stop if somebody was found."""
-        found = Gate.find_opted_out(self, connection, phones)
+        found = EligibilityCheck.find_opted_out(self, connection, phones)
         if found:
             self.stop.set()
         return found
@@ -302,7 +301,7 @@ class SlowGate(CountingGate):
 
     def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
         """Answer, late."""
-        found = Gate.find_opted_out(self, connection, phones)
+        found = EligibilityCheck.find_opted_out(self, connection, phones)
         if found:
             self.clock.seconds += 10
         return found
@@ -318,7 +317,7 @@ def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:
 def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> None:
     """Whatever waits is asked about together: at most one question a second beside those of the commits."""
     gate, clock = CountingGate("live", None, None), Clock()
-    watch = Watch(ledger, gate, lambda: clock.seconds)
+    watch = OptOutMonitor(ledger, gate, lambda: clock.seconds)
     flights = [fly(number, plan(phone)) for number, phone in enumerate(PHONES)]
     watch.enter(flights, 0.0)
     assert not any(watch.has_opted_out(flight) for flight in flights)
@@ -337,7 +336,7 @@ def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> Non
 def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_seen: bool) -> None:
     """That is the time by which an opt-out may come too late: no more."""
     clock = Clock()
-    watch = Watch(ledger, Gate("live", None, None), lambda: clock.seconds)
+    watch = OptOutMonitor(ledger, EligibilityCheck("live", None, None), lambda: clock.seconds)
     ada, bob = fly(1, plan(PHONES[0])), fly(2, plan(PHONES[1]))
     watch.enter([ada, bob], 0.0)
     opt_out(ledger, PHONES[0])
@@ -345,8 +344,8 @@ def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_se
     assert (watch.has_opted_out(ada), watch.has_opted_out(bob)) == (is_seen, False)
 
 
-def fly(number: int, launch: PlannedLaunch) -> Flight:
-    return Flight(number, Intent("ask", f"key-{number}", "tag", "d1g35t", "{}", ()), launch)
+def fly(number: int, launch: PlannedLaunch) -> InFlightLaunch:
+    return InFlightLaunch(number, Intent("ask", f"key-{number}", "tag", "d1g35t", (), "{}"), launch)
 
 
 def test_without_the_key_nothing_leaves(ledger: Ledger) -> None:

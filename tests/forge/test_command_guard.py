@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.cli.annotations import annotation
-from runner.cli.command_guard import CommandFilter
+from runner.cli.guard import CommandFilter
+from runner.cli.output.problems import annotation
 from runner.source.diagnostic import Diagnostic
 from tests.forge.platform import find_github_commands, find_other_commands
 
@@ -68,6 +68,7 @@ def test_pieces_make_no_difference(text: str, data: st.DataObject) -> None:
     assert feed_all([whole[:cut], whole[cut:]]) == feed_all([whole])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS)))
 def test_json_keeps_its_meaning(document: dict[str, object]) -> None:
     """JSON that passes the filter is the same document."""
@@ -141,6 +142,7 @@ def hostile(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["human", "json", "markdown", "github", "sarif"])
 def test_only_our_annotations_are_commands(hostile: Path, format_: str) -> None:
     """In a job, `validate` of a hostile campaign gives no command but its own annotations."""

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.forge.comment import TRIES, keep_trying, write_marker
-from runner.forge.connection import ForgeConnection, UnavailableError
-from runner.forge.issue import LABEL, IssueKeeper, KeptIssue, Report
-from runner.forge.repository import ACTIONS_BOT, RefusedError, Repository
+from runner.github.comments import LABEL, TRIES, IssueKeeper, KeptIssue, Report, keep_trying, write_marker
+from runner.github.rest import ACTIONS_BOT, RefusedError, Repository, UnavailableError
 from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def keep(github: GitHub, held: int, *, pauses: list[float] | None = None, text: 
             farewell="All is well.",
         )
 
-    repository = Repository(ForgeConnection(github.url, TOKEN), github.repository)
+    repository = Repository(github.url, TOKEN, github.repository)
     keeper = IssueKeeper(repository, MARKER, compose)
     return keep_trying(keeper.keep, ([] if pauses is None else pauses).append)
 
@@ -262,7 +260,7 @@ def test_rate_limits_are_heeded(github: GitHub) -> None:
 
 def test_a_forge_that_does_not_answer_in_time(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """A forge that is too slow counts as out of order."""
-    monkeypatch.setattr("runner.forge.connection.TIMEOUT_S", (10.0, 0.05))
+    monkeypatch.setattr("runner.github.rest.TIMEOUT_S", (10.0, 0.05))
     is_over = threading.Event()
     github.before = lambda method, _: is_over.wait(20) if method == "GET" else None
     with pytest.raises(UnavailableError, match=r"^it did not answer in time$"):
@@ -279,7 +277,7 @@ def test_an_answer_that_is_none(github: GitHub) -> None:
 
 def test_a_state_cannot_break_out_of_its_line(github: GitHub) -> None:
     """Nothing in the state ends the HTML comment, mentions a person, or refers to an issue."""
-    repository = Repository(ForgeConnection(github.url, TOKEN), github.repository)
+    repository = Repository(github.url, TOKEN, github.repository)
     state = {"jobs": {"--><b>@ada #1 &amp;": ["1"]}}
     report = Report("t", "text", state, is_trouble=True, news="n", farewell="")
     seen: list[Mapping[str, Any]] = []

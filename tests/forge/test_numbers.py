@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from runner.forge.numbers import LONGEST_LINE, MessageNumbers, PlanNumbers, read_numbers, write_numbers
+from runner.github.pull_requests import LONGEST_LINE, MessageNumbers, PlanNumbers, read_numbers, write_numbers
 
 NUMBERS = PlanNumbers("live", "0f" * 16, {"pulse": {"ask": MessageNumbers(2, 8, 5)}}, 2, 5)
 LINE = (

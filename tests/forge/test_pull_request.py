@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.forge.comment import TRIES, Kept, count_units, keep_comment, keep_trying, write_marker
-from runner.forge.connection import ForgeConnection, UnavailableError, is_safe_address
-from runner.forge.discussion import Discussion
-from runner.forge.job import NoJobError, lacks_secrets, read_pull_request_job
-from runner.forge.repository import ACTIONS_BOT, RefusedError, Repository
+from runner.github.comments import (
+    TRIES,
+    Kept,
+    count_units,
+    keep_comment,
+    keep_trying,
+    write_marker,
+)
+from runner.github.job import NoJobError, lacks_secrets, read_pull_request_job
+from runner.github.rest import (
+    ACTIONS_BOT,
+    RefusedError,
+    Repository,
+    UnavailableError,
+    is_safe_address,
+)
 from tests.forge.github_server import HEAD, TOKEN, Fault, GitHub, running_github
 
 if TYPE_CHECKING:
@@ -33,9 +44,9 @@ def keep(
 ) -> tuple[Kept, list[float]]:
     """Keep a comment; return what became of it, and the pauses between tries."""
     pauses: list[float] = []
-    repository = Repository(ForgeConnection(github.url, TOKEN), github.repository)
-    discussion = Discussion(repository, github.number)
-    return keep_trying(lambda: keep_comment(discussion, marker, body, head), pauses.append), pauses
+    repository = Repository(github.url, TOKEN, github.repository)
+    kept = keep_trying(lambda: keep_comment(repository, github.number, marker, body, head), pauses.append)
+    return kept, pauses
 
 
 def test_one_comment_is_created_edited_and_left_alone(github: GitHub) -> None:
@@ -154,9 +165,9 @@ def test_tries_end(github: GitHub) -> None:
 
 def test_an_unreachable_forge_is_said_without_its_details() -> None:
     """Nobody listens: the reason has no address of a proxy in it."""
-    repository = Repository(ForgeConnection("http://127.0.0.1:9", TOKEN), "a/b")
+    repository = Repository("http://127.0.0.1:9", TOKEN, "a/b")
     with pytest.raises(UnavailableError, match=r"^it cannot be reached \(ConnectionError\)$"):
-        keep_trying(lambda: keep_comment(Discussion(repository, 1), MARKER, BODY), lambda _: None)
+        keep_trying(lambda: keep_comment(repository, 1, MARKER, BODY), lambda _: None)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])

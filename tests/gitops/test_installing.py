@@ -220,6 +220,7 @@ def read_reason(done: subprocess.CompletedProcess[str]) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_what_was_installed_from_a_commit_is_installed_by_it(source: Path, tmp_path: Path) -> None:
     """A commit is noted by pip; the line that `init` writes installs the very same, and nothing that took its name."""
     site = Site(tmp_path / "site", source)
@@ -237,6 +238,7 @@ def test_what_was_installed_from_a_commit_is_installed_by_it(source: Path, tmp_p
     assert (tmp_path / "fresh/runner/__main__.py").is_file()
 
 
+@pytest.mark.slow
 def test_what_was_installed_from_a_file_is_installed_from_a_copy_of_it(source: Path, tmp_path: Path) -> None:
     """The copy stands in the repository with its hash: pip refuses it once it was changed."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
@@ -269,6 +271,7 @@ def test_what_was_installed_from_a_file_is_installed_from_a_copy_of_it(source: P
     )
 
 
+@pytest.mark.slow
 def test_a_checkout_is_named_by_its_commit_once_that_is_pushed(source: Path, tmp_path: Path) -> None:
     """Installed for editing, as developers do: the commit must be what runs, and what CI can fetch."""
     site = Site(tmp_path / "site", source, source)
@@ -302,6 +305,7 @@ def test_a_checkout_is_named_by_its_commit_once_that_is_pushed(source: Path, tmp
     git(source, "remote", "add", "origin", PUBLIC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("origin", "reason"),
     [
@@ -320,8 +324,15 @@ def test_a_checkout_is_named_by_its_commit_once_that_is_pushed(source: Path, tmp
             {"url": "file:///srv/runner.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
             "runner came from a git repository on this machine, which CI cannot reach",
         ),
+        (
+            {"url": "file:///srv/runner.whl", "archive_info": {}},
+            (
+                "the installer noted no hash of the file that runner was installed from: update pip, and install "
+                "runner.whl again with `--force-reinstall`"
+            ),
+        ),
     ],
-    ids=["index", "no JSON", "no URL", "folder", "another checkout", "local repository"],
+    ids=["index", "no JSON", "no URL", "folder", "another checkout", "local repository", "old pip"],
 )
 def test_what_nobody_can_name_is_said_with_its_reason(
     source: Path, tmp_path: Path, origin: dict[str, Any] | str | None, reason: str
@@ -354,6 +365,7 @@ def test_a_file_from_the_web_is_named_with_its_hash(source: Path, tmp_path: Path
     )
 
 
+@pytest.mark.slow
 def test_no_code_of_the_repository_takes_the_place_of_pip(tmp_path: Path) -> None:
     """Nobody has to agree to a folder `pip` at its top, and what installs decides what runs beside the secrets."""
     for name in (".github", "pip"):
@@ -378,7 +390,7 @@ def test_no_code_of_the_repository_takes_the_place_of_pip(tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_job_installs_all_of_it(source: Path, tmp_path: Path) -> None:
     """The step itself, in an environment that has nothing yet: packages from the index, the runner from its file."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.gitops.forge import Waiting
     from tests.gitops.team import Team
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGN = """\
 version: 1
 name: {name}

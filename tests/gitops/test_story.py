@@ -22,6 +22,8 @@ from tests.gitops.team import REVIEWER, git
 if TYPE_CHECKING:
     from tests.gitops.team import Team
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGN = """\
 version: 1
 name: coffee

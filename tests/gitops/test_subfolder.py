@@ -67,6 +67,7 @@ def read(file: Path) -> dict[Any, Any]:
     return workflow
 
 
+@pytest.mark.slow
 def test_placed_workflows_are_as_good_as_those_of_the_top(repository: Path) -> None:
     """By GitHub's schema and by those who look for holes; and no two have a file, a name or turns in common."""
     files = sorted((repository / ".github/workflows").glob("campaigns-*.yml"))
@@ -105,6 +106,7 @@ def test_jobs_work_in_their_folder_once_it_is_checked_out(repository: Path, fold
     assert [job["name"] for job in review["jobs"].values()] == [f"Review ({folder})"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "started"),
     [
@@ -129,6 +131,7 @@ def test_a_push_starts_what_it_is_about(
         assert is_triggered(read(file), event) is started
 
 
+@pytest.mark.slow
 def test_a_pull_request_has_a_comment_for_each_folder(repository: Path, tmp_path: Path) -> None:
     """Problems stand at their files, as the repository's top sees them; no folder's comment replaces another's."""
     (repository / "teams/für uns/campaigns/first-order.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -159,6 +162,7 @@ def test_a_pull_request_has_a_comment_for_each_folder(repository: Path, tmp_path
     assert len({body.partition("\n")[0] for body in bodies}) == len(FOLDERS)
 
 
+@pytest.mark.slow
 def test_each_folder_says_itself_where_it_sends(repository: Path, tmp_path: Path) -> None:
     """The target of one is none of another."""
     done = run_inside("init", "--base-url", "https://sms.example.com", cwd=repository / "texts")

@@ -68,7 +68,7 @@ def running_warm_runner(folder: Path) -> Iterator[Path]:
 
 def _serve(listening: socket.socket) -> None:
     import_module("runner.__main__")
-    commands = import_module("runner.cli")
+    commands = import_module("runner.cli.commands")
     for module in iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

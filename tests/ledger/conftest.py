@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.identity import Identity
 from runner.ledger.model import Intent, LaunchRecord, Outcome
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.recorded import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ def make_record() -> Callable[..., LaunchRecord]:
     def make(name: str, *numbers: int, message: str = "ask") -> LaunchRecord:
         recipients = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
         key = launch_key("pulse", message, f"d1g35t-{name}", recipients)
-        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", f"guid-{name}", AT, recipients)
+        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", recipients, f"guid-{name}", AT)
 
     return make
 
@@ -100,7 +100,7 @@ def deliver(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
         with opened.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "pulse", KEY)
             intents = [
-                Intent(r.message, r.key, r.tag, r.payload_digest, '{"text": "Hello"}', r.recipients)
+                Intent(r.message, r.key, r.tag, r.payload_digest, r.recipients, '{"text": "Hello"}')
                 for r in records
             ]
             ids = add_intents(connection, campaign_id, intents, AT)

@@ -11,25 +11,27 @@ from sqlalchemy import func, select
 from sqlalchemy import table as sqlalchemy_table
 
 from runner.errors import LedgerError, RunLockedError
-from runner.ledger.bulk import COPIED_FROM
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import absorb_launches, add_intents
+from runner.ledger.bulk import COPIED_FROM, iterate_rows
+from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
-from runner.ledger.reconciled import store_results
+from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
+from runner.ledger.people.recent import read_open_sessions
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import absorb_launches, add_intents
+from runner.ledger.results.reconciled import store_results, store_stats
 from runner.ledger.tables import PARTITIONED, PARTITIONS, deliveries, launches, results
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
-    from runner.ledger.database import Ledger
+    from tests.postgres import PostgresServer
 
 MANY = [f"{number:020x}" for number in range(3 * COPIED_FROM)]
 
 
 def make_intent(name: str, people: list[str]) -> Intent:
-    return Intent("ask", f"key-{name}", "tag", f"digest-{name}", '{"text": "a\\tb\\n\\\\N"}', tuple(people))
+    return Intent("ask", f"key-{name}", "tag", f"digest-{name}", tuple(people), '{"text": "a\\tb\\n\\\\N"}')
 
 
 def enter(connection: Connection, *intents: Intent) -> list[int]:
@@ -72,7 +74,7 @@ def test_absorbed_twice(ledger: Ledger) -> None:
     records = []
     for name, people in (("a", MANY), ("b", MANY[:1])):
         key = launch_key("pulse", "ask", "digest", people)
-        records.append(LaunchRecord("ask", key, "tag", "digest", f"guid-{name}", AT, tuple(people)))
+        records.append(LaunchRecord("ask", key, "tag", "digest", tuple(people), f"guid-{name}", AT))
     with ledger.writing() as connection:
         assert absorb_launches(connection, enter_campaign(connection, "live", "pulse", KEY), records) == 2
     with ledger.reading() as connection:
@@ -132,3 +134,61 @@ def test_partitions(ledger: Ledger) -> None:
             count = connection.execute(select(func.count()).select_from(part)).scalar()
             assert isinstance(count, int)
             assert bool(count) is (table is deliveries)
+
+
+def select_states() -> Select[Any]:
+    """Return the query for people with the states of their launches."""
+    held = deliveries.join(launches, launches.c.id == deliveries.c.launch_id)
+    return select(deliveries.c.fingerprint, launches.c.state).select_from(held)
+
+
+def test_lookups_of_many(ledger: Ledger) -> None:
+    """A lookup finds each of very many people once, however often they are asked for, and nobody else."""
+    with ledger.writing() as connection:
+        first, _ = enter(connection, make_intent("a", MANY[::2]), make_intent("b", MANY[1::2]))
+        record_outcomes(connection, [Outcome(first, "sent", AT, "guid")])
+    asked = [*MANY[100:], *MANY[200:], "f" * 20]
+    with ledger.reading() as connection:
+        found = [
+            tuple(row) for row in iterate_rows(connection, select_states(), deliveries.c.fingerprint, asked)
+        ]
+        assert sorted(found) == [(one, "intent" if n % 2 else "sent") for n, one in enumerate(MANY)][100:]
+        by_launch = list(iterate_rows(connection, select_states(), deliveries.c.launch_id, [first, first]))
+        assert len(by_launch) == len(MANY) / 2
+        assert not list(iterate_rows(connection, select_states(), deliveries.c.fingerprint, []))
+        everybody = iterate_rows(connection, select_states(), deliveries.c.fingerprint, None)
+        assert len(list(everybody)) == len(MANY)
+
+
+def test_lookups_before_statistics(postgres: PostgresServer) -> None:
+    """A lookup asks one index of one part for each person, though the server has no statistics yet."""
+    counts = (
+        "SELECT sum(seq_tup_read), sum(idx_scan) FROM pg_stat_xact_user_tables "
+        "WHERE relname ~ 'deliveries|launches'"
+    )
+    url = postgres.url(postgres.create_ledger())
+    with Ledger(url) as ledger, ledger.writing() as connection:
+        enter(connection, *(make_intent(one, [one]) for one in MANY))
+    query = select_states().where(deliveries.c.campaign_id == 1, deliveries.c.message == "ask")
+    # In a session of its own: the server counts by session.
+    with Ledger(url) as ledger, ledger.reading() as connection:
+        assert len(list(iterate_rows(connection, query, deliveries.c.fingerprint, MANY))) == len(MANY)
+        assert tuple(connection.exec_driver_sql(counts).one()) == (0, 2 * len(MANY))
+
+
+def test_everybody_before_statistics(postgres: PostgresServer) -> None:
+    """Reading the open surveys of everybody reads each row a few times, though there are no statistics yet."""
+    read = (
+        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
+        "WHERE relname ~ 'deliveries|launch'"
+    )
+    url, asking = postgres.url(postgres.create_ledger()), '{"questions": [{"text": "How are you?"}]}'
+    with Ledger(url) as ledger, ledger.writing() as connection:
+        intents = [replace(make_intent(one, [one]), definition=asking) for one in MANY]
+        numbers = enter(connection, *intents)
+        record_outcomes(connection, [Outcome(number, "sent", AT, f"guid-{number}") for number in numbers])
+        store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0, AT) for number in numbers], AT)
+    with Ledger(url) as ledger, ledger.reading() as connection:
+        (shelf,) = read_open_sessions(connection, "live", None).shelves
+        assert len(shelf.open) == len(MANY)
+        assert connection.exec_driver_sql(read).scalar_one() < 20 * len(MANY)

@@ -8,20 +8,21 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert, select, update
 
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger, show_url
-from runner.ledger.deliveries import count_states, record_outcomes
+from runner.ledger.database import Ledger
+from runner.ledger.engine import show_url
 from runner.ledger.model import Outcome, StoredSession
-from runner.ledger.reconciled import store_sessions
+from runner.ledger.record.deliveries import count_states, record_outcomes
 from runner.ledger.report_model import SessionRow
-from runner.ledger.sendings import count_sessions
-from runner.ledger.tables import info, launch_stats, launches
-from runner.ledger.versions import SCHEMA_VERSION
+from runner.ledger.results.reconciled import store_sessions
+from runner.ledger.results.sendings import count_sessions
+from runner.ledger.tables import SCHEMA_VERSION, info, launch_stats, launches
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def test_a_password_with_an_at_sign_is_not_shown(use: Callable[[str], object], u
     with pytest.raises(LedgerError) as caught:
         use(url)
     assert caught.value.message == (
-        "the ledger's URL has more than one `@`: it cannot be told where its password ends"
+        "the ledger's URL has more than one `@`, so the end of its password is unclear"
     )
     assert caught.value.hint == (
         "write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER"
@@ -225,6 +226,19 @@ def test_two_runs_can_make_the_tables_at_once(blank_url: str) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(prepare, range(4))) == [None] * 4
+
+
+def test_new_files_are_opened_at_once(tmp_path: Path) -> None:
+    """Of several runs that open a new file together none is told that it is locked."""
+
+    def open_together(number: int) -> None:
+        with Ledger(f"sqlite:///{tmp_path / f'{number // 4}.sqlite'}") as ledger:
+            start.wait()
+            ledger.prepare()
+
+    start = Barrier(4)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_together, range(40))) == [None] * 40
 
 
 def test_an_older_ledger_is_brought_up_to_date(

@@ -1,4 +1,4 @@
-"""Deliveries: whatever the order of things, nobody belongs to two launches (design: delivery, "Identity")."""
+"""Deliveries: in any order of events, nobody belongs to two launches (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from hypothesis.stateful import (
 
 from runner.errors import RunLockedError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import (
+from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.model import Intent, LaunchRecord, Outcome
+from runner.ledger.record.deliveries import (
     count_states,
     enter_campaign,
     find_campaign,
@@ -27,9 +29,7 @@ from runner.ledger.deliveries import (
     read_known,
     record_outcomes,
 )
-from runner.ledger.entry import absorb_launches, add_intents
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import Intent, LaunchRecord, Outcome
+from runner.ledger.record.entry import absorb_launches, add_intents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def make_intent(message: str, people: set[str], name: str = "k") -> Intent:
     recipients = tuple(sorted(people))
     # As a real key, it differs where message or recipients do.
     key = "-".join((name, message, *recipients))
-    return Intent(message, key, "pulse-2026", "d1g35t", '{"text": "Hello"}', recipients)
+    return Intent(message, key, "pulse-2026", "d1g35t", recipients, '{"text": "Hello"}')
 
 
 @dataclass
@@ -151,7 +151,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
     def absorb(self, message: str, people: set[str], name: str) -> None:
         """Take over a launch that only the lockfile knows of."""
         guid = f"guid-{name}"
-        record = LaunchRecord(message, name, "pulse-2026", "d1g35t", guid, AT, tuple(sorted(people)))
+        record = LaunchRecord(message, name, "pulse-2026", "d1g35t", tuple(sorted(people)), guid, AT)
         with self._ledger.writing() as connection:
             count = absorb_launches(connection, self._campaign, [record, record])
             (number,) = connection.exec_driver_sql("SELECT max(id) FROM launches").one()
@@ -189,6 +189,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
         assert len(sent) == len(set(sent))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_nobody_belongs_to_two_launches(new_url: Callable[[], str]) -> None:
     """Whatever is recorded in whatever order, the ledger agrees with an obvious model."""

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.deliveries import record_outcomes
-from runner.ledger.differences import store_differences
-from runner.ledger.earlier import EarlierLaunch, EarlierMessage
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.identity import Identity
-from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.lookup import find_earlier
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
-from runner.ledger.reconciled import store_results, store_stats
-from runner.ledger.record import enter_record, read_earlier_messages
+from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage, read_earlier
+from runner.ledger.record.campaign_record import enter_record, read_earlier_messages
+from runner.ledger.record.deliveries import record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.recorded import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
-from runner.ledger.rewriting import refresh_lockfile
+from runner.ledger.results.differences import store_differences
+from runner.ledger.results.reconciled import store_results, store_stats
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
@@ -110,7 +108,7 @@ def test_a_difference_keeps_answers_as_they_were_known(
     assert found.differences == OpenDifferences(1, 1, (open_one, accepted))
     with ledger.reading() as connection:
         people = [person(101), person(102)]
-        assert find_earlier(connection, 1, {"ask": "ask"}, {"ask"}, people, ()) == {"ask": found}
+        assert read_earlier(connection, 1, {"ask": "ask"}, {"ask"}, people) == {"ask": found}
     with ledger.writing() as connection:
         store_differences(connection, [first, second], [])
     assert read_earlier_messages(ledger, identity, {"ask"})["ask"].differences is None
@@ -127,7 +125,7 @@ def test_an_older_ledger_knows_no_differences(
     found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
     assert found.launches == {person(101): EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT))}
     with ledger.reading() as connection:
-        assert find_earlier(connection, 1, {"ask": "ask"}, {"ask"}, [person(101)], ()) == {"ask": found}
+        assert read_earlier(connection, 1, {"ask": "ask"}, {"ask"}, [person(101)]) == {"ask": found}
 
 
 @pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
@@ -177,7 +175,10 @@ def test_a_lockfile_adds_what_the_ledger_lacks(
     known, lost = make_record("a", 101), make_record("b", 102, 103)
     (launch_id,) = deliver(known)
     reconcile(ledger, launch_id, 101)
-    write_lockfile(identity.lockfile, "pulse", "live", KEY, sorted((known, lost), key=lambda one: one.key))
+    write_lockfile(
+        identity.lockfile,
+        LockfileContents("pulse", "live", KEY, sorted((known, lost), key=lambda one: one.key)),
+    )
     found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
     unread = EarlierLaunch(SENT_AT, None)
     assert found.launches == {
@@ -217,7 +218,7 @@ class TestArms:
         self, ledger: Ledger, identity: Identity, records: list[LaunchRecord]
     ) -> None:
         """A ledger that is filled from a lockfile writes it again byte for byte."""
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, records)
+        write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, records))
         content = identity.lockfile.read_bytes()
         assert content.count(b'"arm": ') == 2
         record = enter_record(ledger, identity, "f" * 32)
@@ -232,7 +233,7 @@ class TestArms:
         self, ledger: Ledger, identity: Identity, records: list[LaunchRecord]
     ) -> None:
         """From a lockfile with both sides of a conflict the ledger takes the launches of both, with their arms."""
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, records)
+        write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, records))
         whole = identity.lockfile.read_bytes()
         lines = identity.lockfile.read_text(encoding="utf-8").splitlines(keepends=True)
         (first, *_, last) = [n for n, line in enumerate(lines) if '"arm"' in line]
@@ -249,7 +250,7 @@ class TestArms:
         self, ledger: Ledger, identity: Identity, records: list[LaunchRecord]
     ) -> None:
         """Under the campaign's and the message's new names each launch keeps its arm."""
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, records)
+        write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, records))
         renamed = replace(
             identity,
             name="heartbeat",
@@ -270,7 +271,8 @@ class TestArms:
         campaign_id, _ = record.require_entered()
         with ledger.writing() as connection:
             intents = [
-                Intent(r.message, r.key, r.tag, r.payload_digest, "{}", r.recipients, r.arm) for r in records
+                Intent(r.message, r.key, r.tag, r.payload_digest, r.recipients, "{}", arm=r.arm)
+                for r in records
             ]
             ids = add_intents(connection, campaign_id, intents, at)
             guids = [one.project_launch_guid for one in records]
@@ -280,7 +282,7 @@ class TestArms:
         with ledger.reading() as connection:
             refresh_lockfile(connection, identity, record)
         written = identity.lockfile.read_bytes()
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, records)
+        write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, records))
         assert identity.lockfile.read_bytes() == written
 
 

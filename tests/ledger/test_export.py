@@ -12,14 +12,18 @@ from sqlalchemy import select
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.export import export_ledger, list_tables
-from runner.ledger.export_manifest import MANIFEST, read_export
+from runner.ledger.lockfile.writer import rewrite_lockfile
+from runner.ledger.maintenance.ledger_export import (
+    MANIFEST,
+    export_ledger,
+    import_ledger,
+    list_tables,
+    read_export,
+)
 from runner.ledger.model import StoredResult
-from runner.ledger.opt_outs import add_opt_outs
-from runner.ledger.reconciled import store_results
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.restoring import import_ledger
-from runner.ledger.rewriting import rewrite_lockfile
+from runner.ledger.people.opt_outs import add_opt_outs
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import info
 from runner.ledger.target_key import enter_target_key
 from tests.ledger.conftest import AT, SALT
@@ -29,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
 
 @pytest.fixture
@@ -63,6 +67,7 @@ def read_all(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
         }
 
 
+@pytest.mark.slow
 def test_there_and_back(
     filled: Ledger,
     identity: Identity,
@@ -99,6 +104,7 @@ def test_files(filled: Ledger, tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.joinpath("deep").iterdir()) == ["out"]
 
 
+@pytest.mark.slow
 def test_chosen_campaigns(filled: Ledger, tmp_path: Path) -> None:
     """Of campaigns that were not chosen there is nothing in it."""
     export = export_ledger(filled, tmp_path / "none", AT, [404])
@@ -115,8 +121,8 @@ def test_nothing_is_overwritten(filled: Ledger, tmp_path: Path) -> None:
     for name in ("out", "out/mine"):
         with pytest.raises(LedgerError) as caught:
             export_ledger(filled, tmp_path / name, AT)
-        assert caught.value.message == f"there is something in {tmp_path / name} already"
-        assert caught.value.hint == "name a folder that is not there yet"
+        assert caught.value.message == f"{tmp_path / name} exists and is not empty"
+        assert caught.value.hint == "name a new folder"
 
 
 def test_a_folder_that_cannot_be_written(filled: Ledger, tmp_path: Path) -> None:
@@ -140,7 +146,7 @@ def _remove_file(folder: Path) -> str:
 
 def _remove_manifest(folder: Path) -> str:
     (folder / MANIFEST).unlink()
-    return f"{folder} is no export of a ledger: it has no {MANIFEST}"
+    return f"{folder} is not an export of a ledger: it has no {MANIFEST}"
 
 
 def _edit_manifest(folder: Path) -> str:
@@ -154,6 +160,7 @@ def _cut_manifest(folder: Path) -> str:
     return f"the export {folder} is damaged: its {MANIFEST} was changed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [_change_file, _remove_file, _remove_manifest, _edit_manifest, _cut_manifest]
 )

@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import select, update
 
 from runner.errors import LedgerError
-from runner.ledger.checksum import require_unedited
-from runner.ledger.deliveries import enter_campaign, iterate_accepted, read_known
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forget import forget_person
-from runner.ledger.frequency import read_recent
+from runner.ledger.lockfile.integrity import require_unedited
 from runner.ledger.model import StoredResult, StoredSession
-from runner.ledger.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions
-from runner.ledger.reconciled import store_results, store_sessions
-from runner.ledger.result_feed import iterate_feed
+from runner.ledger.people.forgotten import forget_person
+from runner.ledger.people.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions
+from runner.ledger.people.recent import read_recent
+from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known
+from runner.ledger.results.reconciled import store_results, store_sessions
+from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import campaigns, forgotten_results, launches, sessions
 from runner.ledger.target_key import TargetSecret, enter_target_key, read_target_key
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.database import Ledger
-    from runner.ledger.forget import Forgotten
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.people.forgotten import Forgotten
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]

@@ -10,23 +10,21 @@ import pytest
 
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import record_outcomes
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forget import forget_person
-from runner.ledger.forgotten import find_as_forgotten, let_in
-from runner.ledger.lockfile import read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Outcome
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
+from runner.ledger.people.forgotten import find_as_forgotten, forget_person, let_in
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.target_key import KeySource, TargetSecret
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -124,7 +122,10 @@ def test_launches_that_the_lockfile_alone_knows_come_without_them(
     """A branch that was not merged yet may have texted them: nothing of that is entered."""
     deliver(make_record("a", 101))
     forget(ledger, ADA)
-    write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("b", 101, 102, message="nudge")])
+    write_lockfile(
+        identity.lockfile,
+        LockfileContents("pulse", "live", KEY, [make_record("b", 101, 102, message="nudge")]),
+    )
     refresh(ledger, identity)
     assert list_recipients(identity) == {name(BOB)}
 
@@ -194,7 +195,9 @@ def test_a_ledger_without_the_table_is_read(
 ) -> None:
     """Before an upgrade the lockfile alone says it."""
     deliver(make_record("a", 101))
-    write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
+    write_lockfile(
+        identity.lockfile, LockfileContents("pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
+    )
     with ledger.writing() as connection:
         take_back(connection, 2)
     assert read_record(ledger, identity).known.forgotten == {name(BOB)}
@@ -212,7 +215,9 @@ def test_a_ledger_without_the_table_is_read(
 )
 def test_nonsense_is_refused(identity: Identity, make_record: MakeRecord, nonsense: str, words: str) -> None:
     """What was edited by hand is not guessed at."""
-    write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
+    write_lockfile(
+        identity.lockfile, LockfileContents("pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
+    )
     text = identity.lockfile.read_text(encoding="utf-8")
     identity.lockfile.write_text(text.replace(f'["{name(BOB)}"]', nonsense), encoding="utf-8")
     with pytest.raises(LockfileError) as caught:
@@ -225,7 +230,9 @@ def test_a_conflict_is_a_union(ledger: Ledger, identity: Identity, make_record: 
     phones = (ADA, BOB)
     sides = []
     for phone in phones:
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("a", 103)], [name(phone)])
+        write_lockfile(
+            identity.lockfile, LockfileContents("pulse", "live", KEY, [make_record("a", 103)], [name(phone)])
+        )
         sides.append(identity.lockfile.read_text(encoding="utf-8"))
     lines = [f'  "forgotten": ["{name(phone)}"],\n' for phone in phones]
     conflict = f"<<<<<<< ours\n{lines[0]}=======\n{lines[1]}>>>>>>> theirs\n"

@@ -11,19 +11,18 @@ import pytest
 
 from runner.errors import LockfileError
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.forgotten import mark_forgotten
-from runner.ledger.line_macs import LineMacs
-from runner.ledger.lockfile import load_data, parse_lockfile
-from runner.ledger.lockfile_writer import LockfileContents, dump_data, dump_lockfile
-from runner.ledger.model import LaunchRecord
-from runner.ledger.provenance import make_run
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
-from runner.ledger.shared import Reservation, dump_reservation, is_signed_reservation, parse_reservation
-from runner.ledger.siblings import list_told_guids
-from runner.ledger.unexplained import dismiss_launches
-from runner.ledger.union import unite_lockfiles
-from runner.source.schema import load_validator
+from runner.ledger.lockfile.diff import unite_lockfiles
+from runner.ledger.lockfile.format import load_data, parse_lockfile
+from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.lockfile.lockfiles import list_told_guids
+from runner.ledger.lockfile.writer import LockfileContents, dump_data, dump_lockfile, refresh_lockfile
+from runner.ledger.model import LaunchRecord, Reservation
+from runner.ledger.people.forgotten import mark_forgotten
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.reservations import dump_reservation, is_signed_reservation, parse_reservation
+from runner.ledger.record.unexplained import dismiss_launches
+from runner.ledger.results.runs import make_run
+from runner.source.json_schema import load_validator
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
+    from runner.ledger.record.recorded import Identity
 
 KEY = FingerprintKey.from_secret(STATE_KEY)
 RUN = make_run("2026-11-20T12:00:00.000000Z", "d1" * 16)
@@ -46,7 +45,7 @@ def launch(name: str, *phones: str, campaign: str = "pulse", message: str = "ask
     """Return an accepted launch."""
     people = tuple(sorted(KEY.fingerprint(campaign, phone) for phone in phones))
     key = launch_key(campaign, message, name, people)
-    return LaunchRecord(message, key, "tag", name, f"guid-{name}", RUN.started_at, people, run=RUN.id)
+    return LaunchRecord(message, key, "tag", name, people, f"guid-{name}", RUN.started_at, run=RUN.id)
 
 
 def write(

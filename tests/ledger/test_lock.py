@@ -1,4 +1,4 @@
-"""The campaign's lock: one run at a time, whatever becomes of its holder (design: delivery, step 6)."""
+"""The campaign's lock: one run at a time, even if its holder dies (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ import pytest
 
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, find_run_url, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runner.ledger.lock import CampaignLock
+    from runner.ledger.locks.campaign_lock import CampaignLock
     from tests.postgres import PostgresServer
 
 RUN_URL = "https://git.example.com/acme/surveys/actions/runs/7"
 FIRST = LockHolder("ci-1", 41, RUN_URL, "2026-11-20T12:00:00.000000Z")
 SECOND = LockHolder("ci-2", 42, None, "2026-11-20T12:00:05.000000Z")
-HELD = f"pulse on live is being sent by another run: process 41 on ci-1 ({RUN_URL}) since 2026-11-20T12:00:00.000000Z"
+HELD = (
+    f"pulse on live is being sent by another run: process 41 on ci-1 ({RUN_URL}) since 2026-11-20 12:00 UTC"
+)
 WAIT = "wait until that run has ended, or have this one wait with --lock-timeout"
 HOLD_FOR_EVER = """
 import sys, time
 from runner.ledger.database import Ledger
-from runner.ledger.lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
 with Ledger(sys.argv[1]) as ledger:
     ledger.prepare()
     with hold_campaign_lock(ledger, "live", ["pulse"], LockHolder("elsewhere", 1, None, "now")):
@@ -331,7 +333,7 @@ def test_a_session_that_has_ended_is_noticed(postgres: PostgresServer) -> None:
     ):
         postgres.end_sessions(database)
         with pytest.raises(LedgerError) as caught:
-            lock.require_latched()
+            lock.require_held_now()
     assert caught.value.message == "this run has lost the lock of pulse on live; nothing more is sent"
     assert caught.value.hint == (
         "check the server, and that no connection pooler stands before it that keeps no sessions, then run the "

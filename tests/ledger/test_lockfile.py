@@ -1,4 +1,4 @@
-"""The lockfile: a pure function of what was sent, whole or not at all (design: delivery; contract)."""
+"""The lockfile: a pure function of the sent texts, whole or not at all (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import lockfile_path, read_lockfile
-from runner.ledger.lockfile_writer import require_writable, write_lockfile
-from runner.ledger.provenance import make_run
-from runner.source.schema import load_validator
+from runner.ledger.lockfile.format import lockfile_path, read_lockfile
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.lockfile.writer import LockfileContents, require_writable, write_lockfile
+from runner.ledger.results.runs import make_run
+from runner.source.json_schema import load_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def test_its_name_says_campaign_and_target(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [SALTED, SECRET])
 def test_what_is_written_is_read(file: Path, records: list[LaunchRecord], key: FingerprintKey) -> None:
     """Reading gives back what was written, with the key's name, and the salt if there is one."""
-    assert write_lockfile(file, "pulse", "live", key, records)
+    assert write_lockfile(file, LockfileContents("pulse", "live", key, records))
     lockfile = read_lockfile(file)
     assert lockfile is not None
     assert (lockfile.campaign, lockfile.target) == ("pulse", "live")
@@ -59,7 +59,7 @@ def test_what_is_written_is_read(file: Path, records: list[LaunchRecord], key: F
 @pytest.mark.parametrize("key", [SALTED, SECRET])
 def test_its_form_is_the_contracts(file: Path, records: list[LaunchRecord], key: FingerprintKey) -> None:
     """It is valid by its schema, its keys are sorted, and each launch has one line."""
-    write_lockfile(file, "pulse", "live", key, records)
+    write_lockfile(file, LockfileContents("pulse", "live", key, records))
     text = file.read_text(encoding="utf-8")
     data = json.loads(text)
     load_validator("lockfile").validate(data)
@@ -73,16 +73,16 @@ def test_its_form_is_the_contracts(file: Path, records: list[LaunchRecord], key:
 
 def test_it_is_a_pure_function(file: Path, records: list[LaunchRecord]) -> None:
     """The same launches give the same bytes, and a file that is the same is not touched."""
-    assert write_lockfile(file, "pulse", "live", SALTED, records)
+    assert write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
     before, inode = file.read_bytes(), file.stat().st_ino
-    assert not write_lockfile(file, "pulse", "live", SALTED, iter(records))
+    assert not write_lockfile(file, LockfileContents("pulse", "live", SALTED, iter(records)))
     assert (file.read_bytes(), file.stat().st_ino) == (before, inode)
     assert list(file.parent.iterdir()) == [file]
 
 
 def test_without_launches_it_is_valid_too(file: Path) -> None:
     """No launches are an empty list, not a broken file."""
-    write_lockfile(file, "pulse", "live", SALTED, [])
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, []))
     lockfile = read_lockfile(file)
     assert lockfile is not None
     assert lockfile.launches == ()
@@ -92,9 +92,11 @@ def test_a_new_launch_is_one_new_line(
     file: Path, records: list[LaunchRecord], make_record: Callable[..., LaunchRecord]
 ) -> None:
     """A diff shows the launches that came, and nothing else."""
-    write_lockfile(file, "pulse", "live", SALTED, records)
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
     before = file.read_text(encoding="utf-8").splitlines()
-    write_lockfile(file, "pulse", "live", SALTED, [records[0], make_record("aa", 107), *records[1:]])
+    write_lockfile(
+        file, LockfileContents("pulse", "live", SALTED, [records[0], make_record("aa", 107), *records[1:]])
+    )
     after = file.read_text(encoding="utf-8").splitlines()
     assert [line for line in after if line not in before] == [after[5]]
     assert [line for line in after if line in before] == before
@@ -102,7 +104,7 @@ def test_a_new_launch_is_one_new_line(
 
 def test_a_failure_half_way_leaves_the_old_file(file: Path, records: list[LaunchRecord]) -> None:
     """What was there stays, and no half of a file is left beside it."""
-    write_lockfile(file, "pulse", "live", SALTED, records[:1])
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, records[:1]))
     before = file.read_bytes()
 
     def break_off() -> Iterator[LaunchRecord]:
@@ -110,7 +112,7 @@ def test_a_failure_half_way_leaves_the_old_file(file: Path, records: list[Launch
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        write_lockfile(file, "pulse", "live", SALTED, break_off())
+        write_lockfile(file, LockfileContents("pulse", "live", SALTED, break_off()))
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
 
@@ -119,7 +121,7 @@ def test_a_folder_that_is_gone_is_said(tmp_path: Path, records: list[LaunchRecor
     """Where the file cannot be written, the error names it, and says that nothing is lost."""
     file = tmp_path / "gone" / "pulse.live.lock.json"
     with pytest.raises(LockfileError) as caught:
-        write_lockfile(file, "pulse", "live", SALTED, records)
+        write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
     assert caught.value.message == f"the lockfile {file} cannot be written: No such file or directory"
     assert caught.value.hint == "the ledger has everything: run `runner apply` again when this is mended"
 
@@ -190,12 +192,13 @@ WRITE = """
 import sys
 from pathlib import Path
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 def launches():
     print("writing", flush=True)
     sys.stdin.readline()
     yield from ()
-write_lockfile(Path(sys.argv[1]), "pulse", "live", FingerprintKey.from_salt("0123456789abcdef" * 2), launches())
+key = FingerprintKey.from_salt("0123456789abcdef" * 2)
+write_lockfile(Path(sys.argv[1]), LockfileContents("pulse", "live", key, launches()))
 """
 
 
@@ -222,14 +225,14 @@ def test_what_a_killed_run_has_left_is_removed(file: Path, records: list[LaunchR
         process.kill()
         process.wait()
     assert len(list(file.parent.iterdir())) == 2
-    write_lockfile(file, "pulse", "live", SALTED, records)
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
     assert sorted(file.parent.iterdir()) == [other, file]
 
 
 def test_a_draft_that_is_being_written_is_left_alone(file: Path, records: list[LaunchRecord]) -> None:
     """Two runs with ledgers of their own may write at once: each writes the whole file."""
     with writing(file) as process:
-        write_lockfile(file, "pulse", "live", SALTED, records)
+        write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
         require_writable(file)
         assert len(list(file.parent.iterdir())) == 2
         process.communicate("go on\n", timeout=60)
@@ -244,7 +247,7 @@ def test_the_probe_leaves_nothing_behind(file: Path, records: list[LaunchRecord]
     """Before the first send it is tried out whether the lockfile can be written; nothing is left of that."""
     require_writable(file)
     assert list(file.parent.iterdir()) == []
-    write_lockfile(file, "pulse", "live", SALTED, records)
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, records))
     before = file.read_bytes()
     require_writable(file)
     assert file.read_bytes() == before
@@ -281,7 +284,7 @@ def test_a_folder_in_its_place_is_refused(file: Path) -> None:
 
 def test_a_launch_with_a_wrong_value_is_damage(file: Path, records: list[LaunchRecord]) -> None:
     """The quick look at launches lets nothing pass that the schema refuses."""
-    write_lockfile(file, "pulse", "live", SALTED, [replace(records[0], recipients=(7,))])  # type: ignore[arg-type]
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, [replace(records[0], recipients=(7,))]))  # type: ignore[arg-type]
     with pytest.raises(LockfileError, match=r"is damaged at launches/0/recipients/0: 7 is not of type"):
         read_lockfile(file)
 
@@ -310,7 +313,7 @@ def test_what_was_edited_is_refused(
     """Whoever is taken out by hand would be texted again: each launch's key says what it held, all wrong ones are named."""
     records = [make_record(name, number, number + 50) for number, name in enumerate("abcde", 101)]
     edited = [replace(record, **changes.get(index, {})) for index, record in enumerate(records)]
-    write_lockfile(file, "pulse", "live", SALTED, edited)
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, edited))
     with pytest.raises(LockfileError) as caught:
         read_lockfile(file)
     assert caught.value.message == f"the lockfile {file} was edited by hand: its keys say that {words}"
@@ -328,11 +331,11 @@ def test_what_is_no_time_is_refused(
         launch = replace(launch, sent_at=time)
     else:
         runs = [make_run(time, "0" * 32)]
-    write_lockfile(file, "pulse", "live", SALTED, [launch], runs=runs)
+    write_lockfile(file, LockfileContents("pulse", "live", SALTED, [launch], runs=runs))
     with pytest.raises(LockfileError) as caught:
         read_lockfile(file)
     assert caught.value.message == (
-        f"the lockfile {file} was edited by hand: “{time}” is no time with a time zone"
+        f"the lockfile {file} was edited by hand: “{time}” is not a time with a time zone"
     )
     assert caught.value.hint == RESTORE
 
@@ -340,7 +343,12 @@ def test_what_is_no_time_is_refused(
 def test_an_edit_on_one_side_of_a_merge_is_seen(file: Path, make_record: Callable[..., LaunchRecord]) -> None:
     """Both sides of a launch are checked before they are taken together."""
     launch = make_record("a", 101, 102)
-    write_lockfile(file, "pulse", "live", SALTED, [launch, replace(launch, recipients=launch.recipients[:1])])
+    write_lockfile(
+        file,
+        LockfileContents(
+            "pulse", "live", SALTED, [launch, replace(launch, recipients=launch.recipients[:1])]
+        ),
+    )
     with pytest.raises(LockfileError, match=r"a launch had another message or other recipients: guid-a$"):
         read_lockfile(file)
 
@@ -351,7 +359,7 @@ def test_keys_made_with_any_of_the_campaigns_names_are_good(
     """Of a renamed campaign the first name makes the keys; its other names have made some, too."""
     launches = [renew_key(make_record(name, 101), name) for name in ("pulse", "beat", "heartbeat")]
     key = replace(SALTED, first_name="pulse")
-    write_lockfile(file, "heartbeat", "live", key, launches)
+    write_lockfile(file, LockfileContents("heartbeat", "live", key, launches))
     assert read_lockfile(file, ["heartbeat", "beat"]) is not None
     with pytest.raises(LockfileError, match="was edited by hand: its keys say that a launch"):
         read_lockfile(file)

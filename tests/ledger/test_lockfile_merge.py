@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.identity import Identity
-from runner.ledger.lockfile import read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 from runner.ledger.model import LaunchRecord
-from runner.ledger.record import read_record
+from runner.ledger.record.campaign_record import read_record
+from runner.ledger.record.recorded import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,20 +61,21 @@ def make_launch(number: int, message: str = "ask", campaign: str = "pulse") -> L
     recipients = (f"{number:020x}",)
     key = launch_key(campaign, message, "d1g35t", recipients)
     at = f"2026-11-20T12:00:{number % 60:02}Z"
-    return LaunchRecord(message, key, "pulse", "d1g35t", f"guid-{number}", at, recipients)
+    return LaunchRecord(message, key, "pulse", "d1g35t", recipients, f"guid-{number}", at)
 
 
 def write(
     folder: Path, launches: Iterable[LaunchRecord], key: FingerprintKey = KEY, stem: str = "pulse"
 ) -> None:
     ordered = sorted(launches, key=lambda launch: (launch.message, launch.key))
-    write_lockfile(folder / f"{stem}.live.lock.json", stem, "live", key, ordered)
+    write_lockfile(folder / f"{stem}.live.lock.json", LockfileContents(stem, "live", key, ordered))
 
 
 def commit(git: Callable[..., int], branch: str) -> None:
     assert git("add", "-A") == git("commit", "-m", branch) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("order", [("here", "there"), ("there", "here")], ids="-".join)
 @pytest.mark.parametrize(
@@ -171,7 +172,9 @@ def test_a_rename_on_one_branch(tmp_path: Path, git: Callable[..., int]) -> None
     commit(git, "there")
     git("checkout", "-b", "here", "main")
     renamed = replace(KEY, first_name="pulse")
-    write_lockfile(tmp_path / NAME, "heartbeat", "live", renamed, [make_launch(1), make_launch(3)])
+    write_lockfile(
+        tmp_path / NAME, LockfileContents("heartbeat", "live", renamed, [make_launch(1), make_launch(3)])
+    )
     commit(git, "here")
     git("merge", "there")
     record = read_record(None, Identity("heartbeat", tmp_path / "pulse.yaml", "live", None, ("pulse",)))

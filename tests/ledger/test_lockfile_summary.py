@@ -12,31 +12,29 @@ import pytest
 from sqlalchemy import delete
 
 from runner.errors import LockfileError
-from runner.ledger.containment import is_told
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import record_outcomes
-from runner.ledger.forgotten import mark_forgotten
-from runner.ledger.gain import Advance, lacks_something
-from runner.ledger.lockfile import read_lockfile
+from runner.ledger.fingerprint import PeopleTally
+from runner.ledger.lockfile.checkpoints import is_told
+from runner.ledger.lockfile.diff import Advance, lacks_something, unite_lockfiles
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.lockfiles import read_other_lockfiles
+from runner.ledger.lockfile.writer import rewrite_lockfile
 from runner.ledger.model import Outcome
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.removal import remove_person
-from runner.ledger.rewriting import rewrite_lockfile
-from runner.ledger.shared import SharedRecord
-from runner.ledger.siblings import read_siblings
-from runner.ledger.summed_record import enter_summed_record, read_summed_record
+from runner.ledger.people.forgotten import mark_forgotten, remove_person
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import record_outcomes
+from runner.ledger.record.entry import dispute_launches
+from runner.ledger.record.recorded import SharedRecord
+from runner.ledger.record.unsettled import release_launch
 from runner.ledger.tables import deliveries
-from runner.ledger.tally import PeopleTally
-from runner.ledger.union import unite_lockfiles
-from runner.ledger.unsettled import dispute_launches, release_launch
 from tests.ledger.conftest import AT, SALT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
 HINT = (
     "the lockfile holds counts (`lockfile: summary`) and cannot fill a ledger: restore the newest copy of "
@@ -61,12 +59,12 @@ def refusal(ledger: Ledger | None, identity: Identity) -> LockfileError | None:
     """Return why a ledger is refused: by whatever reads or enters the record; None if it isn't."""
     looks: list[Callable[[], Any]] = [
         lambda: read_record(ledger, identity),
-        lambda: read_summed_record(ledger, identity),
+        lambda: read_record(ledger, identity, counts_only=True),
     ]
     if ledger is not None:
         entered: Ledger = ledger
         looks.append(lambda: enter_record(entered, identity, SALT))
-        looks.append(lambda: enter_summed_record(entered, identity, SALT))
+        looks.append(lambda: enter_record(entered, identity, SALT, counts_only=True))
     found = []
     for look in looks:
         try:
@@ -178,7 +176,7 @@ def test_many_new_launches(
     deliver(records[0])
     write(ledger, identity)
     deliver(*records[1:])
-    monkeypatch.setattr("runner.ledger.marks._FEW", 1)
+    monkeypatch.setattr("runner.ledger.lockfile.checkpoints._FEW", 1)
     (line,) = json.loads(write(ledger, identity))["messages"]
     assert line["digest"] == PeopleTally(record.recipients[0] for record in records).digest
 
@@ -205,7 +203,7 @@ def test_older_copy(
 
 
 def _copy(ledger: Ledger, file: Path, to: Path) -> None:
-    with ledger.standing() as connection:
+    with ledger.autocommit() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(file, to)
 
@@ -430,7 +428,9 @@ def test_frequency_cap(
         other.prepare()
         for opened, is_enough in ((ledger, True), (other, False)):
             with opened.reading() as connection:
-                found = read_siblings([file], "live", (), AT, None, is_told=partial(is_told, connection))
+                found = read_other_lockfiles(
+                    [file], "live", (), AT, None, is_told=partial(is_told, connection)
+                )
                 if is_enough:
                     assert list(found) == []
                     continue
@@ -440,4 +440,4 @@ def test_frequency_cap(
                     message,
                     "use the ledger that it was written with (RUNNER_LEDGER), or restore that one",
                 )
-    assert list(read_siblings([file], "live", (), "2027", None)) == []
+    assert list(read_other_lockfiles([file], "live", (), "2027", None)) == []

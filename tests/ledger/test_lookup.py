@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.ledger.earlier import EarlierMessage, read_earlier
-from runner.ledger.entry import enter_adopted
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lookup import find_depleted, find_earlier
 from runner.ledger.model import LaunchStats, StoredResult
-from runner.ledger.reconciled import store_results, store_stats
+from runner.ledger.people.earlier import EarlierMessage, find_depleted, read_earlier
+from runner.ledger.record.entry import enter_adopted
+from runner.ledger.results.reconciled import store_results, store_stats
 from runner.ledger.tables import campaigns, launches
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def find(
     depleted = find_depleted(connection, campaign_id, IDS, {"ask"})
     found = {"ask": EarlierMessage()}
     for part in parts:
-        one = find_earlier(connection, campaign_id, IDS, {"ask"}, map(person, part), depleted)["ask"]
+        one = read_earlier(connection, campaign_id, IDS, {"ask"}, map(person, part), depleted)["ask"]
         assert one.answered <= set(map(person, part))
         found["ask"].launches.update(one.launches)
         found["ask"].answered.update(one.answered)

@@ -1,4 +1,4 @@
-"""Renamed messages keep their record: nobody looks new under the new id (design: delivery, "Identity")."""
+"""The record of renamed messages: nobody looks new under the new id (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import rename_message, renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.reconciled import count_answered, read_totals
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
-from runner.ledger.unsettled import list_unsettled
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.integrity import rename_message, renew_key
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.unsettled import list_unsettled
+from runner.ledger.results.reconciled import count_answered, read_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord, LaunchState
+    from runner.ledger.record.recorded import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -56,7 +55,7 @@ def test_who_got_a_message_under_its_old_id_is_known(
     """Ledger and lockfile of the old id are honoured, and written anew under the new one, with keys that fit."""
     launch = make_record("a", 101, 102)
     if held_by != "ledger":
-        write_lockfile(renamed.lockfile, "pulse", "live", KEY, [launch])
+        write_lockfile(renamed.lockfile, LockfileContents("pulse", "live", KEY, [launch]))
     if held_by != "lockfile":
         deliver(launch)
     for known in (read_record(ledger, renamed).known, enter_record(ledger, renamed, SALT).known):
@@ -182,7 +181,7 @@ def test_a_rename_on_one_branch(renamed: Identity, make_record: MakeRecord) -> N
     """A lockfile that has one launch under the old id and the new one, of two branches, has it once."""
     launch = make_record("a", 101)
     both = [launch, rename_message(launch, "opener", "pulse")]
-    write_lockfile(renamed.lockfile, "pulse", "live", KEY, both)
+    write_lockfile(renamed.lockfile, LockfileContents("pulse", "live", KEY, both))
     assert read_record(None, renamed).known.sent == {"opener": set(launch.recipients)}
     with pytest.raises(LockfileError, match="has the launch guid-a under two messages"):
         read_record(None, replace(renamed, message_ids={}))

@@ -9,14 +9,15 @@ import pytest
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.differences import accept_silence
-from runner.ledger.entry import absorb_launches, add_intents
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome
-from runner.ledger.open_sessions import OpenSession, has_open_launches, read_open_sessions
-from runner.ledger.reconciled import store_stats
-from runner.reconcile.held import SessionEnds, read_held
+from runner.ledger.people.open_sessions import OpenSession
+from runner.ledger.people.recent import has_open_launches, read_open_sessions
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import absorb_launches, add_intents
+from runner.ledger.results.differences import accept_silence
+from runner.ledger.results.reconciled import store_stats
+from runner.reconcile.context import SessionEnds, read_held
 from runner.service.model import StatRecord
 from tests.older_ledger import take_back
 
@@ -52,7 +53,7 @@ def send(
     with ledger.writing() as connection:
         campaign_id = enter_campaign(connection, "live", name, KEY)
         key = launch_key(name, "ask", definition, people)
-        intent = Intent("ask", key, "news", "d1g35t", definition, people)
+        intent = Intent("ask", key, "news", "d1g35t", people, definition)
         (launch_id,) = add_intents(connection, campaign_id, [intent], AT)
         if state != "intent":
             outcome = Outcome(launch_id, state, AT, f"guid-{launch_id}" if state == "sent" else None)
@@ -164,7 +165,7 @@ def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) ->
     campaign_id, launch_id = send(ledger, ADA, BOB)
     read(ledger, campaign_id, launch_id, (1, 0, 1), "COMPLETE", "ACTIVE")
     people = (KEY.fingerprint("news", ADA),)
-    record = LaunchRecord("ask", "another", "news", "d1g35t", "guid-another", AT, people)
+    record = LaunchRecord("ask", "another", "news", "d1g35t", people, "guid-another", AT)
     with ledger.writing() as connection:
         absorb_launches(connection, campaign_id, [record], surveys=["ask"])
     assert find_held(ledger) == {ADA: False, BOB: True}
@@ -174,7 +175,7 @@ def test_what_only_a_lockfile_tells_of_a_campaign_that_is_gone(ledger: Ledger) -
     """Whether that asked something is not known: it holds its people once the service says that it is open."""
     campaign_id, _ = send(ledger, CY, definition=PLAIN)
     people = tuple(sorted(KEY.fingerprint("news", phone) for phone in (ADA, BOB)))
-    record = LaunchRecord("gone", "key", "news", "d1g35t", "guid-2", AT, people)
+    record = LaunchRecord("gone", "key", "news", "d1g35t", people, "guid-2", AT)
     with ledger.writing() as connection:
         absorb_launches(connection, campaign_id, [record], surveys=["ask"])
     assert find_held(ledger) == {}
@@ -201,12 +202,12 @@ def test_a_key_that_is_not_at_hand(ledger: Ledger) -> None:
     with ledger.writing() as connection:
         key = FingerprintKey.from_secret("a secret of at least some length")
         campaign_id = enter_campaign(connection, "live", "keyed", key)
-        intent = Intent("ask", "k", "news", "d", SURVEY, (key.fingerprint("keyed", ADA),))
+        intent = Intent("ask", "k", "news", "d", (key.fingerprint("keyed", ADA),), SURVEY)
         add_intents(connection, campaign_id, [intent], AT)
     with ledger.reading() as connection, pytest.raises(LedgerError) as raised:
         read_open_sessions(connection, "live", None)
     assert str(raised.value) == (
-        "who has an open survey of the campaign 'keyed' cannot be told: it was written with another "
+        "the open surveys of the campaign 'keyed' cannot be read: it was written with another "
         "RUNNER_STATE_KEY, or with one that is not set"
     )
     assert raised.value.hint == "set RUNNER_STATE_KEY to the key it was written with"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.opt_out_file import Imported, export_opt_outs, import_opt_outs
-from runner.ledger.opt_outs import (
+from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.people.opt_out_file import Imported, export_opt_outs, import_opt_outs
+from runner.ledger.people.opt_outs import (
     OptOut,
     Source,
     State,
@@ -25,8 +25,8 @@ from runner.ledger.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
+from runner.ledger.tables import SCHEMA_VERSION
 from runner.ledger.target_key import TargetKey, enter_target_key, read_target_key
-from runner.ledger.versions import SCHEMA_VERSION
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ GOOD = HEAD % (TargetKey.from_salt("live", SALT).name, SALT)
         ([GOOD.replace("live", "test")], "the opt-outs are of the target test, not live"),
         (
             [HEAD % (TargetKey.from_salt("live", OTHER_SALT).name, OTHER_SALT)],
-            "the opt-outs were written with another key than the ledger's: nobody can tell whose they are",
+            "the opt-outs were written with another key than the ledger's, so their people cannot be matched",
         ),
         (
             [HEAD % ("0" * 16, SALT)],

@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy import update
 
 from runner.errors import LedgerError
-from runner.ledger.cluster_run import (
+from runner.ledger.database import Ledger
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
+from runner.ledger.locks.cluster_run import (
     FinalAnswer,
     begin_cluster_run,
     count_failure,
@@ -22,18 +24,18 @@ from runner.ledger.cluster_run import (
     stop_cluster_run,
     take_slots,
 )
-from runner.ledger.cluster_tables import cluster_runs, partition_leases
-from runner.ledger.database import Ledger
-from runner.ledger.lease_wait import LiveLeases, count_recipients_done, find_live_leases
-from runner.ledger.lock import LockHolder, hold_campaign_lock
-from runner.ledger.partition_lease import (
+from runner.ledger.locks.partition_lease import (
     LeaseClaim,
     LeaseLostError,
     LeaseTaken,
     LeaseTerms,
+    LiveLeases,
     PartitionLease,
     acquire_lease,
+    count_recipients_done,
+    find_live_leases,
 )
+from runner.ledger.tables import cluster_runs, partition_leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

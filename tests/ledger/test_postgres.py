@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import insert, select
 
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger, show_url
-from runner.ledger.lock import LockHolder, hold_campaign_lock
-from runner.ledger.result_feed import iterate_feed
+from runner.ledger.database import Ledger
+from runner.ledger.engine import show_url
+from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
+from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import info
 from tests.pooler import run_pooler
 
@@ -104,7 +105,7 @@ def test_without_the_driver_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == (
         "a ledger on PostgreSQL needs the driver psycopg, which is not installed; "
-        "pip install 'sms-campaign-runner[postgres]'\n"
+        "install the extra `postgres`: in the clone, `pipx install --force '.[postgres]'`\n"
     )
 
 

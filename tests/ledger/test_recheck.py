@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import LedgerError
-from runner.ledger.opt_outs import OptOut, add_opt_outs, add_replies, decide_reply, remove_opt_out
-from runner.ledger.recheck import find_suppressed
+from runner.ledger.people.opt_outs import (
+    OptOut,
+    add_opt_outs,
+    add_replies,
+    decide_reply,
+    find_suppressed,
+    remove_opt_out,
+)
 from runner.ledger.target_key import KeySource
 
 if TYPE_CHECKING:
     from runner.ledger.database import Ledger
-    from runner.ledger.opt_outs import State
+    from runner.ledger.people.opt_outs import State
 
 PEOPLE = KeySource("live", None, "0123456789abcdef" * 2)
 ADA, BOB, CY, DEE = "+14155550101", "+14155550102", "+14155550103", "+14155550104"

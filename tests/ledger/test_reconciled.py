@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import select
 
-from runner.ledger.entry import enter_adopted
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
-from runner.ledger.opt_outs import OptOut, add_replies
-from runner.ledger.reconciled import read_totals, store_results, store_sessions, store_starts, store_stats
+from runner.ledger.people.opt_outs import OptOut, add_replies
+from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount, SessionRow
-from runner.ledger.result_feed import iterate_feed, read_version
-from runner.ledger.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
+from runner.ledger.results.reconciled import (
+    read_totals,
+    store_results,
+    store_sessions,
+    store_starts,
+    store_stats,
+)
+from runner.ledger.results.result_feed import iterate_feed, read_version
+from runner.ledger.results.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
 from runner.ledger.tables import launches
 from runner.ledger.target_key import enter_target_key
 
@@ -184,7 +189,7 @@ def test_sessions_are_counted_as_they_stand(
         store_sessions(connection, [*rows, StoredSession(second, "p", "", stopped=False), blocked])
         store_sessions(
             connection,
-            [replace(rows[1], status="COMPLETE"), replace(rows[2], status="COMPLETE", stopped=True)],
+            [rows[1]._replace(status="COMPLETE"), rows[2]._replace(status="COMPLETE", stopped=True)],
         )
         store_results(
             connection, [StoredResult(first, "g", "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026")]
@@ -197,6 +202,25 @@ def test_sessions_are_counted_as_they_stand(
         SessionRow("ask", "ACTIVE", stopped=False, replied=True, count=1),
         SessionRow("ask", "COMPLETE", stopped=False, replied=False, count=1),
         SessionRow("ask", "COMPLETE", stopped=True, replied=False, count=1),
+    ]
+
+
+def test_sessions_of_a_launch_that_is_read_in_parts_stand_as_read_last(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """Of many sessions a few come at a time, some as they were and some not, with what no database can hold."""
+    (launch,) = deliver(make_record("a", 101))
+    rows = [StoredSession(launch, f"p{number}", "ACTIVE", stopped=False) for number in range(9)]
+    parts = [rows, [rows[0], rows[8]._replace(status="ENDED\0")], [rows[7]._replace(blocked=True)], []]
+    with ledger.writing() as connection:
+        for part in parts:
+            store_sessions(connection, part)
+    with ledger.reading() as connection:
+        counted = count_sessions(connection, 1, {})
+    assert sorted(counted, key=str) == [
+        SessionRow("ask", "ACTIVE", stopped=False, replied=False, count=1, blocked=True),
+        SessionRow("ask", "ACTIVE", stopped=False, replied=False, count=7),
+        SessionRow("ask", "ENDED\N{REPLACEMENT CHARACTER}", stopped=False, replied=False, count=1),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Ledger and lockfile taken together: neither alone can make anybody look new (design: delivery)."""
+"""Ledger and lockfile taken together: neither alone can make anybody look new (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import pytest
 
 from runner.errors import LockfileError, MissingKeyError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forgotten import mark_forgotten
-from runner.ledger.line_macs import LineMacs
-from runner.ledger.lockfile import read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.reconciled import read_totals
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
+from runner.ledger.people.forgotten import mark_forgotten
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.results.reconciled import read_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -48,7 +47,9 @@ def ledgers(new_url: Callable[[], str]) -> list[str]:
 def write_own(identity: Identity, key: FingerprintKey, *records: LaunchRecord) -> None:
     state_key = identity.state_key
     macs = None if state_key is None else LineMacs(state_key, identity.target, identity.name)
-    write_lockfile(identity.lockfile, identity.name, identity.target, key, records, macs=macs)
+    write_lockfile(
+        identity.lockfile, LockfileContents(identity.name, identity.target, key, records, macs=macs)
+    )
 
 
 def refresh(ledger: Ledger, identity: Identity) -> bool:
@@ -258,8 +259,8 @@ def test_a_salt_beside_a_state_key_stops(
             f"the lockfile {identity.lockfile} was written with a salt, and now there is a RUNNER_STATE_KEY"
         )
         hint = (
-            "`runner key rotate` moves the records to the key. Until then nothing is sent: who may change the "
-            "file could choose the salt, and with it who seems to have been texted"
+            "`runner key rotate` moves the records to the key. Until then nothing is sent: anybody who can "
+            "change the file could choose the salt, and so who seems to have been texted"
         )
     for read in (read_record, partial(enter_record, new_salt=OTHER_SALT)):
         with pytest.raises(LockfileError) as caught:
@@ -283,9 +284,7 @@ def test_a_signed_salt_is_believed(
     assert caught.value.message == (
         f"the lockfile {identity.lockfile} was signed with a RUNNER_STATE_KEY, and none is set"
     )
-    assert caught.value.hint == (
-        "set RUNNER_STATE_KEY to that key: without it nobody can tell what was changed"
-    )
+    assert caught.value.hint == ("set RUNNER_STATE_KEY to that key: without it changes cannot be found")
 
 
 def test_people_forgotten_under_a_salt_stay_forgotten(ledger: Ledger, identity: Identity) -> None:
@@ -364,7 +363,7 @@ def test_a_clock_that_jumps_back_loses_nothing(
     for number, at in enumerate(times):
         launch = make_record(f"{number}", 101 + number)
         campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
-        intent = Intent("ask", launch.key, "t", launch.payload_digest, "{}", launch.recipients)
+        intent = Intent("ask", launch.key, "t", launch.payload_digest, launch.recipients, "{}")
         with ledger.writing() as connection:
             (launch_id,) = add_intents(connection, campaign_id, [intent], times[0])
             record_outcomes(connection, [Outcome(launch_id, "sent", at, launch.project_launch_guid)])

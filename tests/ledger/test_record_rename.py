@@ -1,4 +1,4 @@
-"""A renamed campaign keeps its record: nobody looks new, whichever file or name it was sent under (design: delivery)."""
+"""The record of a renamed campaign: nobody looks new under a new file or name (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import LockfileError
-from runner.ledger.deliveries import enter_campaign
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile import lockfile_path, read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.format import lockfile_path, read_lockfile
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Intent
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import enter_campaign
+from runner.ledger.record.entry import add_intents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -56,7 +55,7 @@ def test_who_was_texted_under_an_old_name_is_known(
     new = replace(renamed, file=renamed.file.with_name(f"{stem}.yaml"))
     launch = make_record("a", 101)
     if held_by != "ledger":
-        write_lockfile(identity.lockfile, "pulse", "live", KEY, [launch])
+        write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, [launch]))
     if held_by != "lockfile":
         deliver(launch)
     require_knows_ada(ledger, new)
@@ -73,7 +72,7 @@ def test_the_new_lockfile_alone_remembers(
     ledger: Ledger, identity: Identity, renamed: Identity, make_record: MakeRecord
 ) -> None:
     """Once the lockfile is written under the new name, neither the ledger nor `renamed_from` is needed."""
-    write_lockfile(identity.lockfile, "pulse", "live", KEY, [make_record("a", 101)])
+    write_lockfile(identity.lockfile, LockfileContents("pulse", "live", KEY, [make_record("a", 101)]))
     record = enter_record(ledger, renamed, OTHER_SALT)
     with ledger.reading() as connection:
         refresh_lockfile(connection, renamed, record)
@@ -134,7 +133,7 @@ def test_records_that_grew_apart_stop(
     with ledger.writing() as connection:
         campaign_id = enter_campaign(connection, "live", "heartbeat", KEY)
         add_intents(
-            connection, campaign_id, [Intent("ask", "k", "t", "d", "{}", ("f",))], "2026-11-20T12:00:00Z"
+            connection, campaign_id, [Intent("ask", "k", "t", "d", ("f",), "{}")], "2026-11-20T12:00:00Z"
         )
     for act in (partial(read_record, ledger), partial(enter_record, ledger, new_salt=OTHER_SALT)):
         with pytest.raises(LockfileError, match="has several records, made under the names heartbeat, pulse"):
@@ -147,5 +146,5 @@ def test_another_files_lockfile_is_left_alone(
     """A file called as an old name is, whose campaign never had that name, is somebody else's."""
     new = replace(renamed, file=renamed.file.with_name("heartbeat.yaml"))
     stranger = lockfile_path(new.file.with_name("pulse.yaml"), "live")
-    write_lockfile(stranger, "other", "live", KEY, [make_record("a", 101)])
+    write_lockfile(stranger, LockfileContents("other", "live", KEY, [make_record("a", 101)]))
     assert read_record(ledger, new).known.is_empty()

@@ -10,23 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Intent, Outcome
-from runner.ledger.provenance import make_run
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.reserved import list_open, note_own
-from runner.ledger.rewriting import refresh_lockfile
-from runner.ledger.shared import (
-    Reservation,
-    ReservedLaunch,
-    SharedRecord,
-    dump_reservation,
-    parse_reservation,
-)
-from runner.ledger.unexplained import UnexplainedLaunch, hold_people
-from runner.ledger.unsettled import HeldCount, count_held, list_unsettled, release_launch
+from runner.ledger.lockfile.writer import refresh_lockfile
+from runner.ledger.model import Intent, Outcome, Reservation, ReservedLaunch
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.recorded import SharedRecord
+from runner.ledger.record.reservations import dump_reservation, list_open, note_own, parse_reservation
+from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
+from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
+from runner.ledger.results.runs import make_run
 from tests.ledger.conftest import AT, KEY, SALT
 from tests.older_ledger import take_back
 
@@ -34,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
 PLACE = Path("origin:refs/runner/live/pulse.lock.json")
 
@@ -43,7 +37,7 @@ PLACE = Path("origin:refs/runner/live/pulse.lock.json")
 def reserve(*numbers: int, message: str = "ask", digest: str = "d1g35t") -> ReservedLaunch:
     people = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
     key = launch_key("pulse", message, digest, people)
-    return ReservedLaunch(message, key, "pulse-2026", digest, "t3xt", AT, people)
+    return ReservedLaunch(message, key, "pulse-2026", digest, people, "t3xt", AT)
 
 
 def share(identity: Identity, *reservations: Reservation, held: bool = True) -> Identity:
@@ -112,7 +106,7 @@ def test_people_on_record_as_reached_stay_so(
     first = enter_record(ledger, share(identity), "f" * 32)
     campaign_id, _ = first.require_entered()
     with ledger.writing() as connection:
-        intent = Intent(sent.message, sent.key, sent.tag, sent.payload_digest, "{}", sent.recipients)
+        intent = Intent(sent.message, sent.key, sent.tag, sent.payload_digest, sent.recipients, "{}")
         (launch_id,) = add_intents(connection, campaign_id, [intent], AT)
         record_outcomes(connection, [Outcome(launch_id, "sent", AT, "guid-one")])
     record = enter_record(ledger, share(identity, Reservation("a", (reserve(1, 2),))), "f" * 32)
@@ -128,7 +122,7 @@ def test_a_later_reservation_takes_over_what_is_open_here(ledger: Ledger, identi
     campaign_id, _ = first.require_entered()
     old = reserve(1, 2)
     with ledger.writing() as connection:
-        intent = Intent(old.message, old.key, old.tag, old.payload_digest, "{}", old.recipients)
+        intent = Intent(old.message, old.key, old.tag, old.payload_digest, old.recipients, "{}")
         add_intents(connection, campaign_id, [intent], AT)
     anew = reserve(1, 2, digest="edited")
     record = enter_record(ledger, share(identity, Reservation("b", (anew,))), "f" * 32)
@@ -156,8 +150,10 @@ def test_a_renamed_message_keeps_its_reservations(ledger: Ledger, identity: Iden
 
 LAUNCHES = st.builds(
     ReservedLaunch,
-    *([st.text()] * 6),
-    recipients=st.lists(st.text(alphabet="0123456789abcdef"), max_size=3).map(tuple),
+    *([st.text()] * 4),
+    st.lists(st.text(alphabet="0123456789abcdef"), max_size=3).map(tuple),
+    st.text(),
+    st.text(),
     arm=st.none() | st.text(),
     run=st.none() | st.text(),
 )

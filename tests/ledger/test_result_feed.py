@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forget import forget_person
-from runner.ledger.message_names import rename_messages
 from runner.ledger.model import StoredResult
-from runner.ledger.reconciled import find_held, store_results, store_starts
+from runner.ledger.people.forgotten import forget_person
+from runner.ledger.record.renaming import rename_messages
 from runner.ledger.report_model import FeedRow
-from runner.ledger.result_feed import begin_revision, find_mark, iterate_feed, read_version, renew_edition
+from runner.ledger.results.reconciled import find_held, store_results, store_starts
+from runner.ledger.results.result_feed import (
+    begin_revision,
+    find_mark,
+    iterate_feed,
+    read_version,
+    renew_edition,
+)
 from runner.ledger.target_key import TargetSecret
 from tests.older_ledger import take_back
 

@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forgotten import mark_forgotten
+from runner.ledger.lockfile.writer import rewrite_lockfile
+from runner.ledger.maintenance.rotation import (
+    Translation,
+    list_tags_on_record,
+    needs_rotation,
+    rotate_ledger,
+    want_ledger,
+)
 from runner.ledger.model import StoredSession
-from runner.ledger.opt_outs import add_opt_outs, read_suppressions
-from runner.ledger.reconciled import store_sessions
-from runner.ledger.record import enter_record
-from runner.ledger.rewriting import rewrite_lockfile
-from runner.ledger.rotation import list_tags_on_record, needs_rotation, rotate_ledger, want_ledger
+from runner.ledger.people.forgotten import mark_forgotten
+from runner.ledger.people.opt_outs import add_opt_outs, read_suppressions
+from runner.ledger.record.campaign_record import enter_record
+from runner.ledger.results.reconciled import store_sessions
 from runner.ledger.tables import launches, results, sessions
 from runner.ledger.target_key import enter_target_key, read_target_key
-from runner.ledger.translation import Translation
 from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity
 
 PHONES = [f"+1415555{number:04}" for number in (101, 102, 103, 104, 105)]
 SALT = "0123456789abcdef" * 2

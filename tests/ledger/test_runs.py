@@ -14,26 +14,24 @@ from hypothesis import strategies as st
 
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile import Lockfile, read_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
-from runner.ledger.merge import unite_launches
+from runner.ledger.lockfile.format import Lockfile, read_lockfile
+from runner.ledger.lockfile.merge import unite_launches
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Intent, LaunchRecord, Outcome, Run
-from runner.ledger.provenance import make_run
-from runner.ledger.record import enter_record
+from runner.ledger.record.campaign_record import enter_record
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.unsettled import adopt_launch
 from runner.ledger.report_model import RunRow
-from runner.ledger.rewriting import refresh_lockfile
-from runner.ledger.runs import count_by_run, enter_runs, read_runs
-from runner.ledger.unsettled import adopt_launch
+from runner.ledger.results.runs import count_by_run, enter_runs, make_run, read_runs
 from tests.ledger.conftest import AT, KEY, SALT
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from runner.ledger.identity import Identity
+    from runner.ledger.record.recorded import Identity
 
 EARLY = make_run("2026-11-20T11:00:00.000000Z", "ab" * 16)
 LATE = make_run(
@@ -49,7 +47,7 @@ RESTORE = "restore it with git; nothing is sent as long as it is unclear who was
 
 def write(file: Path, records: Iterable[LaunchRecord], runs: Iterable[Run] = (EARLY, LATE)) -> None:
     ordered = sorted(records, key=lambda one: (one.message, one.key))
-    write_lockfile(file, "pulse", "live", KEY, ordered, runs=runs)
+    write_lockfile(file, LockfileContents("pulse", "live", KEY, ordered, runs=runs))
 
 
 def read(file: Path) -> Lockfile:
@@ -64,7 +62,7 @@ def send(ledger: Ledger, run: Run | None, *records: LaunchRecord, state: str = "
         campaign_id = enter_campaign(connection, "live", "pulse", KEY)
         enter_runs(connection, [run] if run else [])
         intents = [
-            Intent(r.message, r.key, r.tag, r.payload_digest, "{}", r.recipients, run=run.id if run else None)
+            Intent(r.message, r.key, r.tag, r.payload_digest, r.recipients, "{}", run=run.id if run else None)
             for r in records
         ]
         ids = add_intents(connection, campaign_id, intents, AT)
@@ -128,7 +126,7 @@ class TestLockfile:
         with pytest.raises(LockfileError) as caught:
             read(file)
         assert caught.value.message == (
-            f"the lockfile {file} was edited by hand: the run {LATE.id} was another one"
+            f"the lockfile {file} was edited by hand: the run {LATE.id} was changed"
         )
         assert caught.value.hint == RESTORE
 
@@ -140,7 +138,7 @@ class TestLockfile:
         with pytest.raises(LockfileError) as caught:
             read(file)
         assert caught.value.message == (
-            f"the lockfile {file} was edited by hand: the run {LATE.id}, which launches name, is not there"
+            f"the lockfile {file} was edited by hand: the run {LATE.id}, which launches name, is missing"
         )
 
     def test_an_address_that_is_no_page_is_refused(
@@ -232,7 +230,7 @@ def make_launch(number: int, run: Run | None) -> LaunchRecord:
     key = launch_key("pulse", "ask", "d1g35t", recipients)
     at = f"2026-11-20T12:00:{number:02}Z"
     return LaunchRecord(
-        "ask", key, "pulse", "d1g35t", f"guid-{number}", at, recipients, run=run.id if run else None
+        "ask", key, "pulse", "d1g35t", recipients, f"guid-{number}", at, run=run.id if run else None
     )
 
 

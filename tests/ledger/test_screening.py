@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from sqlalchemy import insert, update
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.forget import forget_person
-from runner.ledger.model import StoredResult
-from runner.ledger.opt_outs import (
+from runner.ledger.model import LaunchState, StoredResult
+from runner.ledger.people.forgotten import forget_person, note_forgotten_results
+from runner.ledger.people.opt_outs import (
     OptOut,
     add_opt_outs,
     add_replies,
@@ -15,9 +17,7 @@ from runner.ledger.opt_outs import (
     decide_reply,
     remove_opt_out,
 )
-from runner.ledger.reconciled import store_results
-from runner.ledger.removal import note_forgotten_results
-from runner.ledger.screening import (
+from runner.ledger.people.replies import (
     HeldAnswer,
     ReplyText,
     WaitingReply,
@@ -26,12 +26,15 @@ from runner.ledger.screening import (
     find_forgotten,
     is_screened,
     iterate_answers,
+    list_launched_campaigns,
     list_recorded_campaigns,
     list_waiting,
     mark_screened,
     read_definition,
     read_reply_texts,
 )
+from runner.ledger.results.reconciled import store_results
+from runner.ledger.tables import campaigns, launches, told_holds
 from runner.ledger.target_key import KeySource, TargetSecret
 from tests.older_ledger import take_back
 
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.opt_outs import State
+    from runner.ledger.people.opt_outs import State
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -129,6 +132,26 @@ def test_answers_and_what_was_sent_are_read(
         assert list_recorded_campaigns(connection) == [("live", "pulse")]
 
 
+def test_a_campaign_is_launched_once_a_launch_may_have_reached_somebody(
+    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """Any launch counts, whatever its outcome, and so does a hold that another ledger told of."""
+    (launch_id,) = deliver(make_record("a", 101))
+    states: tuple[LaunchState, ...] = get_args(LaunchState)
+    for state in states:
+        with ledger.writing() as connection:
+            connection.execute(update(launches).where(launches.c.id == launch_id).values(state=state))
+            assert list_launched_campaigns(connection, "live") == ["pulse"], state
+    hold = {"target": "live", "campaign": "tea", "digest": "d", "entry": "{}"}
+    with ledger.writing() as connection:
+        rows = [{"target": "live", "name": name, "key_fingerprint": "k"} for name in ("rum", "tea")]
+        connection.execute(insert(campaigns), rows)
+        assert list_launched_campaigns(connection, "live") == ["pulse"]
+        connection.execute(insert(told_holds), [hold])
+        assert list_launched_campaigns(connection, "live") == ["pulse", "tea"]
+        assert list_launched_campaigns(connection, "test") == []
+
+
 def test_the_forgotten_are_known_until_they_are_let_in(ledger: Ledger) -> None:
     """Whoever only opted out is not taken for forgotten, and whoever came back isn't any more."""
     secret = TargetSecret("RUNNER_STATE_KEY", None, is_certain=True)
@@ -169,6 +192,7 @@ def test_an_older_ledger_has_no_opt_outs(ledger: Ledger) -> None:
     """A ledger that was opened to be read alone may lack the tables: nobody has opted out in it."""
     with ledger.writing() as connection:
         take_back(connection, 2)
+    with ledger.reading() as connection:
         assert list_waiting(connection, "live") == []
         assert count_people(connection, "live") == 0
         assert count_opt_outs(connection, "live") == {}

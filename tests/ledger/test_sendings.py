@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import insert, update
 
-from runner.ledger import sendings
+from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import StoredResult
-from runner.ledger.reconciled import store_results
+from runner.ledger.people.replies import count_waiting
 from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
+from runner.ledger.results import sendings
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
 from runner.ledger.target_key import enter_target_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
-    from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
 
     MakeRecord = Callable[..., LaunchRecord]
@@ -131,12 +133,43 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
             opt_out(connection, evidence)
         opt_out(connection, "r3", state="dismissed")
         opt_out(connection, "guid-a", source="import")
+        opt_out(connection, "r1", state="doubtful")
     with ledger.reading() as connection:
         assert sendings.count_replied_opt_outs(connection, "live", 1, {}) == {"ask": 2, "opener": 1}
         assert sendings.count_replied_opt_outs(connection, "live", 1, RENAMED) == {"opener": 3}
         assert sendings.count_reported_opt_outs(connection, "live", 1, RENAMED) == {"opener": 1}
+        assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
         assert sendings.count_replied_opt_outs(connection, "other", 1, {}) == {}
         assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
+
+
+def test_opt_outs_are_not_looked_for_in_each_launch(
+    tmp_path: Path, deliver: Deliver, make_record: MakeRecord
+) -> None:
+    """The steps of the database go with the sum of launches and opt-outs, not with their product."""
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        ledger.prepare()
+        ids = deliver(*(make_record(f"l{number}", number) for number in range(100, 300)), into=ledger)
+        answers = [
+            StoredResult(one, f"r{one}", "p", "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
+            for one in ids
+        ]
+        steps: list[None] = []
+        with ledger.writing() as connection:
+            enter_target_key(connection, "live", None, SALT)
+            store_results(connection, answers)
+            for one in ids:
+                opt_out(connection, f"r{one}")
+                opt_out(connection, f"r{one}", state="doubtful")
+        with ledger.reading() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.set_progress_handler(lambda: steps.append(None), 1)
+            sendings.count_replied_opt_outs(connection, "live", 1, {})
+            sendings.list_replied_opt_outs(connection, "live", 1, {})
+            count_waiting(connection, "live", 1, {})
+            list(sendings.iterate_opt_out_replies(connection, 1))
+            raw.set_progress_handler(None, 0)
+        assert len(steps) < 200 * 3 * len(ids)
 
 
 def test_the_plan_that_was_read_last_is_kept(ledger: Ledger) -> None:

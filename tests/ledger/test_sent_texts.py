@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import update
 
-from runner.ledger.deliveries import find_campaign
-from runner.ledger.sent_texts import SentTexts, read_definitions, read_sent_texts
+from runner.ledger.record.deliveries import SentTexts, find_campaign, read_definitions, read_sent_texts
 from runner.ledger.tables import launches
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Machines that share a ledger: the real command, as processes with folders of their own (design: delivery)."""
+"""Machines that share a ledger: the real command, as processes with folders of their own (docs/delivery.md)."""
 
 from __future__ import annotations
 
@@ -140,6 +140,7 @@ def test_of_two_runs_at_once_one_sends(machines: list[Machine], service: Service
     assert service.list_texted() == EVERYONE
 
 
+@pytest.mark.slow
 def test_a_run_can_wait_for_the_other(machines: list[Machine], service: Service) -> None:
     """With --lock-timeout the second waits, and then finds that there is nothing left to send."""
     processes = [machine.start("apply", "--auto-approve", "--lock-timeout", "60s") for machine in machines]
@@ -153,6 +154,7 @@ def test_a_run_can_wait_for_the_other(machines: list[Machine], service: Service)
     assert machines[0].lockfile.read_bytes() == machines[1].lockfile.read_bytes()
 
 
+@pytest.mark.slow
 def test_another_machine_ends_what_a_killed_one_began(machines: list[Machine], service: Service) -> None:
     """A machine that vanishes in the middle of a run leaves no lock behind; another one sends the rest."""
     here, there = machines
@@ -168,6 +170,7 @@ def test_another_machine_ends_what_a_killed_one_began(machines: list[Machine], s
     assert here.lockfile.read_bytes() == there.lockfile.read_bytes()
 
 
+@pytest.mark.slow
 def test_other_commands_read_while_a_run_sends(machines: list[Machine], service: Service) -> None:
     """Status and plan need no lock: they say how far the other machine's run has come."""
     here, there = machines
@@ -186,6 +189,7 @@ def test_other_commands_read_while_a_run_sends(machines: list[Machine], service:
     assert service.list_texted() == EVERYONE
 
 
+@pytest.mark.slow
 def test_a_server_that_restarts_during_a_run_loses_nothing(
     tmp_path: Path, service: Service, postgres: PostgresServer
 ) -> None:

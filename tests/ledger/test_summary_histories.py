@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.forgotten import mark_forgotten, read_forgotten
-from runner.ledger.identity import Identity
+from runner.ledger.lockfile.writer import rewrite_lockfile
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.removal import remove_person
-from runner.ledger.rewriting import rewrite_lockfile
+from runner.ledger.people.forgotten import mark_forgotten, read_forgotten, remove_person
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.record.recorded import Identity
+from runner.ledger.record.unsettled import adopt_launch, release_launch
 from runner.ledger.tables import deliveries, launches
-from runner.ledger.unsettled import adopt_launch, release_launch
 from tests.ledger.conftest import AT, KEY, SALT
 
 IDS = ("ask", "invite", "call")
@@ -75,7 +75,7 @@ class History:
         key = launch_key("pulse", message, digest, people)
         with ledger.writing() as connection:
             campaign_id = enter_campaign(connection, "live", "pulse", KEY)
-            intent = Intent(message, key, "tag", digest, "{}", people)
+            intent = Intent(message, key, "tag", digest, people, "{}")
             ids = add_intents(connection, campaign_id, [intent], AT)
             if how == "sent":
                 record_outcomes(connection, [Outcome(ids[0], "sent", AT, f"guid-{self.count}")])
@@ -110,7 +110,7 @@ class History:
 
     def copy(self, ledger: Ledger) -> None:
         self.copies.append(self.folder / f"copy-{len(self.copies)}")
-        with ledger.standing() as connection:
+        with ledger.autocommit() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         shutil.copy(self.folder / "ledger", self.copies[-1])
 
@@ -148,6 +148,7 @@ def is_taken(ledger: Ledger, identity: Identity) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_taken_if_nobody_is_missing(steps: Steps) -> None:
@@ -168,6 +169,7 @@ def test_taken_if_nobody_is_missing(steps: Steps) -> None:
                     assert is_taken(other, history.identity) is not bool(lacks), (people, held)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=STEPS, ours=STEPS, theirs=STEPS)
 def test_another_ledger(before: Steps, ours: Steps, theirs: Steps) -> None:

@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import LockfileError
-from runner.ledger.forgotten import absorb_forgotten
-from runner.ledger.record import enter_record, read_record
-from runner.ledger.rewriting import refresh_lockfile
-from runner.ledger.shared import SharedRecord
-from runner.ledger.summed_record import enter_summed_record, read_summed_record
-from runner.ledger.tally import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.lockfile.writer import refresh_lockfile
+from runner.ledger.people.forgotten import absorb_forgotten
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.recorded import RecordSummary, SharedRecord
 from tests.ledger.conftest import KEY, SALT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.identity import Identity
     from runner.ledger.model import LaunchRecord
+    from runner.ledger.record.recorded import Identity, Record
+
+
+def counts_of(record: Record) -> RecordSummary:
+    assert isinstance(record.deliveries, RecordSummary)
+    return record.deliveries
 
 
 def test_same_as_whole(
@@ -36,21 +40,24 @@ def test_same_as_whole(
     deliver(make_record("c", 4), state="unknown")
     deliver(make_record("d", 5), state="rejected")
     known = read_record(ledger, identity).known
-    entered = enter_summed_record(ledger, identity, SALT)
-    read = read_summed_record(ledger, identity)
-    assert entered.summary == read.summary
-    assert (read.summary.sent, read.summary.unresolved, read.is_unclear()) == (3, 1, True)
-    assert read.summary.messages["ask"].sent == PeopleTally(known.sent["ask"])
-    assert read.summary.messages["ask"].unresolved == PeopleTally(known.unresolved["ask"])
-    assert read.summary.digest == digest_tallies(tally_texted(known))
+    entered = enter_record(ledger, identity, SALT, counts_only=True)
+    read = read_record(ledger, identity, counts_only=True)
+    counts = counts_of(read)
+    assert counts_of(entered) == counts
+    assert (read.count_texted(), read.is_unclear()) == ({"ask": (2, 1), "other": (1, 0)}, True)
+    assert counts.messages["ask"].sent == PeopleTally(known.sent["ask"])
+    assert counts.messages["ask"].unresolved == PeopleTally(known.unresolved["ask"])
+    assert read.digest == digest_tallies(tally_texted(known))
+    with pytest.raises(ValueError, match="only the counts were read"):
+        _ = read.known
     assert read.key == entered.key == KEY
 
 
 def test_nothing(ledger: Ledger, identity: Identity) -> None:
     """Where nothing is on record, nobody counts; there may be no ledger at all."""
     for opened in (ledger, None):
-        found = read_summed_record(opened, identity)
-        assert (found.campaign_id, found.key, found.summary.is_empty()) == (None, None, True)
+        found = read_record(opened, identity, counts_only=True)
+        assert (found.campaign_id, found.key, found.is_empty()) == (None, None, True)
 
 
 def test_filled_from_lockfile(
@@ -67,13 +74,13 @@ def test_filled_from_lockfile(
     with type(ledger)(new_url()) as other:
         other.prepare()
         with pytest.raises(LockfileError) as caught:
-            read_summed_record(other, identity)
+            read_record(other, identity, counts_only=True)
         assert caught.value.message == (
             f"the lockfile {identity.lockfile} knows of a launch that the ledger lacks"
         )
         assert caught.value.hint == "`runner reconcile` enters them; then run the same command again"
-        assert enter_summed_record(other, identity, SALT).summary.sent == 2
-        assert read_summed_record(other, identity).summary.sent == 2
+        assert enter_record(other, identity, SALT, counts_only=True).count_texted() == {"ask": (2, 0)}
+        assert read_record(other, identity, counts_only=True).count_texted() == {"ask": (2, 0)}
 
 
 def test_forgotten(
@@ -87,17 +94,20 @@ def test_forgotten(
     deliver(record, state="unknown")
     with ledger.writing() as connection:
         absorb_forgotten(connection, 1, "pulse", [record.recipients[0]])
-    found = enter_summed_record(ledger, identity, SALT)
+    found = enter_record(ledger, identity, SALT, counts_only=True)
     assert found.forgotten == {record.recipients[0]}
-    assert found.summary.unresolved == 1
-    assert found.summary.digest == digest_tallies(tally_texted(read_record(ledger, identity).known))
+    assert found.count_texted() == {"ask": (0, 1)}
+    assert found.digest == digest_tallies(tally_texted(read_record(ledger, identity).known))
 
 
 def test_state_remote(ledger: Ledger, identity: Identity) -> None:
     """A record that is kept on a git remote is refused: it is read whole or not at all."""
     shared = replace(identity, shared=SharedRecord())
     hint = "leave out --state-remote: machines that share a ledger need none"
-    for look in (read_summed_record, partial(enter_summed_record, new_salt=SALT)):
+    for look in (
+        partial(read_record, counts_only=True),
+        partial(enter_record, new_salt=SALT, counts_only=True),
+    ):
         with pytest.raises(LockfileError) as caught:
             look(ledger, shared)
         assert caught.value.message == "the record of pulse is kept on a git remote, and is too large for it"

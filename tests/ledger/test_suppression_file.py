@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import MissingKeyError, SuppressionsError
-from runner.ledger.gain import SuppressionGain, find_suppression_gain
-from runner.ledger.suppression_file import (
+from runner.ledger.lockfile.diff import SuppressionGain, find_suppression_gain
+from runner.ledger.people.suppression_file import (
     Entry,
     lacks_suppressions,
     parse_book,
@@ -23,7 +23,7 @@ from runner.ledger.suppression_file import (
     write_book,
 )
 from runner.ledger.target_key import TargetKey
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,7 +131,7 @@ def test_the_newest_decision_counts(ours: tuple[str, int], theirs: tuple[str, in
 
 
 def test_who_was_forgotten_leaves_one_entry() -> None:
-    """What another machine still has of them goes; what they say after they were let in again stays."""
+    """Another machine's entries about them go; replies since they were let in again stay."""
     early, late = "2026-12-01T10:00:00.000000Z", "2026-12-03T10:00:00.000000Z"
     forgotten = opt_out(1, "forgotten", "confirmed", "2026-12-02T10:00:00.000000Z", "forgotten")
     said = [opt_out(1, "r1", "confirmed", early), opt_out(1, "r2", "confirmed", late)]

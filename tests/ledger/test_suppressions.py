@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import SuppressionsError
-from runner.ledger.opt_outs import OptOut, add_opt_outs, add_replies, remove_opt_out
-from runner.ledger.suppression_file import BookText, Entry, parse_book, settle, write_book
-from runner.ledger.suppressions import (
+from runner.ledger.people.opt_outs import OptOut, add_opt_outs, add_replies, remove_opt_out
+from runner.ledger.people.suppression_file import BookText, Entry, parse_book, settle, write_book
+from runner.ledger.people.suppressions import (
     absorb_book,
     is_absorbed,
     iterate_entries,
@@ -99,7 +99,7 @@ def test_the_later_decision_counts_in_the_ledger_too(
 
 
 def test_a_clock_that_was_set_back_undoes_no_decision(ledger: Ledger, tmp_path: Path) -> None:
-    """What is decided after another decision is newer, whatever the clock says: no file brings that back."""
+    """A decision after another one is newer, whatever the clock says: no file brings the older one back."""
     text = write(tmp_path / "file", [opt_out(ADA, "dismissed", LATE), opt_out(BOB, "confirmed", LATE)])
     absorb(ledger, text)
     with ledger.writing() as connection:
@@ -112,7 +112,7 @@ def test_a_clock_that_was_set_back_undoes_no_decision(ledger: Ledger, tmp_path: 
 
 
 def test_who_was_forgotten_elsewhere_leaves_one_entry(ledger: Ledger, tmp_path: Path) -> None:
-    """What this ledger has of their replies gives way."""
+    """This ledger's entries about their replies give way."""
     with ledger.writing() as connection:
         PEOPLE.enter(connection)
         reply = OptOut(KEY.fingerprint(ADA), "reply-1", "reply", "confirmed", EARLY)
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(ledger: Ledger, tmp_path
 
 
 def test_a_written_file_is_sealed_throughout(ledger: Ledger, tmp_path: Path) -> None:
-    """Who has the key can tell that nobody else wrote any of it."""
+    """The key tells that nobody else wrote any of it."""
     file = tmp_path / "live.suppressions.json"
     with ledger.writing() as connection:
         add_opt_outs(connection, PEOPLE.enter(connection), [ADA, BOB], "person", EARLY)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.model import Known
-from runner.ledger.tally import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.model import RecordedDeliveries
 
 PEOPLE = st.sets(st.text("0123456789abcdef", min_size=20, max_size=20), max_size=12)
 
@@ -31,7 +31,7 @@ def test_parts(people: set[str], others: set[str], seed: object) -> None:
     whole = PeopleTally(shuffled)
     assert whole == PeopleTally(people) + PeopleTally(others - people)
     for one in others - people:
-        whole.take_out(one)
+        whole.remove(one)
     assert whole == PeopleTally(people) == PeopleTally.read(len(people), PeopleTally(people).digest)
 
 
@@ -43,8 +43,8 @@ def test_difference(people: set[str], others: set[str]) -> None:
 
 def test_texted() -> None:
     """Who is still held for unresolved counts as one who was texted; who was forgotten doesn't."""
-    settled = tally_texted(Known({"ask": {"a", "b"}}, {}, {"f"}))
-    unsettled = tally_texted(Known({"ask": {"a"}, "other": {"f"}}, {"ask": {"b", "f"}}, {"f"}))
+    settled = tally_texted(RecordedDeliveries({"ask": {"a", "b"}}, {}, {"f"}))
+    unsettled = tally_texted(RecordedDeliveries({"ask": {"a"}, "other": {"f"}}, {"ask": {"b", "f"}}, {"f"}))
     assert settled == unsettled == {"ask": PeopleTally("ab")}
     assert digest_tallies(settled) == digest_tallies({**unsettled, "nobody": PeopleTally()})
 

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import LockfileError
-from runner.ledger.checksum import renew_key
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.gain import Advance, Gain
-from runner.ledger.lockfile import parse_lockfile
-from runner.ledger.lockfile_writer import write_lockfile
+from runner.ledger.lockfile.diff import Advance, LockfileDiff, unite_lockfiles
+from runner.ledger.lockfile.format import parse_lockfile
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 from runner.ledger.model import LaunchRecord
-from runner.ledger.provenance import make_run
-from runner.ledger.union import unite_lockfiles
+from runner.ledger.results.runs import make_run
 
 FILE = Path("campaigns/coffee.live.lock.json")
 KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
@@ -45,7 +44,7 @@ def write(folder: Path, numbers: frozenset[int], key: FingerprintKey = KEY, name
     file = folder / "lock.json"
     launches = sorted(map(make_launch, numbers), key=lambda launch: (launch.message, launch.key))
     runs = [run for run in RUNS if any(launch.run == run.id for launch in launches)]
-    write_lockfile(file, name, "live", key, launches, runs=runs)
+    write_lockfile(file, LockfileContents(name, "live", key, launches, runs=runs))
     return file.read_text(encoding="utf-8")
 
 
@@ -81,8 +80,10 @@ def test_sides_with_keys_of_their_own_stay_two(tmp_path: Path) -> None:
 def test_a_gain_counts_what_is_new(tmp_path: Path) -> None:
     """Launches and texts, by message; what was known is not counted again."""
     before, after = write(tmp_path, frozenset({1})), write(tmp_path, frozenset({1, 3, 5, 6}))
-    assert Advance.read(FILE, before, after).find_gain(()) == Gain(
+    assert Advance.read(FILE, before, after).find_gain(()) == LockfileDiff(
         "coffee", "live", {"ask": 2, "nudge": 1}, {"ask": 4, "nudge": 2}
     )
-    assert Advance.read(FILE, None, before).find_gain(()) == Gain("coffee", "live", {"ask": 1}, {"ask": 2})
-    assert Advance.read(FILE, after, after).find_gain(()) == Gain("coffee", "live", {}, {})
+    assert Advance.read(FILE, None, before).find_gain(()) == LockfileDiff(
+        "coffee", "live", {"ask": 1}, {"ask": 2}
+    )
+    assert Advance.read(FILE, after, after).find_gain(()) == LockfileDiff("coffee", "live", {}, {})

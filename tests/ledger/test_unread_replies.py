@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import update
 
-from runner.ledger.differences import store_differences
 from runner.ledger.model import LaunchRecord, LaunchStats
-from runner.ledger.reconciled import store_stats
+from runner.ledger.people.replies import UnreadReplies, find_unread_replies
 from runner.ledger.report_model import LaunchDifference
+from runner.ledger.results.differences import store_differences
+from runner.ledger.results.reconciled import store_stats
 from runner.ledger.tables import launches
-from runner.ledger.unread_replies import UnreadReplies, find_unread_replies
 from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_what_was_never_read_is_unread_since_it_was_sent(ledger: Ledger, ask: As
 
 
 def test_a_launch_that_another_machine_has_sent_may_have_asked(ledger: Ledger, ask: Ask) -> None:
-    """What it said is not known here; of a plain text that this machine has sent it is."""
+    """Its text is not known here; that of a plain text that this machine has sent is."""
     ask("a", 101, '{"text": "the \\"questions\\": none"}')
     assert find(ledger) is None
     ask("b", 102, None)
@@ -124,7 +124,7 @@ def test_only_what_was_accepted_gets_replies(
     deliver: Callable[..., list[int]],
     state: str,
 ) -> None:
-    """What is not settled is settled before anything is planned."""
+    """Launches that are not settled are settled before anything is planned."""
     deliver(make_record("a", 101), state=state)
     with ledger.writing() as connection:
         connection.execute(update(launches).values(definition=None))

@@ -1,4 +1,4 @@
-"""How well replies are read: recall and precision on the labelled corpus, and the page that names them."""
+"""Recall and precision of opt-outs on the labelled corpus, and the page that names them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECALL, ENGLISH_RECALL, SURE_PRECISION, DOUBTFUL_PRECISION = 0.85, 0.9, 0.995, 0
 
 @dataclass(frozen=True)
 class Figures:
-    """What was read of the replies of a language, in one half.
+    """Counts of the replies of a language, in one half, as they were read.
 
     Attributes:
         opt_outs: replies that opt out.

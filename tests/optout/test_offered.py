@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.optout.offered import find_offered
+from runner.optout.reply import find_offered
 
 ENDING = {"text": "How long?", "tag": "when", "responses": ["Day", "End"], "conclude_on": "Never"}
 ASKED = {"text": "Keep it?", "tag": "keep", "responses": ["Keep", "Cancel"]}

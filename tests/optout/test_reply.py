@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.checks import COMMAND_WORDS
-from runner.optout.reply import classify
-from runner.optout.rules import Rule, read_rules
-from runner.optout.spelling import hide_names, is_slip, spell
+from runner.optout.reply import Rule, classify, hide_names, is_slip, read_rules, spell
 from runner.source.yaml import read_yaml
 
 RULES = read_rules()
@@ -26,6 +24,7 @@ rezygnuję|wypisz|avsluta|avregistrera|İPTAL|ıptal|ret|🛑|🛑🛑|S T O P|s
 st0p|st\u200bop|ｓｔｏｐ|Liked "Reply STOP to opt out" STOP
 """
 DOUBTFUL = """
+Text me again, I'll report you|Text me again. I will call the cops
 please stop texting me|Please stop sending any more texts|don't text me again|Do not contact me|Do not text me
 Don’t call me anymore... do not text this number|never text me again|Please remove me from your texts
 Remove this number from your database|how do I unsubscribe from this?|no more texts
@@ -38,6 +37,7 @@ Basta messaggi|Non scrivetemi più|numero sbagliato|Geen berichten meer|verkeerd
 Skicka inte fler sms|fel nummer|Mesaj atmayın|yanlış numara|Dont messege me|numero sbaliato
 """
 OPT_IN = """
+Text me again|please text me again, I will answer
 START|start.|UNSTOP|Start again|You can text me again|resubscribe|opt in|sign me back up|ALTA|denme de alta|réabonner
 Tragen Sie mich wieder ein|riattiva|quero voltar|schrijf me weer in|zapisz mnie|starta igen|tekrar mesaj almak istiyorum
 I stopped by mistake, please start again
@@ -99,7 +99,7 @@ def test_a_rule_finds_its_example(rule: Rule) -> None:
 
 
 def test_an_answer_that_the_question_offers_is_an_answer() -> None:
-    """What a question offers as a response is an answer to it, STOP included; no other word is."""
+    """A response that the question offers is an answer to it, STOP included; no other word is."""
     assert classify("cancel", offered=["Keep", "Cancel"]).kind == "answer"
     assert classify("Stop it!", offered=["Go on", "stop it"]).kind == "answer"
     assert classify("STOP", offered=["Go", "Stop"]).kind == "answer"

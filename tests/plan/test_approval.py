@@ -16,13 +16,16 @@ from runner.plan.approval import (
     Amount,
     Approval,
     ApprovalRequest,
+    add_approvals,
     find_gap,
+    lacks_approvals,
+    read_approvals,
     seal_plan,
+    unite_approvals,
     write_canonical,
 )
-from runner.plan.approval_book import add_approvals, lacks_approvals, read_approvals, unite_approvals
-from runner.plan.reviewed import digest_reviewed
-from runner.source.schema import schema_text
+from runner.plan.digest import digest_reviewed
+from runner.source.json_schema import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.model import Known
-from runner.plan.circumstances import Circumstances
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
@@ -42,8 +42,8 @@ def plan(load: Load, folder: Path, day: str, now: datetime | None, policy: str =
     rows = f"+14155550102,shop,{day}\n+14155550103,,{day}\n"
     (folder / "people.csv").write_text(f"phone,source,agreed\n{rows}", encoding="utf-8")
     campaign = load(YAML.replace("DAY", day).replace("POLICY", policy))
-    circumstances = None if now is None else Circumstances(now)
-    planner = Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), circumstances)
+    context = None if now is None else PlanContext(now)
+    planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
     made = planner.make_plan(problems := Problems())
     assert made is not None, list(problems)
     assert sum(len(launch.phones) for launch in planner.iterate_launches()) == made.messages[0].to_send
@@ -103,7 +103,7 @@ def plan_rows(
     (folder / "plain.csv").write_text(f"phone\n{plain}", encoding="utf-8")
     (folder / "later.csv").write_text(f"phone,source\n{later}", encoding="utf-8")
     campaign = load(ROWS_YAML.replace("INLINE", inline))
-    planner = Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(NOW))
+    planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOW))
     made = planner.make_plan(problems := Problems())
     assert made is not None, list(problems)
     message = made.messages[0]
@@ -114,9 +114,15 @@ def plan_rows(
     return message, [(one.file.name, one.line, one.message) for one in notes], planner
 
 
-@pytest.mark.parametrize("says", ["", "no", "Revoked", "n/a"])
+@pytest.mark.parametrize(
+    "says",
+    [
+        *("", "no", "Revoked", "n/a", "0", "0.0", "Double opt-in: revoked", "unsubscribed 2026-03-01"),
+        *("opted out by phone", "no valid consent", "did not agree", "didn’t consent"),
+    ],
+)
 def test_a_later_row_withdraws_consent(campaign: Load, tmp_path: Path, says: str) -> None:
-    """Where the last row of a phone says no, its person is left out, as if the first had; a note says why."""
+    """Leave out a person whose last row says no, as if the first had; a note says why."""
     people = "+14155550101,web,2026-03-01,Ada\n(415) 555-0102,web,2026-03-01,Bo\n".replace("(415) ", "+1415")
     message, notes, planner = plan_rows(campaign, tmp_path, people, later=f"+1 415 555 0101,{says}\n")
     assert (message.rows, message.duplicates, message.no_consent, message.to_send) == (4, 1, 1, 2)
@@ -128,7 +134,7 @@ def test_a_later_row_withdraws_consent(campaign: Load, tmp_path: Path, says: str
 
 
 def test_a_later_row_gives_consent(campaign: Load, tmp_path: Path) -> None:
-    """Where the last row of a phone says where its person agreed, they are texted, as the first names them."""
+    """Text a person whose last row says where they agreed, with the words of their first row."""
     people = "+14155550101,,,Ada\n+14155550102,web,,Bo\n+14155550101,web,2026-03-01,Twice\n"
     message, notes, planner = plan_rows(campaign, tmp_path, people, later="+14155550109,no\n")
     assert (message.no_consent, message.to_send) == (1, 2)
@@ -174,3 +180,12 @@ def test_a_source_without_consent_says_nothing_of_it(campaign: Load, tmp_path: P
     assert (message.to_send, message.no_consent) == (3, 2)
     words = "line 2 of later.csv says consent of the same phone: the last row decides"
     assert notes == [("plain.csv", 4, words)]
+
+
+@pytest.mark.parametrize(
+    "says", ["1.0", "notebook", "Nova shop", "opt-in form", "0800 hotline", "no. 12 Main St"]
+)
+def test_a_source_that_only_looks_like_a_no_is_consent(campaign: Load, tmp_path: Path, says: str) -> None:
+    """Words for no count as words of their own."""
+    message, _, _ = plan_rows(campaign, tmp_path, f"+14155550101,{says},2026-03-01,Ada\n")
+    assert (message.no_consent, message.to_send) == (0, 2)

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.include import include_folder
 from runner.campaign.model import Arm, Variants
-from runner.campaign.template import TextCompiler
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import Known, LaunchRecord
-from runner.ledger.sent_texts import SentTexts
-from runner.plan.difference import SHOWN_CHANGES, MessageDifference, compare_with_sent
-from runner.plan.track import compile_tracks
-from runner.plan.wording import compare_wordings, word_definition
+from runner.ledger.model import LaunchRecord, RecordedDeliveries
+from runner.ledger.record.deliveries import SentTexts
+from runner.plan.difference import (
+    SHOWN_CHANGES,
+    MessageDifference,
+    compare_with_sent,
+    compare_wordings,
+    word_definition,
+)
 from runner.source.diagnostic import Problems
+from runner.text.include import include_folder
+from runner.text.payload import compile_messages
+from runner.text.template import TextCompiler
 from tests.canonical import digest_definition
 
 if TYPE_CHECKING:
@@ -68,13 +73,13 @@ def compare(
             definitions[launch] = definition
         if number not in unread:
             people[fingerprint_of(number)] = launch
-    tracks = list(compile_tracks(campaign, TextCompiler(include_folder(campaign)), Problems()))
-    known = Known({"ask": {fingerprint_of(number) for number in sent}}, {})
+    compiled = list(compile_messages(campaign, TextCompiler(include_folder(campaign)), Problems()))
+    known = RecordedDeliveries({"ask": {fingerprint_of(number) for number in sent}}, {})
 
     def read(wanted: Collection[int]) -> dict[int, dict[str, Any]]:
         return {launch: definitions[launch] for launch in wanted if launch in definitions}
 
-    (found,) = compare_with_sent(campaign, tracks, known, KEY, texts, read)
+    (found,) = compare_with_sent(campaign, compiled, known, KEY, texts, read)
     return found
 
 
@@ -216,7 +221,7 @@ def test_every_part_of_a_definition_is_compared() -> None:
 def test_lockfiles_know_digests_alone() -> None:
     """What a lockfile adds has no text, and never replaces what the ledger knows."""
     sent = SentTexts({"ask": {"f1": 7}}, {7: "d7"})
-    record = LaunchRecord("ask", "key", "pulse", "d9", "guid", "2026-11-20T12:00:00Z", ("f1", "f2"))
+    record = LaunchRecord("ask", "key", "pulse", "d9", ("f1", "f2"), "guid", "2026-11-20T12:00:00Z")
     sent.add_recorded([record])
     assert sent.launches == {"ask": {"f1": 7, "f2": -1}}
     assert sent.digests == {7: "d7", -1: "d9"}

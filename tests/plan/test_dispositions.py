@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.variants import Draw
-from runner.ledger.model import Known
-from runner.plan.circumstances import Circumstances
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import Disposition, MessagePlan, PlanOptions
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.timing.law import load_law
+from runner.timing.legal_hours import load_law
 from tests.plan.worlds import KEY, NOON, PEOPLE, WAIT, WORLDS, Person, World, round_up
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def test_who_is_deferred_is_told_when_and_why(campaign: Load) -> None:
     assert message.next_due == datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
     assert message.reasons == {
         "the `wait` of the follow-up is not over": 2,
-        "outside `send_between` and `days` on their own clocks": 3,
+        "outside `send_between` on their own clocks": 3,
     }
 
 
@@ -270,7 +270,7 @@ def test_arms_of_the_same_text_go_out_apart(campaign: Load) -> None:
         f"version: 1\nname: pulse\nrecipients:\n{rows}messages:\n  - {{id: ask, text: Hello}}\n"
         "variants: {seed: s, of: ask, arms: [{id: a}, {id: b}]}\n"
     )
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(NOON))
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOON))
     (message,) = make_plan(planner).messages
     launches = list(planner.iterate_launches())
     assert message.launches == len(launches) == 2
@@ -296,6 +296,6 @@ def test_circumstances_of_no_weight_change_nothing(campaign: Load) -> None:
     loaded = campaign(
         "version: 1\nname: pulse\nrecipients: [{phone: '+18005550101'}]\nmessages: [{id: ask, text: Hello}]\n"
     )
-    planner = Planner(loaded, "sandbox", Known({}, {}), KEY, PlanOptions(), Circumstances(NIGHT))
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), KEY, PlanOptions(), PlanContext(NIGHT))
     assert make_plan(planner).messages[0].to_send == 1
     assert [launch.until for launch in planner.iterate_launches()] == [None]

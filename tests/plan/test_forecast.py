@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.model import Known
-from runner.ledger.open_sessions import OpenSessions, OpenShelf
-from runner.plan.circumstances import Circumstances
+from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.model import RecordedDeliveries
+from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
+from runner.ledger.people.replies import UnreadReplies
 from runner.plan.model import Coming, PlanOptions, Span
+from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 from tests.plan.worlds import KEY, NOON, WAIT, WORLDS, Person, World
@@ -31,6 +32,8 @@ DAY = timedelta(days=1)
 NIGHT = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
 """One in the morning in New York."""
 PEOPLE = 'recipients: [{phone: "+12125550101"}, {phone: "+12125550102"}, {phone: "+14155550103"}]'
+MAY_GO = ("to_send", "deferred", "open_session", "capped", "on_hold", "over_limit")
+"""Of a message that people do not have: how it may still reach them, and from when on."""
 HOURS = 'schedule: {send_between: ["09:00", "19:00"]}'
 
 
@@ -76,6 +79,17 @@ def test_what_is_over_the_limit_is_not_forecast(campaign: Load) -> None:
     assert (found["nudge"].reach, found["nudge"].awaiting) == (1, 2)
 
 
+def test_what_is_over_the_limit_comes_later(campaign: Load) -> None:
+    """People over --limit, and follow-ups to what they get then, are among what comes later at most."""
+    plan = World((Person(), Person(), Person()), NOON, limit=1).plan(campaign).make_plan(Problems())
+    assert plan is not None
+    ask, nudge = plan.messages
+    assert [(one.why, one.recipients) for one in ask.coming] == [("over_limit", Span(0, 2))]
+    assert [(one.why, one.recipients) for one in nudge.coming] == [("awaiting", Span(0, 3))]
+    assert (ask.coming[0].segments, ask.coming[0].first) == (Span(0, 4), None)
+    assert (plan.recipients_later, plan.texts_later) == (Span(0, 2), Span(0, 5))
+
+
 def test_a_message_alone_is_forecast_for_all_who_wait(campaign: Load) -> None:
     """With --only nothing is known of the message before: whoever waits for it may get it from another run."""
     world = World((Person(), Person(asked=WAIT)), NOON, only="nudge")
@@ -118,6 +132,7 @@ def move_on(world: World, future: tuple[timedelta, bool, bool, bool]) -> World:
     return replace(world, people=tuple(people), now=world.now + passed)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(world=WORLDS, futures=st.lists(FUTURES, min_size=1, max_size=4))
 def test_nothing_that_happens_by_itself_goes_beyond_the_forecast(
@@ -137,7 +152,9 @@ def plan_at(load: Load, now: datetime, *messages: str, rules: str = HOURS) -> Ca
     """Return the plan of a campaign of which nothing is on record, for three people: two in New York."""
     lines = "".join(f"  - {message}\n" for message in messages)
     campaign = load(f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n{lines}{rules}\n")
-    planner = Planner(campaign, "sandbox", Known({}, {}), None, PlanOptions(), Circumstances(now=now))
+    planner = Planner(
+        campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(now=now)
+    )
     plan = planner.make_plan(Problems())
     assert plan is not None
     return plan
@@ -173,6 +190,88 @@ def test_a_follow_up_comes_to_none_at_least(campaign: Load) -> None:
     assert (nudge.coming[0].first, thanks.coming[0].first) == (NOON + 2 * DAY, NOON + DAY)
     # Each person counts once: nobody is reached by follow-ups alone.
     assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, (0, 0), (0, 6))
+
+
+def list_firsts(message: MessagePlan) -> list[tuple[str, int, datetime | None]]:
+    """Return of each group that comes later why, for how many at most, and not before when."""
+    return [(one.why, one.recipients.most, one.first) for one in message.coming]
+
+
+def test_people_who_are_held_do_not_date_the_follow_ups_of_others(campaign: Load) -> None:
+    """A follow-up goes its wait after the message before is due, whatever holds other people back."""
+    people = (Person(area="212"), Person(opt_out="doubtful"))
+    nudge = count(World(people, NIGHT), campaign)["nudge"]
+    due = datetime(2026, 11, 22, 14, 0, tzinfo=UTC)
+    assert list_firsts(nudge) == [("opt_out_doubtful", 1, None), ("awaiting", 1, due)]
+
+
+def test_a_sent_message_dates_its_follow_up(campaign: Load) -> None:
+    """Before answers are read, the record says when it may go; people whose wait is over go apart."""
+    asked = Person(asked=timedelta(hours=30), reconciled=None)
+    overdue = Person(asked=WAIT, reconciled=None)
+    nudge = count(World((Person(), asked, overdue), NOON, to="unanswered"), campaign)["nudge"]
+    assert list_firsts(nudge) == [("awaiting", 2, NOON + timedelta(days=1)), ("awaiting", 1, None)]
+
+
+def test_what_may_have_been_sent_does_not_date_a_follow_up(campaign: Load) -> None:
+    """A message of unknown outcome may have gone out long ago: when its follow-up is due is not known."""
+    yaml = (
+        f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n  - {{id: ask, text: Hello}}\n"
+        "  - {id: nudge, text: Again, after: {message: ask, wait: 2d}}\n"
+        "  - {id: last, text: Bye, after: {message: nudge, wait: 1d}}\n"
+    )
+    known = RecordedDeliveries({}, {"ask": {KEY.fingerprint("pulse", "+12125550101")}})
+    planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), PlanContext(now=NOON))
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    firsts = [list_firsts(message) for message in plan.messages]
+    assert firsts == [
+        [("unresolved", 1, None)],
+        [("awaiting", 2, NOON + 2 * DAY), ("awaiting", 1, None)],
+        [("awaiting", 2, NOON + 3 * DAY), ("awaiting", 1, None)],
+    ]
+
+
+def test_a_follow_up_keeps_to_the_schedule(campaign: Load) -> None:
+    """It goes within the hours, and what would come after `expires` never comes; nor does what follows that."""
+    yaml = (
+        f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n  - {{id: ask, text: Hello}}\n"
+        "  - {id: nudge, text: Again, after: {message: ask, wait: 12h}}\n"
+        "  - {id: late, text: Bye, after: {message: nudge, wait: 3d}}\n"
+        "  - {id: last, text: Bye, after: {message: late, wait: 1h}}\n"
+        "schedule:\n  timezone: America/New_York\n  send_between: ['09:00', '20:00']\n"
+        "  expires: 2026-11-23T12:00\n"
+    )
+    planner = Planner(
+        campaign(yaml), "sandbox", RecordedDeliveries({}, {}), KEY, PlanOptions(), PlanContext(now=NOON)
+    )
+    plan = planner.make_plan(Problems())
+    assert plan is not None
+    morning = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
+    firsts = [list_firsts(message) for message in plan.messages]
+    assert firsts == [[], [("awaiting", 3, morning)], [], []]
+
+
+@settings(max_examples=40)
+@given(world=WORLDS)
+def test_no_follow_up_is_dated_before_its_wait_is_over(campaign: Load, world: World) -> None:
+    """The first of those who wait goes when it may, its wait after the message before was sent, or may go."""
+    firsts = []
+    for person, messages in zip(world.people, world.decide(), strict=True):
+        why, due = messages["ask"]
+        if messages["nudge"][0] != "awaiting":
+            continue
+        if person.asked is not None and person.asked < WAIT:
+            over = WAIT - person.asked
+        elif person.asked is None and why in MAY_GO:
+            over = WAIT + ((due or world.now) - world.now)
+        else:
+            continue
+        kind, moment = world.find_time(person, over)
+        if kind == "deferred" and moment is not None:
+            firsts.append(moment)
+    dated = [one.first for one in count(world, campaign)["nudge"].coming if one.why == "awaiting"]
+    assert [first for first in dated if first is not None] == sorted(firsts)[:1]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +314,17 @@ def test_nothing_that_is_paused_or_behind_an_open_survey_is_sure(campaign: Load)
     assert [(one.why, one.recipients, one.first) for one in asked.coming] == [("open_session", (0, 1), None)]
 
 
+def test_who_waits_for_replies_stays_counted(campaign: Load) -> None:
+    """A plan whose people wait until replies are read says how many, also if they did when it was made."""
+    plan = World((Person(), Person()), NOON).plan(campaign).make_plan(Problems())
+    assert plan is not None
+    unread = UnreadReplies("news", NOON - 2 * DAY)
+    waiting = plan.wait_for(unread)
+    assert (plan.waiting_for_replies, plan.recipients_to_send) == (0, 2)
+    assert (waiting.waiting_for_replies, waiting.recipients_to_send) == (2, 0)
+    assert waiting.wait_for(unread).waiting_for_replies == 2
+
+
 def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
     """Of people who wait for a person's decision, a row that cannot be rendered is no error, and no zero."""
     yaml = (
@@ -222,9 +332,9 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
         "messages: [{id: ask, text: 'Hi {{ name }}'}]\n"
     )
     person = KEY.fingerprint("pulse", "+14155550101")
-    known = Known({}, {"ask": {person}})
+    known = RecordedDeliveries({}, {"ask": {person}})
     problems = Problems()
-    planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), Circumstances(now=NOON))
+    planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), PlanContext(now=NOON))
     plan = planner.make_plan(problems)
     assert plan is not None, list(problems)
     (held,) = plan.messages[0].coming
@@ -240,8 +350,8 @@ def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> Non
         "  - {id: ask, introduction: Hello, questions: [{tag: q, text: Why?}]}\n  - {id: news, text: News}\n"
         "policy: {open_session: queue}\n"
     )
-    circumstances = Circumstances(now=NOON, sessions=sessions)
-    planner = Planner(campaign(yaml), "sandbox", Known({}, {}), None, PlanOptions(), circumstances)
+    context = PlanContext(now=NOON, sessions=sessions)
+    planner = Planner(campaign(yaml), "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
     plan = planner.make_plan(Problems())
     assert plan is not None
     ask, news = plan.messages

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.payload import Payload
-from runner.plan.grouping import LaunchSizes, group_of
+from runner.plan.plan_counts import LaunchSizes, group_of
+from runner.text.payload import Payload
 
 GROUPS = st.lists(st.integers(1, 6) | st.integers(1, 2**60))
 

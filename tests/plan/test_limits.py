@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.campaign.policy import Limits
-from runner.ledger.model import Known
-from runner.plan.circumstances import Circumstances
-from runner.plan.limits import find_refusals
+from runner.campaign.model import Limits
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import MessagePlan, PlanOptions
+from runner.plan.plan_context import PlanContext
+from runner.plan.plan_counts import find_refusals
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 
@@ -66,7 +66,7 @@ def test_a_text_of_too_many_segments(
 ) -> None:
     """The largest single text counts, not their sum; the limit itself passes; people are counted."""
     loaded = campaign(YAML % most, people=PEOPLE % names)
-    plan = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions()).make_plan(Problems())
+    plan = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(Problems())
     assert plan is not None
     assert plan.refusals == tuple(f"{words}, and limits.segments_per_message is {most}" for words in refusals)
 
@@ -80,8 +80,8 @@ def test_a_follow_up_is_refused_before_its_first_message_is_sent(campaign: Load)
         "limits: {segments_per_message: 1}\n",
         people="phone,name\n+14155550101,Bo\n+14155550102,x\n",
     )
-    circumstances = Circumstances(datetime(2026, 11, 20, 12, tzinfo=UTC))
-    planner = Planner(loaded, "sandbox", Known({}, {}), None, PlanOptions(), circumstances)
+    context = PlanContext(datetime(2026, 11, 20, 12, tzinfo=UTC))
+    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
     plan = planner.make_plan(Problems())
     assert plan is not None
     assert [message.awaiting for message in plan.messages] == [0, 2]

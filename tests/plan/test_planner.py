@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import Known
+from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Load = Callable[..., Campaign]
 
 KEY = FingerprintKey.from_salt("salt")
-NOBODY = Known({}, {})
+NOBODY = RecordedDeliveries({}, {})
 MESSAGES = ("personal", "same")
 YAML = """\
 version: 1
@@ -104,7 +104,7 @@ def make_planner(load: Load, world: World) -> Planner:
         second=write_table(world.rows[world.split :]),
         out=write_table([(number, "") for number in world.excluded]),
     )
-    known = Known(shelve(world.sent), shelve(world.unresolved))
+    known = RecordedDeliveries(shelve(world.sent), shelve(world.unresolved))
     return Planner(campaign, "sandbox", known, KEY, world.options)
 
 
@@ -309,7 +309,7 @@ def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
         second=write_table([]),
         out=write_table([(3, "")]),
     )
-    known = Known(shelve({("personal", 1), ("same", 1)}), {})
+    known = RecordedDeliveries(shelve({("personal", 1), ("same", 1)}), {})
     plan = make_plan(Planner(loaded, "sandbox", known, KEY, PlanOptions()))
     assert (plan.recipients_to_send, plan.refusals) == (1, ())
 

@@ -12,27 +12,25 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from runner.campaign.model import Variants
-from runner.campaign.position import Position
 from runner.campaign.variants import Draw
-from runner.ledger.earlier import EarlierLaunch, EarlierMessage
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.fingerprint_set import FingerprintSet
-from runner.ledger.frequency import RecentDeliveries
-from runner.ledger.model import Known
-from runner.ledger.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.opt_outs import Suppressions
-from runner.ledger.suppressions import Pause
+from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
+from runner.ledger.model import RecordedDeliveries
+from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage
+from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
+from runner.ledger.people.opt_outs import Suppressions
+from runner.ledger.people.recent import RecentDeliveries
+from runner.ledger.people.suppressions import Pause
 from runner.ledger.target_key import TargetKey
-from runner.plan.circumstances import Circumstances
 from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext, TextedPeople
 from runner.plan.planner import Planner
-from runner.plan.texted import TextedPeople
+from runner.source.diagnostic import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
-    from runner.timing.law import LawBook
+    from runner.timing.legal_hours import LawBook
 
     Load = Callable[..., Campaign]
 
@@ -159,7 +157,7 @@ class World:
 
     def plan(self, load: Load) -> Planner:
         """Return a planner of the campaign in these circumstances."""
-        known = Known({"ask": set(), "nudge": set()}, {"nudge": set()})
+        known = RecordedDeliveries({"ask": set(), "nudge": set()}, {"nudge": set()})
         for index, person in enumerate(self.people):
             if person.asked is not None:
                 known.sent["ask"].add(self._fingerprint(index))
@@ -168,9 +166,9 @@ class World:
             if person.unresolved:
                 known.unresolved["nudge"].add(self._fingerprint(index))
         options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
-        return Planner(self.load(load), "sandbox", known, KEY, options, self.circumstances())
+        return Planner(self.load(load), "sandbox", known, KEY, options, self.context())
 
-    def circumstances(self) -> Circumstances:
+    def context(self) -> PlanContext:
         """Return what is known besides the files and the record."""
         people = list(enumerate(self.people))
         shelves = {
@@ -191,7 +189,7 @@ class World:
             if one.asked is not None
         }
         answered = {self._fingerprint(i) for i, one in people if one.answered}
-        return Circumstances(
+        return PlanContext(
             now=self.now,
             suppressions=Suppressions(TARGET_KEY, shelves["confirmed"], shelves["doubtful"]),
             earlier={"ask": EarlierMessage(launches, answered)},
@@ -262,7 +260,7 @@ class World:
         if why is not None:
             return why, None
         wait = WAIT - (person.asked or timedelta()) if message == "nudge" else timedelta()
-        return ("to_send", None) if self.ignore_time else self._find_time(person, max(wait, timedelta()))
+        return ("to_send", None) if self.ignore_time else self.find_time(person, max(wait, timedelta()))
 
     def _knows_answers(self, person: Person) -> bool:
         """Return whether it is known what `to` asks: that nobody answered, only by a reading after the wait."""
@@ -274,7 +272,8 @@ class World:
         is_over = person.asked >= WAIT
         return self.to == "answered" or not is_over or person.reconciled <= person.asked - WAIT
 
-    def _find_time(self, person: Person, wait: timedelta) -> tuple[str, datetime | None]:
+    def find_time(self, person: Person, wait: timedelta) -> tuple[str, datetime | None]:
+        """Return what becomes of a message to a person when a time from now is over, and when it is due."""
         zones = (person.zone,) if person.zone else AREAS[person.area]
         if not zones and self.timezone_unknown == "refuse":
             return "timezone_unknown", None

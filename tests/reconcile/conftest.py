@@ -10,13 +10,14 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
-from runner.ledger.result_feed import iterate_feed
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
+from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.context import ReadingOrder, ReconcileContext
 from tests.service.conftest import ListService, serving
 
 if TYPE_CHECKING:
@@ -151,26 +152,19 @@ class Campaign:
         with self.ledger.writing() as opened:
             for guid in guids:
                 intent = Intent(
-                    "ask", f"key-{self.name}-{guid}", TAG, "d1g35t", "{}", (f"{guid}-{self.name}",)
+                    "ask", f"key-{self.name}-{guid}", TAG, "d1g35t", (f"{guid}-{self.name}",), "{}"
                 )
                 (number,) = add_intents(opened, self.id, [intent], AT)
                 record_outcomes(opened, [Outcome(number, "sent", AT, guid)])
 
     def reconcile(self, *, full: bool = False, accept: bool = False, drops: bool = False) -> ReconcileSummary:
         """Reconcile once."""
-        return reconcile_campaign(
-            self.ledger,
-            self.client,
-            campaign_id=self.id,
-            campaign=self.name,
-            key=KEY,
-            people=PEOPLE,
-            now=lambda: AT,
-            observe_progress=lambda _steps: None,
-            full=full,
-            accept=accept,
-            drops=drops,
-        )
+        order = ReadingOrder(self.id, self.name, AT, full or drops, drops)
+        return reconcile_campaign(self.open(order), accept=accept)
+
+    def open(self, order: ReadingOrder) -> ReconcileContext:
+        """Return what tasks of this process work with."""
+        return ReconcileContext(order, self.ledger, self.client, KEY, PEOPLE)
 
     def list_held(self) -> dict[str, str]:
         """Return the responses in the ledger, by `result_guid`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.reconcile.guid_set import GuidSet
+from runner.reconcile.missing_results import GuidSet
 
 
 @given(st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2))))

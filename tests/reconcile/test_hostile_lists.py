@@ -14,15 +14,15 @@ from sqlalchemy import update
 
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
-from runner.ledger.opt_outs import decide_reply
-from runner.ledger.result_feed import iterate_feed
+from runner.ledger.people.opt_outs import decide_reply
+from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import launches
-from runner.reconcile.refusals import iterate_refusals
-from runner.service.paging import Unreadable
+from runner.report.gathering import iterate_refusals
+from runner.service.model import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
 if TYPE_CHECKING:
-    from runner.ledger.opt_outs import State
+    from runner.ledger.people.opt_outs import State
     from tests.postgres import PostgresServer
 
 

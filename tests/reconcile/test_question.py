@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.reconcile.question import place_result
+from runner.reconcile.ingest import place_result
 from runner.service.model import ResultRecord
 
 SURVEY = {

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+import pytest
 
 from tests.reference_service.campaigns import ADA, BOB, CY, EVERYBODY_ONCE, TAGS
 from tests.reference_service.figures import find_unknown, find_wrong, know_figures, read_figures
 
 if TYPE_CHECKING:
     from tests.reference_service.campaigns import Campaigns
+
+
+_DAILY = 12
+"""One in so many is tested every day."""
+
+
+def mark_most(values: list[str]) -> list[Any]:
+    """Return a test's parameters, most of them marked as slow: each runs the whole loop."""
+    return [
+        pytest.param(value, marks=pytest.mark.slow) if place % _DAILY else value
+        for place, value in enumerate(values)
+    ]
 
 
 def run_campaigns(campaigns: Campaigns) -> None:

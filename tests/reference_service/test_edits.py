@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Make = Callable[..., Campaigns]
     Way = Callable[[Campaigns], CompletedProcess[str]]
 
+pytestmark = pytest.mark.slow
+
 WORDS = {"it's": "it is", "It's": "It is"}
 NAMES = {"first_name: Bob": "first_name: Robert"}
 NEW_TAGS = {"tag: Pulse-2026": "tag: pulse-again", "tag: Notice-2026": "tag: notice-again"}

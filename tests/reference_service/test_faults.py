@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.reference_service.campaigns import EVERYBODY_ONCE
-from tests.reference_service.loop import hide_launches
+from tests.reference_service.loop import hide_launches, mark_most
 from tests.reference_service.switches import FAULTS
 
 if TYPE_CHECKING:
@@ -61,12 +61,13 @@ def meet(campaigns: Campaigns, fault: str) -> None:
     assert campaigns.run("plan", "--detailed-exitcode").returncode == 0
 
 
-@pytest.mark.parametrize("fault", [*SETTLED, *BUSY])
+@pytest.mark.parametrize("fault", mark_most([*SETTLED, *BUSY]))
 def test_a_fault_leaves_everybody_texted_once(make_campaigns: Make, fault: str) -> None:
     """Whatever becomes of an answer, the launch is found, or shown to be absent and sent again."""
     meet(make_campaigns(), fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", HANGS)
 def test_an_answer_that_takes_too_long_leaves_everybody_texted_once(make_campaigns: Make, fault: str) -> None:
     """A send that is answered after the timeout is settled as if it had not been answered."""
@@ -76,6 +77,7 @@ def test_an_answer_that_takes_too_long_leaves_everybody_texted_once(make_campaig
     meet(campaigns, fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", REJECTED)
 def test_a_refused_send_reaches_nobody_twice(make_campaigns: Make, fault: str) -> None:
     """A send that the service refuses is told of, and its people are texted once by a later run."""
@@ -89,6 +91,7 @@ def test_a_refused_send_reaches_nobody_twice(make_campaigns: Make, fault: str) -
     assert campaigns.count_texts() == EVERYBODY_ONCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["408", "409", "425", "499", "429", "503"])
 def test_an_answer_of_a_gateway_and_a_late_list_text_nobody_twice(make_campaigns: Make, status: str) -> None:
     """Accepted, answered with an error, and listed late: the launch is waited for, not sent again."""
@@ -102,6 +105,7 @@ def test_an_answer_of_a_gateway_and_a_late_list_text_nobody_twice(make_campaigns
     assert campaigns.list_guids() == {sent.guid for sent in campaigns.service.accepted}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches", LISTED_IN_OTHER_WORDS)
 def test_a_lost_answer_is_found_in_other_words(make_campaigns: Make, switches: str) -> None:
     """A launch whose answer was lost is recorded, however the service writes it."""
@@ -109,6 +113,7 @@ def test_a_lost_answer_is_found_in_other_words(make_campaigns: Make, switches: s
     meet(campaigns, "accept-close")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("switches", "held"), DOUBTFUL, ids=[switches for switches, _ in DOUBTFUL])
 def test_a_lost_answer_is_held_where_nobody_can_know(
     make_campaigns: Make, switches: str, held: tuple[int, int]

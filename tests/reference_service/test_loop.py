@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.reference_service.loop import apply_without_records, check_figures, check_privacy, run_campaigns
+from tests.reference_service.loop import (
+    apply_without_records,
+    check_figures,
+    check_privacy,
+    mark_most,
+    run_campaigns,
+)
 from tests.reference_service.switches import VALUES, Switches
 from tests.reference_service.test_withheld import TURNED
 
@@ -85,7 +91,7 @@ HELD: tuple[tuple[str, set[str]], ...] = (
 """Figures are right, and without any record the people of these campaigns are held: nobody can know."""
 
 
-@pytest.mark.parametrize("switches", [*RECOGNISED, *RECOGNISED_IN_OTHER_WORDS])
+@pytest.mark.parametrize("switches", mark_most([*RECOGNISED, *RECOGNISED_IN_OTHER_WORDS]))
 def test_figures_are_right_and_launches_recognised(make_campaigns: Make, switches: str) -> None:
     """However the service writes, everybody is texted once, the report is right, and lost records come back."""
     campaigns = make_campaigns(switches)
@@ -99,6 +105,7 @@ def test_figures_are_right_and_launches_recognised(make_campaigns: Make, switche
     check_privacy(campaigns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("switches", "held"), HELD, ids=[switches for switches, _ in HELD])
 def test_people_are_held_where_nobody_can_know(make_campaigns: Make, switches: str, held: set[str]) -> None:
     """A launch in other words or to other people is not taken for ours, and its people are not texted again."""

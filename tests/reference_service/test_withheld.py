@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Campaigns]
 
+pytestmark = pytest.mark.slow
+
 NOTHING_UNKNOWN: dict[str, set[str]] = {"pulse": set(), "notice": set()}
 NULL_FIELDS = ("null_results=details", "null_results=times", "null_results=answer", "null_results=question")
 LATE_LISTS = ("lists=late delay_s=0.2", "lists=empty delay_s=0.2")

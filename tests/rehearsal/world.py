@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.segment import count_segments
 from runner.cli.main import run as run_command
 from runner.sandbox.clock import Clock
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
+from runner.text.segment import count_segments
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger.report_model import FeedRow, ResultVersion
-from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
+from runner.report.columns.parts import count_campaign
 from runner.report.metrics import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.report.facts import CampaignFacts
+    from runner.report.facts import CampaignFacts, CampaignTally
     from runner.report.model import CampaignReport
-    from runner.report.tally import CampaignTally
 
 
 def count_rows(

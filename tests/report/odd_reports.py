@@ -6,12 +6,26 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from runner.report.answered import QuestionReport, ResponseCount, SatisfactionScore, TextSummary, WordCount
-from runner.report.comparison import ArmDifference
-from runner.report.dispositions import Dispositions, response_rates
-from runner.report.model import CampaignReport, MessageReport, Sessions
+from runner.report.funnel import response_rates
+from runner.report.model import (
+    ArmDifference,
+    Audience,
+    Breakdown,
+    CampaignReport,
+    Caveat,
+    Dispositions,
+    Experiment,
+    MessageReport,
+    QuestionReport,
+    ResponseCount,
+    SatisfactionScore,
+    Score,
+    Sessions,
+    TextSummary,
+    Volume,
+    WordCount,
+)
 from runner.report.scores import divide, wilson_interval
-from runner.report.turnout import Audience, Breakdown, Experiment, GroupScore, Reservation, Volume
 from tests.report.sample import NO_TIMES, START, build_survey
 from tests.report.sample_questions import times
 
@@ -57,6 +71,7 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         audience=None,
         volume=Volume(0, 0, 0),
         opt_outs=0,
+        doubtful=0,
         dispositions=Dispositions(),
         response_rates=response_rates(Dispositions(), None),
         time_to_first_answer=NO_TIMES,
@@ -89,7 +104,7 @@ def build_hostile(text: str) -> CampaignReport:
     group = replace(
         sample.breakdowns[0].groups[0],
         name=text,
-        scores=(GroupScore(text, "mean", None, None, 0),),
+        scores=(Score(text, "mean", None, None, 0),),
     )
     message = replace(
         sample,
@@ -97,7 +112,7 @@ def build_hostile(text: str) -> CampaignReport:
         tag=text,
         discrepancies=(text,),
         questions=(question,),
-        audience=Audience(START, 20, (Reservation(text, 17),), 0),
+        audience=Audience(START, 20, (Caveat(text, 17),), 0),
         experiment=Experiment(
             (group, group),
             (ArmDifference(text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),

@@ -10,30 +10,34 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.answered import QuestionReport
 from runner.report.comparison import compare_arms
-from runner.report.dispositions import Dispositions, response_rates
-from runner.report.model import CampaignReport, MessageReport, RunReport, Sessions
-from runner.report.scores import divide, wilson_interval
-from runner.report.timing import TimeSummary
-from runner.report.turnout import (
-    Analysis,
+from runner.report.funnel import response_rates
+from runner.report.model import (
     Audience,
     Breakdown,
+    CampaignReport,
+    Caveat,
     CountedArm,
     Day,
+    Dispositions,
     Experiment,
-    GroupScore,
-    Reservation,
+    MessageReport,
+    QuestionReport,
+    RunReport,
+    Score,
+    Sessions,
+    TimeSummary,
     Turnout,
+    VariantAnalysis,
     Volume,
 )
+from runner.report.scores import divide, wilson_interval
 from tests.report.sample_questions import build_nps, build_questions, distribute, times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.rounding import Interval
+    from runner.report.model import Interval
 
 START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
 NO_TIMES = TimeSummary(0, None, None)
@@ -55,8 +59,8 @@ def build_turnout(name: str, sent: int, answered: int, completed: int, score: in
         response_interval=wilson_interval(answered, sent) if sent else None,
         completed=completed,
         scores=(
-            GroupScore("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered),
-            GroupScore("service", "csat", Fraction(11, 16), (0.61, 0.75), answered),
+            Score("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered),
+            Score("service", "csat", Fraction(11, 16), (0.61, 0.75), answered),
         ),
     )
 
@@ -67,7 +71,7 @@ def build_experiment() -> Experiment:
     differences = compare_arms([(arm.name, arm.answered or 0, arm.sent) for arm in arms])
     counted = tuple(CountedArm(arm.name, arm.sent, arm.answered or 0) for arm in arms)
     return Experiment(
-        arms, differences, Analysis("fixed", date(2026, 11, 20), None, is_due=True, arms=counted)
+        arms, differences, VariantAnalysis("fixed", date(2026, 11, 20), None, is_due=True, arms=counted)
     )
 
 
@@ -112,11 +116,12 @@ def build_survey() -> MessageReport:
         audience=Audience(
             planned_at=START - timedelta(minutes=10),
             recipients=1060,
-            reserved=(Reservation("held_out", 50), Reservation("opted_out", 8), Reservation("no_consent", 2)),
+            reserved=(Caveat("held_out", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
             held_out=50,
         ),
         volume=Volume(3391, 1988, 6958, 46, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,
+        doubtful=2,
         dispositions=dispositions,
         response_rates=response_rates(dispositions, Fraction(916, 918)),
         time_to_first_answer=times(402, 12 * 60 + 20, 5 * 3600 + 600),
@@ -153,6 +158,7 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         audience=None,
         volume=Volume(sent, sent, sent),
         opt_outs=3,
+        doubtful=0,
         dispositions=None,
         response_rates=None,
         time_to_first_answer=NO_TIMES,

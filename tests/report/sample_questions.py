@@ -5,22 +5,22 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.answered import (
+from runner.report.model import (
     NetPromoterScore,
     NumberSummary,
     QuestionReport,
     ResponseCount,
     SatisfactionScore,
     TextSummary,
+    TimeSummary,
     WordCount,
 )
 from runner.report.scores import divide, wilson_interval
-from runner.report.timing import TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.rounding import Interval
+    from runner.report.model import Interval
 
 SCORES = (9, 4, 6, 10, 11, 17, 25, 51, 76, 87, 106)
 SATISFACTION = {

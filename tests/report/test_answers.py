@@ -26,7 +26,19 @@ COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude
         ("0,125", Fraction(1, 8)),
         ("1234,567", Fraction(1234567, 1000)),
         ("1,500", None),
-        ("1.234,5", None),
+        ("1.234,5", Fraction(12345, 10)),
+        ("-1,234.50", Fraction(-12345, 10)),
+        ("1 234,5", Fraction(12345, 10)),
+        ("1\N{NARROW NO-BREAK SPACE}234\N{NARROW NO-BREAK SPACE}567.8", Fraction(12345678, 10)),
+        ("12.345.678,9", Fraction(123456789, 10)),
+        ("1.234.567", None),
+        ("1.234.567.5", None),
+        ("1 234", None),
+        ("1 234.567,8", None),
+        ("1.23,5", None),
+        ("0.234,5", None),
+        ("1234.567,8", None),
+        ("1 2,5", None),
         ("7,", None),
         ("1.500", Fraction(3, 2)),
         ("1e9", None),
@@ -38,7 +50,7 @@ COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude
     ],
 )
 def test_only_plain_numbers_read_as_numbers(text: str, number: Fraction | None) -> None:
-    """A text is a number when it is plain digits, with a sign and decimals; a comma may part thousands, too."""
+    """A text is a number when it is digits, with a sign and decimals, if it can be read in one way alone."""
     assert read_number(text) == number
 
 

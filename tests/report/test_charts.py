@@ -12,23 +12,27 @@ from xml.etree import ElementTree as ET
 import pytest
 from freezegun import freeze_time
 
-from runner.report.charts import (
+from runner.report.documents.charts import (
     LONGEST_LABEL,
-    Mark,
+    ChartMark,
     draw_bars,
     draw_columns,
+    draw_days,
+    draw_distribution,
     draw_estimates,
+    draw_funnel,
+    draw_groups,
+    draw_nps,
     draw_parts,
     draw_trend,
 )
-from runner.report.figures import draw_days, draw_distribution, draw_funnel, draw_groups, draw_nps
-from runner.report.turnout import Day
+from runner.report.model import Day
 from tests.report.odd_reports import build_empty
 from tests.report.sample import START, build_breakdown, build_survey, build_text
 from tests.report.sample_questions import build_questions
 
-MARKS = (Mark("Sent <b>", 100, "100 & more"), Mark("Answered", 40, "40"))
-ESTIMATES = (Mark("A", 0.4, interval=(0.3, 0.5)), Mark("B", None))
+MARKS = (ChartMark("Sent <b>", 100, "100 & more"), ChartMark("Answered", 40, "40"))
+ESTIMATES = (ChartMark("A", 0.4, interval=(0.3, 0.5)), ChartMark("B", None))
 
 
 def write_percent(share: float) -> str:
@@ -69,9 +73,9 @@ def test_a_chart_is_plain_svg(chart: str) -> None:
 
 def test_charts_are_the_same_each_day() -> None:
     """Neither the day nor chance is in a chart."""
-    with freeze_time("2020-01-01"):
+    with freeze_time("2020-01-01", real_asyncio=True):
         first = draw_all()
-    with freeze_time("2031-12-31"):
+    with freeze_time("2031-12-31", real_asyncio=True):
         assert draw_all() == first
 
 
@@ -86,7 +90,7 @@ def test_texts_stand_as_they_are() -> None:
     """Labels and texts are escaped, and a long label ends in an ellipsis."""
     texts = [node.text for node in read(draw_bars(MARKS, "bars")).iter("text")]
     assert {"Sent <b>", "100 & more"} <= set(texts)
-    long = draw_bars((Mark("x" * 40, 1),), "bars")
+    long = draw_bars((ChartMark("x" * 40, 1),), "bars")
     assert f">{'x' * (LONGEST_LABEL - 1)}…<" in long
 
 
@@ -111,7 +115,7 @@ def test_many_columns_have_few_labels() -> None:
     labels = [f"11-{day:02}" for day in range(1, 31)]
     chart = draw_columns(labels, {"first": tuple(range(30))}, "columns")
     assert len([text for text in labels if f">{text}<" in chart]) == 6
-    marks = [Mark(f"2026-01-{day:02}", day) for day in range(1, 13)]
+    marks = [ChartMark(f"2026-01-{day:02}", day) for day in range(1, 13)]
     trend = draw_trend(marks, "trend", str, (0, 100))
     assert trend.count(">2026-01-") == 4
 

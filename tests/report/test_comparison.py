@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.comparison import SIGNIFICANCE, ArmDifference, compare_arms
-from runner.report.proportions import difference_interval, fisher_p_value
-from runner.report.sequential import always_valid_reach
+from runner.report.comparison import (
+    SIGNIFICANCE,
+    always_valid_reach,
+    compare_arms,
+    difference_interval,
+    fisher_p_value,
+)
+from runner.report.model import ArmDifference
 
 
 @st.composite

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import RunnerError
-from runner.report.custom_template import write_with_template
+from runner.report.documents.html import write_with_template
 from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_failing_template_has_a_hint(sample_report: CampaignReport) -> None:
     """Who used a wrong name is told where the names are."""
     with pytest.raises(RunnerError) as caught:
         write_with_template(sample_report, "{{ nothing }}", "t.txt")
-    assert caught.value.hint == "the names that a template can use are listed in the README"
+    assert caught.value.hint == "docs/reference/report-templates.md has the names that a template can use"
 
 
 def test_a_template_cannot_change_the_report(sample_report: CampaignReport) -> None:

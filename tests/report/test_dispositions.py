@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.dispositions import Dispositions, ResponseRates, estimate_eligibility, response_rates
+from runner.report.funnel import estimate_eligibility, response_rates
+from runner.report.model import Dispositions, ResponseRates
 
 counts = st.integers(0, 1000)
 dispositions = st.builds(Dispositions, counts, counts, counts, counts, counts, counts)

@@ -16,12 +16,17 @@ from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.csv_table import COLUMNS
-from runner.report.documents import WRITERS
-from runner.report.index import write_index
-from runner.report.markdown_text import draw_bar
-from runner.report.rounding import round_exactly, store_interval
-from runner.report.wording import write_footer, write_headline, write_percent, write_score
+from runner.report.documents.formats import COLUMNS, WRITERS
+from runner.report.documents.index import write_index
+from runner.report.documents.markdown import draw_bar
+from runner.report.documents.wording import (
+    round_exactly,
+    store_interval,
+    write_footer,
+    write_headline,
+    write_percent,
+    write_score,
+)
 from tests.report.odd_reports import build_empty
 
 if TYPE_CHECKING:
@@ -70,9 +75,9 @@ def test_the_index_is_as_reviewed(waves: tuple[CampaignReport, ...], tmp_path: P
 def test_documents_are_a_function_of_their_input(name: str, sample_report: CampaignReport) -> None:
     """The same values make the same bytes, whatever the day."""
     _, write = WRITERS[name]
-    with freeze_time("2020-01-01"):
+    with freeze_time("2020-01-01", real_asyncio=True):
         first = write(sample_report)
-    with freeze_time("2031-12-31"):
+    with freeze_time("2031-12-31", real_asyncio=True):
         assert write(sample_report) == first
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.ledger.database import Ledger
-from runner.ledger.deliveries import enter_campaign, record_outcomes
-from runner.ledger.entry import add_intents
-from runner.ledger.feed_copy import Span, copy_feed, copy_reached, iterate_spans, share_snapshot
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome, StoredResult
-from runner.ledger.reconciled import store_results, store_starts
+from runner.ledger.record.deliveries import enter_campaign, record_outcomes
+from runner.ledger.record.entry import add_intents
 from runner.ledger.report_model import FeedRow
-from runner.ledger.result_feed import iterate_feed
-from runner.report.columns.engine import Engine
-from runner.report.columns.staging import LONGEST_TEXT, select_staged, stage_rows
+from runner.ledger.results.reconciled import store_results, store_starts
+from runner.ledger.results.result_feed import (
+    FeedSpan,
+    copy_feed,
+    copy_reached,
+    iterate_feed,
+    iterate_spans,
+    share_snapshot,
+)
+from runner.report.columns.engine import LONGEST_TEXT, Engine, select_staged, stage_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +47,7 @@ def enter(connection: Connection) -> int:
     """Enter four launches; return the ledger's number of the campaign."""
     campaign_id: int = enter_campaign(connection, "live", "pulse", KEY)
     intents = [
-        Intent("ask", f"key-{n}", "pulse", "d1g35t", "{}", (f"{n:020x}",), arm="b" if n else None)
+        Intent("ask", f"key-{n}", "pulse", "d1g35t", (f"{n:020x}",), "{}", arm="b" if n else None)
         for n in range(4)
     ]
     numbers = add_intents(connection, campaign_id, intents, AT)
@@ -69,7 +74,7 @@ def test_every_text_arrives_as_it_is(postgres: PostgresServer, tmp_path: Path) -
             store_results(connection, [answer(1 + n % 3, n, text) for n, text in enumerate(TEXTS)])
         with ledger.reading() as connection:
             with file.open("wb") as stream:
-                copy_feed(connection, number, Span(1, 4), LONGEST_TEXT, stream)
+                copy_feed(connection, number, FeedSpan(1, 4), LONGEST_TEXT, stream)
             with stage_rows(tmp_path, FeedRow._fields, iterate_feed(connection, number, -1)) as staged:
                 rows = read(engine, staged.select)
         assert read(engine, select_staged(file, FeedRow._fields)) == rows
@@ -92,7 +97,7 @@ def test_copies_see_one_moment(postgres: PostgresServer, tmp_path: Path) -> None
             with ledger.reading(snapshot) as copying, file.open("wb") as stream:
                 copy_feed(copying, number, spans[0], LONGEST_TEXT, stream)
                 copy_reached(copying, number, spans[1], stream)
-    assert spans == [Span(1, 2), Span(3, 4)]
+    assert spans == [FeedSpan(1, 2), FeedSpan(3, 4)]
     lines = file.read_text(encoding="utf-8").splitlines()
     assert [line.count("before") for line in lines] == [4, 0, 0]
     assert sorted(lines[1:]) == [f'"ask","{n:020x}"' for n in (2, 3)]

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.report_model import MessageTotals, PartialCount
-from runner.report.answered import NumberSummary
 from runner.report.comparison import compare_arms, postpone_comparison
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.findings import (
+from runner.report.documents.findings import (
     list_findings,
     list_scores,
     list_volume,
@@ -30,14 +28,19 @@ from runner.report.findings import (
     write_turnout,
     write_verdict,
 )
-from runner.report.html import write_html
-from runner.report.markdown import write_markdown
-from runner.report.model import Sessions
+from runner.report.documents.html import write_html
+from runner.report.documents.markdown import write_markdown
+from runner.report.documents.tables import (
+    Tile,
+    list_tiles,
+    tabulate_funnel,
+    tabulate_groups,
+    tabulate_reserved,
+)
+from runner.report.documents.wording import write_headline, write_message_headline
+from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
+from runner.report.model import Audience, Caveat, CountedArm, NumberSummary, Sessions, VariantAnalysis, Volume
 from runner.report.scores import net_promoter_score
-from runner.report.tables import tabulate_funnel, tabulate_groups, tabulate_reserved
-from runner.report.tiles import Tile, list_tiles
-from runner.report.turnout import Analysis, Audience, CountedArm, Reservation, Volume
-from runner.report.wording import write_headline, write_message_headline
 from tests.report.counted import report_rows
 from tests.report.odd_reports import build_empty
 from tests.report.sample import NO_TIMES, START, build_breakdown, build_sample, build_survey, build_text
@@ -95,24 +98,24 @@ def test_it_is_too_early_for_a_verdict() -> None:
     ("analysis", "sentence"),
     [
         (
-            Analysis("sequential", None, None, is_due=True, arms=()),
+            VariantAnalysis("sequential", None, None, is_due=True, arms=()),
             "A test for every look: of 100 experiments without a difference, at most 5 ever show one.",
         ),
         (
-            Analysis("fixed", None, 1000, is_due=False, arms=()),
+            VariantAnalysis("fixed", None, 1000, is_due=False, arms=()),
             "The verdict is taken 7 days after 1,000 people have been asked in each arm.",
         ),
         (
-            Analysis("fixed", date(2026, 12, 15), None, is_due=False, arms=()),
+            VariantAnalysis("fixed", date(2026, 12, 15), None, is_due=False, arms=()),
             "The verdict is taken by the first report that is reconciled on 2026-12-15 (UTC) or later.",
         ),
         (
-            Analysis("fixed", date(2026, 12, 15), 1, is_due=True, arms=(CountedArm("A", 1, 0),)),
+            VariantAnalysis("fixed", date(2026, 12, 15), 1, is_due=True, arms=(CountedArm("A", 1, 0),)),
             "The verdict is of the 1 person asked, and of the answers that came, before 2026-12-15 (UTC).",
         ),
     ],
 )
-def test_it_is_said_when_the_verdict_is_taken(analysis: Analysis, sentence: str) -> None:
+def test_it_is_said_when_the_verdict_is_taken(analysis: VariantAnalysis, sentence: str) -> None:
     """A report says of whom the verdict is, or when it will be."""
     assert write_analysis(analysis) == sentence
 
@@ -157,6 +160,15 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
         (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
         (Volume(1, 7, 7), ["1 render, fewer than the forecast of 7."]),
+        (
+            Volume(1, 7, 7, queued=1),
+            ["1 render, fewer than the forecast of 7, while 1 text is still queued at the service."],
+        ),
+        (
+            Volume(1, 7, 20, queued=6),
+            ["1 render, fewer than the forecast of 7 to 20, while 6 texts are still queued at the service."],
+        ),
+        (Volume(9, 7, 20, queued=6), ["9 renders, within the forecast of 7 to 20."]),
         (
             Volume(2001, 7, 20, 1981),
             [
@@ -210,7 +222,7 @@ def test_times_are_said_as_people_do() -> None:
 
 def test_the_holdout_is_said() -> None:
     """Who was not texted, and why; nothing without a holdout."""
-    audience = Audience(START, 1000, (Reservation("held_out", 50),), 50)
+    audience = Audience(START, 1000, (Caveat("held_out", 50),), 50)
     assert write_holdout(audience) == (
         "Holdout: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
         "compared with what the others do."
@@ -219,9 +231,24 @@ def test_the_holdout_is_said() -> None:
 
 
 def test_opt_outs_are_said_of_what_was_sent() -> None:
-    """A message that was not sent has none to say."""
-    assert write_opt_outs(build_survey()) == "14 people opted out (1.4 % of those texted)."
+    """Replies that wait for a decision stand beside them; a message that was not sent has none to say."""
+    survey, opted_out = build_survey(), "14 people opted out (1.4 % of those texted)"
+    assert write_opt_outs(survey) == f"{opted_out}; 2 doubtful replies wait for a decision."
+    assert write_opt_outs(replace(survey, doubtful=1)) == (
+        f"{opted_out}; 1 doubtful reply waits for a decision."
+    )
+    assert write_opt_outs(replace(survey, doubtful=0)) == f"{opted_out}."
     assert write_opt_outs(build_empty(0).messages[0]) == ""
+
+
+def test_opt_outs_that_are_not_known_are_no_zero() -> None:
+    """Where some launches were not read, so it says of opt-outs and of doubtful replies."""
+    known = {"opt_outs": PartialCount(3, 1), "doubtful": PartialCount(0, 1)}
+    survey = replace(build_survey(), launches=2, opt_outs=None, doubtful=None, partly_known=known)
+    assert write_opt_outs(survey) == (
+        "How many opted out: not known (3 in 1 of 2 launches); how many doubtful replies wait for a decision: "
+        "not known (0 in 1 of 2 launches)."
+    )
 
 
 def test_response_rates_are_named_with_their_definition() -> None:
@@ -332,7 +359,7 @@ def test_the_funnel_leaves_out_what_did_not_happen() -> None:
 
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
-    audience = Audience(START, 10, (Reservation("capped", 2), Reservation("new_rule", 1)), 0)
+    audience = Audience(START, 10, (Caveat("capped", 2), Caveat("new_rule", 1)), 0)
     names = [row[0] for row in tabulate_reserved(audience).rows]
     assert names == ["Texted as often as allowed", "new_rule"]
 

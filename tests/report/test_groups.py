@@ -11,22 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import SentRow
-from runner.report.answers import Reading
-from runner.report.facts import AnalysisPlan, MessageOutline, QuestionOutline, WayOutline
-from runner.report.groups import break_down, describe_experiment
+from runner.report.breakdowns import break_down, describe_experiment
+from runner.report.facts import (
+    AnalysisPlan,
+    AnswerReading,
+    GroupTally,
+    MessageOutline,
+    MessageTally,
+    QuestionOutline,
+    QuestionTally,
+    WayOutline,
+)
+from runner.report.model import CountedArm, VariantAnalysis
 from runner.report.scores import wilson_interval
-from runner.report.tally import GroupTally, MessageTally, QuestionTally
-from runner.report.turnout import Analysis, CountedArm
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
 WHY = QuestionOutline("why", "Why?", scale="text")
 ASK = MessageOutline("ask", "tag", (NPS, WHY), (WayOutline("b", (NPS, WHY)), WayOutline("a", (NPS,))))
-TEN, ZERO = Reading("11", "10", 11, Fraction(10)), Reading("1", "0", 1, Fraction(0))
+TEN, ZERO = AnswerReading("11", "10", 11, Fraction(10)), AnswerReading("1", "0", 1, Fraction(0))
 TALLY = MessageTally(
     paths={("a", "a-"): 30, ("b", "aa"): 10, ("b", "a-"): 10, ("gone", "a-"): 5},
     questions={
         "nps": QuestionTally({("a", TEN): 20, ("a", ZERO): 10, ("b", ZERO): 20, ("gone", TEN): 5}),
-        "why": QuestionTally({("b", Reading()): 10}),
+        "why": QuestionTally({("b", AnswerReading()): 10}),
     },
     arm_days={("a", date(2026, 11, 20)): 12, ("a", date(2026, 11, 25)): 18, ("b", date(2026, 11, 21)): 20},
 )
@@ -52,7 +59,7 @@ def test_arms_stand_side_by_side() -> None:
     ]
     (difference,) = experiment.differences
     assert (difference.arm, difference.against) == ("a", "b")
-    assert experiment.analysis == Analysis(
+    assert experiment.analysis == VariantAnalysis(
         "sequential", None, None, is_due=True, arms=(CountedArm("b", 80, 20), CountedArm("a", 100, 30))
     )
 

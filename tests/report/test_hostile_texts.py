@@ -14,13 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from runner.report.csv_table import write_csv
-from runner.report.html import write_html
-from runner.report.index import write_index
-from runner.report.json_document import write_json
-from runner.report.markdown import write_markdown
-from runner.report.markdown_text import escape_markdown
-from runner.report.wording import write_line
+from runner.report.documents.formats import write_csv, write_json
+from runner.report.documents.html import write_html
+from runner.report.documents.index import write_index
+from runner.report.documents.markdown import escape_markdown, write_markdown
+from runner.report.documents.wording import write_line
 from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:
@@ -135,6 +133,7 @@ def test_markdown_shows_the_text(text: str) -> None:
 @given(texts)
 @example("a\\")
 @example("1. a")
+@example("](https://evil.example) !")
 @example("---")
 def test_markdown_escapes_every_text(text: str) -> None:
     """Any text reads the same in a heading and in a cell, and stays within it."""
@@ -143,6 +142,19 @@ def test_markdown_escapes_every_text(text: str) -> None:
     shown = " ".join(f"{write_line(text)} end".split())
     assert list_strings(tokens) == [shown, shown, "b", shown, "c"]
     assert {child.type for token in tokens for child in token.children or ()} <= {"text", "text_special"}
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("Thanks! 60 % (95 % interval 51 to 69 %)", "Thanks! 60 % (95 % interval 51 to 69 %)"),
+        ("![a](b)", "\\!\\[a\\](b)"),
+        ("1) a list", "1\\) a list"),
+    ],
+)
+def test_markdown_escapes_only_markup(text: str, escaped: str) -> None:
+    """What is no markup at its place stays readable where nothing renders the document."""
+    assert escape_markdown(text) == escaped
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def find_latest(rows: list[FeedRow]) -> dict[tuple[str, str], str]:
     return {(row.question_tag, row.participant): row.response.strip().casefold() for row in ordered}
 
 
+@pytest.mark.slow
 @given(totals, results)
 @settings(max_examples=25, deadline=None)
 def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> None:
@@ -72,6 +74,7 @@ def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> No
     assert completed <= answered
 
 
+@pytest.mark.slow
 @given(totals, results)
 @settings(max_examples=25, deadline=None)
 def test_a_second_computation_agrees(counts: MessageTotals, rows: list[FeedRow]) -> None:
@@ -89,6 +92,7 @@ def test_a_second_computation_agrees(counts: MessageTotals, rows: list[FeedRow])
     assert message.participants_completed == len(ended)
 
 
+@pytest.mark.slow
 @given(totals, results)
 @settings(max_examples=25, deadline=None)
 def test_order_does_not_matter(counts: MessageTotals, rows: list[FeedRow]) -> None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from runner.report.answered import ResponseCount
-from runner.report.markdown import write_markdown
-from runner.report.markdown_text import LONGEST_TEXT, MOST_ROWS, escape_markdown
+from runner.report.documents.markdown import LONGEST_TEXT, MOST_ROWS, escape_markdown, write_markdown
+from runner.report.model import ResponseCount
 from tests.report.odd_reports import build_hostile
 from tests.report.sample import build_sample, build_survey
 from tests.report.sample_questions import build_questions

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from runner.ledger.report_model import FeedRow, MessageTotals
-from runner.report.dispositions import Dispositions
+from runner.report.breakdowns import OWN_WORDS_LABEL
 from runner.report.facts import (
     CampaignFacts,
     MessageOutline,
@@ -18,9 +18,7 @@ from runner.report.facts import (
     SessionFacts,
     WayOutline,
 )
-from runner.report.model import CampaignReport, MessageReport, Sessions
-from runner.report.questions import OWN_WORDS_LABEL
-from runner.report.timing import TimeSummary
+from runner.report.model import CampaignReport, Dispositions, MessageReport, Sessions, TimeSummary
 from tests.report.counted import make_row, report_rows
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from runner.report.html import write_html
-from runner.report.index import write_index
+from runner.report.documents.html import write_html
+from runner.report.documents.index import write_index
 from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:
@@ -186,6 +186,7 @@ def test_paper_is_light_and_shows_everything(browser: Browser, pages: dict[str, 
         assert set(page.evaluate(kept)) == {"avoid"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_paper_is_wide_enough(paper: str, browser: Browser, pages: dict[str, Path]) -> None:
     """On both papers every table fits between the margins."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.proportions import difference_interval, fisher_p_value
+from runner.report.comparison import difference_interval, fisher_p_value
 
 Table = tuple[int, int, int, int]
 

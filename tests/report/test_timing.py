@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.timing import TimeSummary, format_duration, quantile, summarise_times
+from runner.report.documents.wording import format_duration
+from runner.report.model import TimeSummary
+from runner.report.scores import quantile, summarise_times
 
 times = st.lists(st.integers(-100, 10**6), min_size=2)
 

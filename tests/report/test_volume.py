@@ -11,7 +11,7 @@ import pytest
 from runner.ledger.report_model import MessageTotals, ServicePlan
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
 from runner.report.funnel import FunnelStep, count_completed, follow_questions
-from runner.report.volume import measure_volume
+from runner.report.metrics import measure_volume
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
 SECOND = QuestionOutline("second", "Second?", scale="text")

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.report.answered import NumberSummary
-from runner.report.index import draw_waves, tabulate_waves, write_index
-from runner.report.model import PooledScore
-from runner.report.waves import find_waves, write_change
+from runner.report.documents.index import draw_waves, find_waves, tabulate_waves, write_change, write_index
+from runner.report.model import NumberSummary, PooledScore
 from tests.report.odd_reports import build_empty
 from tests.report.sample import START, build_sample, build_text, build_wave
 from tests.report.sample_questions import SCORES
 
 if TYPE_CHECKING:
-    from runner.report.model import CampaignReport
-    from runner.report.rounding import Interval
+    from runner.report.model import CampaignReport, Interval
 
 
 def test_waves_are_ordered_by_their_first_sending(waves: tuple[CampaignReport, ...]) -> None:

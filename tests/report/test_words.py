@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import MessageTotals
-from runner.report.answered import WordCount
+from runner.report.answers import STOP_WORDS, list_frequent
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.words import STOP_WORDS, list_frequent
+from runner.report.model import WordCount
 from tests.report.counted import count_rows, make_row
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def test_numbers_are_no_words(text: str) -> None:
     assert count_words(text) == {}
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0")))
 @settings(max_examples=15)
 def test_no_word_has_a_digit_or_a_blank(text: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.repository.git import Git
+from runner.git.command import Git
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.repository.holder import STATE_FILE, State, dump_state
-from runner.repository.state_ref import StateRef
+from runner.git.lease import STATE_FILE, State, dump_state
+from runner.git.state_ref import StateRef
 
 if TYPE_CHECKING:
     from pathlib import Path

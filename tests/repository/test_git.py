@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.repository.git import Git, GitAnswer, GitError, find_work_tree, hide_credentials
+from runner.git.command import Git, GitAnswer, GitError, find_work_tree, hide_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.errors import RunLockedError
-from runner.repository.git import Git
-from runner.repository.holder import STATE_FILE, Holder, State, dump_state, read_state
-from runner.repository.lease import Clocks, LeaseTerms
-from runner.repository.state_ref import StateRef, StateRefError
-from runner.repository.taking import Patience, hold_lease
+from runner.git.command import Git
+from runner.git.lease import (
+    STATE_FILE,
+    Clocks,
+    GitLeaseTerms,
+    Holder,
+    LeasePatience,
+    State,
+    dump_state,
+    hold_lease,
+    read_state,
+)
+from runner.git.state_ref import StateRef, StateRefError
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -23,10 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.errors import RunnerError
-    from runner.repository.lease import Lease
+    from runner.git.lease import Lease
 
-TERMS = LeaseTerms.lasting(120)
-NO_PATIENCE = Patience()
+TERMS = GitLeaseTerms.lasting(120)
+NO_PATIENCE = LeasePatience()
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class Machines:
     def ref(self, name: str) -> StateRef:
         return StateRef.open(self._clone(name), "origin", "live")
 
-    def hold(self, name: str, clock: Clock, patience: Patience = NO_PATIENCE) -> Lease:
+    def hold(self, name: str, clock: Clock, patience: LeasePatience = NO_PATIENCE) -> Lease:
         """Hold the ref until the test ends."""
         who = f"process 7 on {name} since 2026-11-21T12:00:00Z"
         held = hold_lease(
@@ -109,7 +117,7 @@ def test_a_ref_that_nobody_moves_is_taken_over(machines: Machines) -> None:
     """After a lease and a margin on a clock of one's own; there is no other way."""
     machines.hold("first", Clock())
     clock = Clock(at=9_000_000)
-    machines.hold("second", clock, Patience(timeout_s=600))
+    machines.hold("second", clock, LeasePatience(timeout_s=600))
     assert sum(clock.slept) == pytest.approx(140)
 
 
@@ -125,7 +133,7 @@ def test_a_holder_stops_long_before_it_is_taken_over(machines: Machines, remote:
     remote.with_name("elsewhere.git").rename(remote)
     other.at = clock.at
     with pytest.raises(RunLockedError):
-        machines.hold("third", other, Patience(timeout_s=TERMS.watch_s - 1))
+        machines.hold("third", other, LeasePatience(timeout_s=TERMS.watch_s - 1))
     assert sum(other.slept) == pytest.approx(TERMS.watch_s - 1)
 
 
@@ -146,7 +154,7 @@ def test_a_holder_that_renews_while_it_is_watched_is_not_taken_over(machines: Ma
         TERMS,
         Clocks(lambda: clock.at, sleep),
         machines.failures.append,
-        patience=Patience(timeout_s=600),
+        patience=LeasePatience(timeout_s=600),
     )
     with held:
         assert sum(clock.slept) == pytest.approx(240)
@@ -156,7 +164,7 @@ def test_a_ref_that_is_not_there_is_made_after_a_lease(new_remote: Machines) -> 
     """It may have been deleted while a run holds it, and the service may not list all that sent yet."""
     told: list[float] = []
     clock = Clock()
-    lease = new_remote.hold("first", clock, Patience(settle_s=60, observe_absence=told.append))
+    lease = new_remote.hold("first", clock, LeasePatience(settle_s=60, observe_absence=told.append))
     assert sum(clock.slept) == pytest.approx(200)
     assert told == [200]
     lease.require_held()
@@ -216,7 +224,7 @@ def test_a_holder_that_was_away_learns_that_it_has_lost(machines: Machines) -> N
     clock = Clock()
     lease = machines.hold("first", clock)
     clock.at += 10_000
-    second = machines.hold("second", Clock(), Patience(timeout_s=600))
+    second = machines.hold("second", Clock(), LeasePatience(timeout_s=600))
     for fail in (lease.require_held, lambda: lease.write({})):
         with pytest.raises(RunLockedError) as caught:
             fail()
@@ -252,7 +260,7 @@ def test_the_lease_is_renewed_in_the_background(machines: Machines) -> None:
     """However long a run has nothing to say, the ref goes on moving."""
     ref = machines.ref("first")
     moved = threading.Event()
-    terms = LeaseTerms(lease_s=60, renew_s=0.01, margin_s=1, poll_s=0.01)
+    terms = GitLeaseTerms(lease_s=60, renew_s=0.01, margin_s=1, poll_s=0.01)
     clock = Clock()
     with hold_lease(ref, "one", "1", terms, clock.clocks(), print):
         first = ref.find()
@@ -288,7 +296,7 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
     before = ref.compose({**files, "removed": ref.store("a person")})
     ref.swap(None, before)
     ref.swap(before, ref.compose({**files, STATE_FILE: ref.store(state)}, before))
-    with hold_lease(ref, "one", "1", TERMS, Clock().clocks(), print, patience=Patience(timeout_s=600)):
+    with hold_lease(ref, "one", "1", TERMS, Clock().clocks(), print, patience=LeasePatience(timeout_s=600)):
         assert Git(remote).run("rev-list", "--count", ref.name) == "3"
     assert Git(remote).run("rev-list", "--count", ref.name) == "1"
 

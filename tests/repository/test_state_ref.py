@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.repository.git import Git
-from runner.repository.state_ref import RefMovedError, Snapshot, StateRef, StateRefError, name_ref
+from runner.git.command import Git
+from runner.git.state_ref import RefMovedError, Snapshot, StateRef, StateRefError, name_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable

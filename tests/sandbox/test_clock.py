@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.model import Definition, Question
+from runner.sandbox.model import Definition, ServiceQuestion
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import Store, open_store
 
@@ -53,7 +53,7 @@ def test_clock_reaches_a_moment_once(store: Store) -> None:
 def test_reset_spares_the_order_of_records(store: Store, days: int, text: str | None, latest: str) -> None:
     """`reset` is refused while something is recorded that is later than the machine's time."""
     clock, service = Clock(store, lambda: NOON), Service(store)
-    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
     service.send(definition, ["+14155550101"], NOON)
     assert clock.reset() == NOON
     later = clock.advance(timedelta(days=days))

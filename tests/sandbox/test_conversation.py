@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.sandbox.conversation import (
-    Answer,
+    ParticipantAnswer,
     continue_conversation,
     match_response,
     open_conversation,
     render_question,
 )
-from runner.sandbox.model import Definition, Kind, Question
+from runner.sandbox.model import Definition, Kind, ServiceQuestion
 from tests.choices import SHOWN
 
 COLOURS = ("Red", "Blue", "Green")
@@ -58,7 +58,7 @@ def test_response_is_matched_by_words_then_by_number(
 @pytest.mark.parametrize("row", SHOWN, ids=lambda row: ",".join(row["responses"]))
 def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
     """Three or more consecutive integers show as a range, other responses as a numbered list."""
-    assert render_question(Question("Well?", responses=tuple(row["responses"]))) == row["shown"]
+    assert render_question(ServiceQuestion("Well?", responses=tuple(row["responses"]))) == row["shown"]
 
 
 def test_plain_text_is_complete_once_rendered() -> None:
@@ -70,7 +70,9 @@ def test_plain_text_is_complete_once_rendered() -> None:
 
 def test_survey_opens_with_introduction_and_first_question() -> None:
     """A survey renders its introduction and its first question, and waits."""
-    turn = open_conversation(Definition("{}", introduction="Hi", questions=(Question("A"), Question("B"))))
+    turn = open_conversation(
+        Definition("{}", introduction="Hi", questions=(ServiceQuestion("A"), ServiceQuestion("B")))
+    )
     assert [render.text for render in turn.renders] == ["Hi", "A"]
     assert turn.position == 0
 
@@ -78,19 +80,21 @@ def test_survey_opens_with_introduction_and_first_question() -> None:
 @pytest.mark.parametrize(
     ("question", "text", "concludes"),
     [
-        (Question("Q", responses=COLOURS, conclude_on="blue"), "Blue", True),
-        (Question("Q", responses=COLOURS, conclude_on="blue"), "2", True),
-        (Question("Q", responses=COLOURS, conclude_on="2"), " BLUE ", True),
-        (Question("Q", responses=COLOURS, conclude_on="blue"), "Red", False),
-        (Question("Q", responses=COLOURS, conclude_on="none of them"), "Red", False),
-        (Question("Q", responses=SCALE, conclude_on="0"), "0", True),
-        (Question("Q", conclude_on="Stop it"), " stop IT ", True),
-        (Question("Q", conclude_on="Stop it"), "go on", False),
+        (ServiceQuestion("Q", responses=COLOURS, conclude_on="blue"), "Blue", True),
+        (ServiceQuestion("Q", responses=COLOURS, conclude_on="blue"), "2", True),
+        (ServiceQuestion("Q", responses=COLOURS, conclude_on="2"), " BLUE ", True),
+        (ServiceQuestion("Q", responses=COLOURS, conclude_on="blue"), "Red", False),
+        (ServiceQuestion("Q", responses=COLOURS, conclude_on="none of them"), "Red", False),
+        (ServiceQuestion("Q", responses=SCALE, conclude_on="0"), "0", True),
+        (ServiceQuestion("Q", conclude_on="Stop it"), " stop IT ", True),
+        (ServiceQuestion("Q", conclude_on="Stop it"), "go on", False),
     ],
 )
-def test_conclude_on_skips_the_rest(question: Question, text: str, *, concludes: bool) -> None:
+def test_conclude_on_skips_the_rest(question: ServiceQuestion, text: str, *, concludes: bool) -> None:
     """An answer that matches conclude_on is recorded, and only the conclusion follows."""
-    definition = Definition("{}", questions=(question, Question("Next"), Question("Last")), conclusion="Bye")
+    definition = Definition(
+        "{}", questions=(question, ServiceQuestion("Next"), ServiceQuestion("Last")), conclusion="Bye"
+    )
     turn = continue_conversation(definition, 0, text)
     assert turn.answer is not None
     assert [render.text for render in turn.renders] == (["Bye"] if concludes else ["Next"])
@@ -99,7 +103,9 @@ def test_conclude_on_skips_the_rest(question: Question, text: str, *, concludes:
 
 def test_invalid_answer_is_asked_again() -> None:
     """An invalid answer records nothing and is asked again: a render more, and no new question."""
-    turn = continue_conversation(Definition("{}", questions=(Question("Q", responses=COLOURS),)), 0, "maybe")
+    turn = continue_conversation(
+        Definition("{}", questions=(ServiceQuestion("Q", responses=COLOURS),)), 0, "maybe"
+    )
     assert (turn.answer, turn.position) == (None, 0)
     assert [(render.kind, render.text) for render in turn.renders] == [
         (Kind.REPEAT, "Q\n1. Red\n2. Blue\n3. Green")
@@ -109,12 +115,12 @@ def test_invalid_answer_is_asked_again() -> None:
 
 def test_freeform_answer_is_kept_as_written() -> None:
     """A freeform answer is recorded to the letter, outer blanks and all."""
-    turn = continue_conversation(Definition("{}", questions=(Question("Q"),)), 0, "  Ünïcode 👍 ")
-    assert turn.answer == Answer("  Ünïcode 👍 ", "  Ünïcode 👍 ")
+    turn = continue_conversation(Definition("{}", questions=(ServiceQuestion("Q"),)), 0, "  Ünïcode 👍 ")
+    assert turn.answer == ParticipantAnswer("  Ünïcode 👍 ", "  Ünïcode 👍 ")
 
 
 questions = st.builds(
-    Question,
+    ServiceQuestion,
     text=st.just("Q"),
     responses=st.sampled_from([(), COLOURS, SCALE]),
     conclude_on=st.sampled_from([None, "Red", "3", "never"]),
@@ -123,7 +129,7 @@ replies = st.lists(st.sampled_from(["Red", "blue", "3", "maybe", "0", "11", "", 
 
 
 @given(asked=st.lists(questions, min_size=1, max_size=6), texts=replies, has_frame=st.booleans())
-def test_any_replies_lead_forward(asked: list[Question], texts: list[str], *, has_frame: bool) -> None:
+def test_any_replies_lead_forward(asked: list[ServiceQuestion], texts: list[str], *, has_frame: bool) -> None:
     """Whatever is replied, answers come in question order and the counts add up."""
     introduction, conclusion = ("Hi", "Bye") if has_frame else (None, None)
     definition = Definition("{}", questions=tuple(asked), introduction=introduction, conclusion=conclusion)

@@ -11,15 +11,17 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
 import requests
 
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan, ServiceAddress
+from runner.sandbox.records import RecordList
 from runner.sandbox.store import Store, open_store
 from tests.sandbox.serving import serving_process
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.sandbox.model import ServiceAddress
 
 ROUNDS = 4
 
@@ -62,6 +64,7 @@ def check_counts(store: Store) -> None:
     assert kept == counted
 
 
+@pytest.mark.slow
 def test_killed_service_keeps_every_accepted_send(db: Path) -> None:
     """Whenever a service is killed, every send that it answered with 200 is there, whole, after a restart."""
     random = Random(4)  # noqa: S311  the same moments every time
@@ -78,7 +81,7 @@ def test_killed_service_keeps_every_accepted_send(db: Path) -> None:
     with closing(open_store(db)) as store:
         check_counts(store)
         for guid, phones in accepted:
-            stat = Listing(store, plan=Plan()).find_stat(guid)
+            stat = RecordList(store).find_stat(guid)
             assert stat is not None
             states = Counter(session["status"] for session in stat["sessions"])
             assert states.total() == phones

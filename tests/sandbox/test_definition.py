@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.sandbox.definition import load_definition, normalise_phone, read_send
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.model import Definition, Method, Question
+from runner.sandbox.model import Definition, Method, ServiceQuestion
+from runner.sandbox.sandbox_errors import RefusalError
 
 PHONE = "+14155550101"
 
@@ -81,8 +81,8 @@ def test_survey_is_read_whole() -> None:
         document=document,
         introduction="Hi",
         questions=(
-            Question("Q1", "t1", ("Yes", "No"), "No"),
-            Question("Q2", webhook="https://example.org/hook"),
+            ServiceQuestion("Q1", "t1", ("Yes", "No"), "No"),
+            ServiceQuestion("Q2", webhook="https://example.org/hook"),
         ),
         conclusion="Bye",
         tag="T",
@@ -201,7 +201,7 @@ def test_problems_are_named_up_to_a_hundred() -> None:
 def test_webhook_without_scheme_is_taken(webhook: str) -> None:
     """A webhook that says nothing of how it is called is kept as it is: the vendor's own examples are written so."""
     definition = read({"phone": [PHONE], "questions": [{"text": "Q", "webhook": webhook}]})
-    assert definition.questions == (Question("Q", webhook=webhook),)
+    assert definition.questions == (ServiceQuestion("Q", webhook=webhook),)
     assert load_definition(definition.document) == definition
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.sandbox.durations import TooLongError, format_duration, parse_duration
+from runner.sandbox.clock import TooLongError, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.expiry import DEFAULT_LIFETIME, MAX_LIFETIME, read_lifetime
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
+from runner.sandbox.records import RecordList
+from runner.sandbox.sessions import DEFAULT_LIFETIME, MAX_LIFETIME, read_lifetime
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import ServiceOptions, running_service
 
@@ -33,7 +32,7 @@ def send(service: Service, body: dict[str, Any], *phones: str, now: datetime = N
 
 
 def show_sessions(service: Service) -> list[tuple[str, str | None]]:
-    page, _ = Listing(service.store, plan=Plan()).list_stats({}, 1000, 0)
+    page = RecordList(service.store).list_stats({}, 1000, 0)
     return [(each["status"], each["sub_status"]) for stat in page.records for each in stat["sessions"]]
 
 

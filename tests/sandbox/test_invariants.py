@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.expiry import MAX_LIFETIME
-from runner.sandbox.listing import RESULT_FILTERS, Listing
 from runner.sandbox.model import Plan
+from runner.sandbox.records import RESULT_FILTERS, RecordList
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.service import Service
+from runner.sandbox.sessions import MAX_LIFETIME
 from runner.sandbox.store import open_store
 
 PHONES = ("+14155550101", "+14155550102", "+14155550103")
@@ -57,7 +57,7 @@ class ServiceMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.mkdtemp()
         self.service = Service(open_store(Path(self.folder, "service.sqlite")), plan=Plan(renders_max=60))
-        self.listing = Listing(self.service.store, plan=self.service.plan)
+        self.listing = RecordList(self.service.store, plan=self.service.plan)
         self.now = datetime(2026, 12, 1, 12, tzinfo=UTC)
 
     def teardown(self) -> None:
@@ -148,10 +148,10 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @invariant()
     def launches_are_found_by_their_tag(self) -> None:
-        launches = self.listing.list_stats({}, 1000, 0)[0].records
+        launches = self.listing.list_stats({}, 1000, 0).records
         for tag in ("a", "b"):
             matching = [launch for launch in launches if launch["project_tag"] == tag]
-            page, _ = self.listing.list_stats({"project_tag": tag}, 2, max(0, len(matching) - 2))
+            page = self.listing.list_stats({"project_tag": tag}, 2, max(0, len(matching) - 2))
             assert page.total_count == len(matching)
             assert page.records == matching[-2:]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Keyword, Plan, Question
-from runner.sandbox.optout import NOTICES, read_keyword
+from runner.sandbox.model import Keyword, ServiceQuestion
+from runner.sandbox.records import RecordList
+from runner.sandbox.service import NOTICES, read_keyword
 
 if TYPE_CHECKING:
     from runner.sandbox.service import Service
@@ -28,7 +28,7 @@ def send(service: Service, body: dict[str, Any], *phones: str) -> None:
 
 
 def show_sessions(service: Service, phone: str) -> list[tuple[str, str | None]]:
-    page, _ = Listing(service.store, plan=Plan()).list_stats({}, 1000, 0)
+    page = RecordList(service.store).list_stats({}, 1000, 0)
     return [
         (session["status"], session["sub_status"])
         for stat in page.records
@@ -38,7 +38,7 @@ def show_sessions(service: Service, phone: str) -> list[tuple[str, str | None]]:
 
 
 def count_renders(service: Service) -> int:
-    _, usage = Listing(service.store, plan=Plan()).list_stats({}, 1, 0)
+    usage = RecordList(service.store).list_stats({}, 1, 0).additions
     return int(usage["totals"]["renders"])
 
 
@@ -51,8 +51,10 @@ def list_notices(service: Service, phone: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["STOP", "stop", " Stop! ", "Stop.", "stop all", "STOPALL", "STOP-ALL"])
-@pytest.mark.parametrize("question", [None, Question("Q"), Question("Q", responses=("Go", "Stop"))])
-def test_stop_always_stops(text: str, question: Question | None) -> None:
+@pytest.mark.parametrize(
+    "question", [None, ServiceQuestion("Q"), ServiceQuestion("Q", responses=("Go", "Stop"))]
+)
+def test_stop_always_stops(text: str, question: ServiceQuestion | None) -> None:
     """STOP and STOPALL stop whatever is asked, in any case, with any punctuation."""
     assert read_keyword(text, question, has_opted_out=False) is Keyword.OPT_OUT
 
@@ -62,7 +64,7 @@ def test_stop_always_stops(text: str, question: Question | None) -> None:
 )
 def test_every_kin_of_stop_stops(text: str) -> None:
     """All the words that carriers list stop a freeform question, and where nothing is asked."""
-    assert read_keyword(text, Question("Q"), has_opted_out=False) is Keyword.OPT_OUT
+    assert read_keyword(text, ServiceQuestion("Q"), has_opted_out=False) is Keyword.OPT_OUT
     assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_OUT
 
 
@@ -75,21 +77,21 @@ def test_sentence_is_no_command(text: str) -> None:
 @pytest.mark.parametrize(
     ("question", "text", "expected"),
     [
-        (Question("Q", responses=("Cancel", "Keep")), "cancel", None),
-        (Question("Q", responses=("Cancel", "Keep")), "Cancel.", None),
-        (Question("Q", responses=("Start", "End")), "END", None),
-        (Question("Q", responses=("Red", "Blue")), "END", Keyword.OPT_OUT),
-        (Question("Q", responses=("Help", "Skip")), "help", None),
-        (Question("Q", conclude_on="quit"), "QUIT", None),
-        (Question("Q", conclude_on="quit"), "END", Keyword.OPT_OUT),
-        (Question("Q", responses=("Yes", "No")), "yes", None),
-        (Question("Q"), "yes", None),
-        (Question("Q"), "info", Keyword.HELP),
-        (Question("Q", responses=("Unsubscribe", "Keep")), "unsubscribe", Keyword.OPT_OUT),
+        (ServiceQuestion("Q", responses=("Cancel", "Keep")), "cancel", None),
+        (ServiceQuestion("Q", responses=("Cancel", "Keep")), "Cancel.", None),
+        (ServiceQuestion("Q", responses=("Start", "End")), "END", None),
+        (ServiceQuestion("Q", responses=("Red", "Blue")), "END", Keyword.OPT_OUT),
+        (ServiceQuestion("Q", responses=("Help", "Skip")), "help", None),
+        (ServiceQuestion("Q", conclude_on="quit"), "QUIT", None),
+        (ServiceQuestion("Q", conclude_on="quit"), "END", Keyword.OPT_OUT),
+        (ServiceQuestion("Q", responses=("Yes", "No")), "yes", None),
+        (ServiceQuestion("Q"), "yes", None),
+        (ServiceQuestion("Q"), "info", Keyword.HELP),
+        (ServiceQuestion("Q", responses=("Unsubscribe", "Keep")), "unsubscribe", Keyword.OPT_OUT),
     ],
 )
 def test_word_that_is_asked_for_is_the_answer(
-    question: Question, text: str, expected: Keyword | None
+    question: ServiceQuestion, text: str, expected: Keyword | None
 ) -> None:
     """A word that the question offers or concludes on is the answer, but for those that mean but one thing."""
     assert read_keyword(text, question, has_opted_out=False) is expected

@@ -14,9 +14,9 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from runner.cli.sandbox import command
+from runner.cli.commands.sandbox import command
 from runner.errors import RunnerError
-from runner.sandbox.model import Definition, Question
+from runner.sandbox.model import Definition, ServiceQuestion
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PHONES = ("+14155550101", "+14155550102")
-RUN = "from runner.cli.sandbox import command; command()"
+RUN = "from runner.cli.commands.sandbox import command; command()"
 
 
 def launch(db: Path, *phones: str) -> None:
-    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
     with closing(open_store(db)) as store:
         Service(store).send(definition, phones or PHONES, datetime.now(UTC))
 
@@ -40,6 +40,7 @@ def test_serve_says_where_it_is(db: Path, options: list[str], api_key: str) -> N
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, *arguments],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={"PYTHONPATH": ":".join(sys.path), "RUNNER_SANDBOX_API_KEY": "k2"},
     )
@@ -49,9 +50,9 @@ def test_serve_says_where_it_is(db: Path, options: list[str], api_key: str) -> N
     query = {"username": "me", "api_key": api_key}
     assert requests.get(f"{url}/api/stats/", params=query, timeout=10).status_code == 200
     process.send_signal(signal.SIGTERM)
-    rest, _ = process.communicate(timeout=10)
+    rest = process.communicate(timeout=10)
     assert said[1:] == ["username: me\n", f"api_key: {api_key}\n"]
-    assert (process.returncode, rest) == (0, "")
+    assert (process.returncode, rest) == (0, ("", ""))
 
 
 def test_simulate_gives_json(db: Path) -> None:
@@ -109,12 +110,19 @@ def test_user_mistakes_become_runner_errors(tmp_path: Path, name: str) -> None:
 
 
 def test_default_database_is_in_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without --db the database is service.sqlite below .runner/sandbox of the repository."""
+    """Without --db it is .runner/sandbox/service.sqlite of the repository; `simulate` alone makes none."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "campaigns").mkdir()
     monkeypatch.chdir(tmp_path / "campaigns")
-    CliRunner().invoke(command, ["simulate"], catch_exceptions=False)
-    assert (tmp_path / ".runner" / "sandbox" / "service.sqlite").is_file()
+    database = tmp_path / ".runner" / "sandbox" / "service.sqlite"
+    with pytest.raises(RunnerError) as error:
+        CliRunner().invoke(command, ["simulate"], catch_exceptions=False)
+    assert str(error.value) == f"there is no sandbox database {database}: nobody is being asked anything"
+    assert error.value.hint == "`runner apply` makes one in its project; --db names another"
+    assert not (tmp_path / ".runner").exists()
+    CliRunner().invoke(command, ["clock"], catch_exceptions=False)
+    assert database.is_file()
+    assert CliRunner().invoke(command, ["simulate"], catch_exceptions=False).exit_code == 0
 
 
 @pytest.mark.parametrize("name", ["serve", "simulate"])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.listing import Listing
 from runner.sandbox.model import Plan
+from runner.sandbox.records import RecordList
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.service import Service
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def send(service: Service, body: dict[str, Any], *phones: str, now: datetime = N
 
 
 def show_stats(store: Store) -> list[dict[str, Any]]:
-    page, _ = Listing(store, plan=Plan()).list_stats({}, 1000, 0)
+    page = RecordList(store).list_stats({}, 1000, 0)
     return [dict(record) for record in page.records]
 
 
@@ -110,7 +110,7 @@ def test_participant_keeps_their_guid(domain: Service) -> None:
         send(domain, body, ADA)
         for text in ("red", "why"):
             domain.receive(ADA, text, NOON)
-    page = Listing(domain.store, plan=Plan()).list_results({}, 10, 0)
+    page = RecordList(domain.store).list_results({}, 10, 0)
     assert len({record["participant_guid"] for record in page.records}) == 1
     assert len({record["project_launch_participant_guid"] for record in page.records}) == 2
     assert len({record["question_guid"] for record in page.records}) == 4
@@ -122,7 +122,7 @@ def test_times_are_those_that_were_given(domain: Service) -> None:
     send(domain, SURVEY, ADA, now=tokyo)
     domain.receive(ADA, "red", tokyo + timedelta(hours=1))
     assert show_stats(domain.store)[0]["project_launch_start"] == "2026-12-01T12:00:00.000005"
-    (record,) = Listing(domain.store, plan=Plan()).list_results({}, 10, 0).records
+    (record,) = RecordList(domain.store).list_results({}, 10, 0).records
     assert record["created"] == "2026-12-01T13:00:00.000005"
 
 
@@ -219,7 +219,7 @@ def test_launch_and_tag_must_both_match(
     send(domain, {**colour, "tag": "b"}, ADA)
     for _ in range(2):
         domain.receive(ADA, "red", NOON)
-    listing = Listing(domain.store, plan=Plan())
+    listing = RecordList(domain.store)
     own = listing.list_results({}, 1, 0).records[0]["participant_guid"]
     filters = {name: own if value == "own" else value for name, value in others.items()}
     page = listing.list_results({**filters, "project_launch_guid": guid, "project_tag": tag}, 10, 0)

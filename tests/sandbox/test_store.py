@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from runner.sandbox.errors import SandboxError
 from runner.sandbox.model import Definition
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import SCHEMA_VERSION, open_store
 from runner.sandbox.web.server import running_service
@@ -31,7 +31,7 @@ from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 sys.stdin.readline()
 service = Service(open_store(Path(sys.argv[1])))
-print(service.store.keep_api_key())
+print(service.store.keep_secret("api_key"))
 for number in range(20):
     service.send(Definition("{}", text="Hi"), [f"+1415555{number:04d}"], datetime.now(UTC))
 """
@@ -49,7 +49,7 @@ with closing(open_store(Path(sys.argv[1]))) as store:
 def test_file_is_for_its_owner_alone(db: Path) -> None:
     """The database and what SQLite keeps beside it have mode 0600, and their folder 0700."""
     with closing(open_store(db)) as store:
-        store.keep_api_key()
+        store.keep_secret("api_key")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (db.parent, *db.parent.iterdir())}
     assert modes == {
         "sandbox": 0o700,
@@ -170,7 +170,7 @@ def test_opening_again_keeps_what_others_see(db: Path) -> None:
     """A second connection of this process comes and goes, another process too, and every write is still there."""
     elsewhere = [sys.executable, "-c", COUNT_SETTINGS, str(db)]
     with closing(open_store(db)) as store:
-        store.keep_api_key()
+        store.keep_secret("api_key")
         open_store(db).close()
         assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
         with store.write() as connection:

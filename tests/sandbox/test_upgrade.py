@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.listing import RESULT_FILTERS, Listing
-from runner.sandbox.model import Plan
+from runner.sandbox.records import RESULT_FILTERS, RecordList
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import SCHEMA_VERSION, open_store
 
@@ -91,7 +90,7 @@ def test_every_row_survives_the_upgrade(old_db: Path) -> None:
             assert store.connection.execute("SELECT * FROM totals").fetchone() == (1, 0, 4, 4, 3, 1, 2, 1)
             assert store.connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
             assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert store.keep_api_key() == "secret"
+            assert store.keep_secret("api_key") == "secret"
 
 
 @pytest.mark.parametrize("name", RESULT_FILTERS)
@@ -100,7 +99,7 @@ def test_old_and_new_results_are_listed_together(old_db: Path, name: str) -> Non
     with closing(open_store(old_db)) as store:
         service = Service(store)
         assert service.receive("+14155550102", "four", datetime(2026, 12, 1, 13, tzinfo=UTC)).completed == 2
-        listing = Listing(store, plan=Plan())
+        listing = RecordList(store)
         records = listing.list_results({}, 10, 0).records
         assert [record["result_answer"] for record in records] == ["one", "two", "three", "four"]
         value = records[-1][name]
@@ -112,8 +111,8 @@ def test_old_and_new_results_are_listed_together(old_db: Path, name: str) -> Non
 def test_old_records_are_listed_as_new_ones(old_db: Path) -> None:
     """After the upgrade old definitions have their text, empty for surveys, and old results their order from 0."""
     with closing(open_store(old_db)) as store:
-        listing = Listing(store, plan=Plan())
-        stats, _ = listing.list_stats({}, 10, 0)
+        listing = RecordList(store)
+        stats = listing.list_stats({}, 10, 0)
         assert [stat["project_definition"]["text"] for stat in stats.records] == ["", "Hi", ""]
         orders = [record["question_display_order"] for record in listing.list_results({}, 10, 0).records]
         assert orders == ["0", "0", "1"]

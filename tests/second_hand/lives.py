@@ -30,7 +30,10 @@ _TELLING = ("staff", "price", "Queue", "café", "parking", "kid’s", "o'clock",
 _RARE = ("Zwölf", "gloomy", "ok", "a")
 _DOUBTFUL = "please stop texting me"
 _ZONES = (UTC, UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-7)))
-_NUMBERS = ("3", "12", "7.25", "12,5", "0,125", " 4 ", "-1", "1,500", "a few", "2 or 3")
+_NUMBERS = (
+    *("3", "12", "7.25", "12,5", "0,125", " 4 ", "-1", "1,500", "a few", "2 or 3"),
+    *("1.234,5", "1,234.5", "1 234,5", "1 234", "1.234.567", "12.5,5"),
+)
 
 
 @dataclass(slots=True)
@@ -101,6 +104,15 @@ class Facts:
     sendings: list[Sending] = field(default_factory=list)
     conversations: dict[tuple[str, str], Conversation] = field(default_factory=dict)
     replies: list[Reply] = field(default_factory=list)
+
+    @property
+    def stopped(self) -> set[str]:
+        """Everybody who has opted out, as far as launches were read."""
+        read = {one.guid for one in self.sendings if one.is_read}
+        replies = [one for one in self.replies if one.guid in read]
+        sessions = [one for one in self.conversations.values() if one.guid in read]
+        stopped = {one.phone for one in replies if one.kind == "stop" or one.decision == "confirmed"}
+        return stopped | {one.phone for one in sessions if one.sub_status in ("OPTED_OUT", "BLOCKED")}
 
 
 class LivedService(ReferenceService):

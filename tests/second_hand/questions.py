@@ -141,8 +141,16 @@ def _list_points(question: dict[str, Any]) -> list[float]:
 
 
 def _read_number(text: str) -> float | None:
-    """Return a number written with a decimal point or comma; None where a comma may part thousands."""
+    """Return a number written with a decimal point or comma; None where a comma may part thousands.
+
+    A text with two kinds of marks says itself which one is decimal: the last, which comes once.
+    """
     text = text.strip()
+    for thousands, decimal in (".,", ",.", " ,", " ."):
+        whole, _, fraction = text.partition(decimal)
+        first, *groups = whole.split(thousands)
+        if groups and fraction.isdecimal() and all(re.fullmatch(r"\d{3}", one) for one in groups):
+            return float("".join((first, *groups, ".", fraction)))
     if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text) or not re.fullmatch(r"[+-]?\d+([.,]\d+)?", text):
         return None
     return float(text.replace(",", "."))

@@ -74,6 +74,7 @@ def _recount_message(one: Message) -> Figures:
         "participants_completed": completed,
         "results": len(one.replies),
         "opt_outs": _count_opt_outs(one),
+        "doubtful": _count_doubtful(one),
     }
     known = held if is_read else dict.fromkeys(held)
     reached = one.people[one.people.state == "sent"]
@@ -109,6 +110,7 @@ def _recount_message(one: Message) -> Figures:
         "audience": one.situation.audiences.get((one.campaign["name"], message["id"])),
         "volume": measure_volume(one, counts["renders"]),
         "opt_outs": known["opt_outs"],
+        "doubtful": known["doubtful"],
         "dispositions": dispositions,
         "response_rates": _rate(dispositions) if dispositions else None,
         "time_to_first_answer": time_first(one) if is_read else time_nothing(),
@@ -147,6 +149,12 @@ def _count_opt_outs(one: Message) -> int:
     """Count replies that opt out, and people whom the service says to have ended the conversation so."""
     read = one.people[one.people.is_read]
     return int(one.replies.refuses.sum()) + int((read.sub_status == "OPTED_OUT").sum())
+
+
+def _count_doubtful(one: Message) -> int:
+    """Count replies that nobody has decided, of people who have not opted out otherwise."""
+    waiting = one.replies[(one.replies.kind == "doubtful") & (one.replies.decision == "")]
+    return int((~waiting.phone.isin(one.situation.facts.stopped)).sum())
 
 
 def _dispose(one: Message, steps: Figures) -> Figures:

@@ -24,8 +24,9 @@ _POOLED = ("answer_rate", "asked", "broke_off", "in_part", "texts", "time_to_ans
 """What is null of a score over several messages, since it is theirs (see the schema)."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
+@pytest.mark.parametrize("seed", range(1, 6))
 def test_no_figure_differs(tmp_path: Path, seed: int, record_property: Callable[[str, object], None]) -> None:
     """The reports of four campaigns, half read and read, are what another hand counts, leaf by leaf."""
     comparison = Comparison(SCHEMA, EXEMPT)

@@ -294,10 +294,8 @@ def _look_back(facts: Facts) -> Known:
     read = {one.guid for one in facts.sendings if one.is_read}
     replies = [one for one in facts.replies if one.guid in read]
     sessions = [one for one in facts.conversations.values() if one.guid in read]
-    stopped = {one.phone for one in replies if one.kind == "stop" or one.decision == "confirmed"}
-    stopped |= {one.phone for one in sessions if one.sub_status in ("OPTED_OUT", "BLOCKED")}
     return Known(
-        stopped,
+        facts.stopped,
         doubtful={one.phone for one in replies if one.kind == "doubtful" and not one.decision},
         busy={one.phone for one in sessions if one.status != "COMPLETE"},
         answered={(one.guid, one.phone) for one in replies},

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.errors import ConfigurationError
-from runner.service.destination import describe_destination, list_moves
-from runner.service.target import Target
+from runner.service.target import Target, describe_destination, list_moves
 
 
 def name_address(base_url: str) -> str:

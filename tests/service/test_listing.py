@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.errors import ServiceError
-from runner.service.listing import find_launches, list_launches
-from runner.service.paging import Unreadable
+from runner.service.model import Unreadable
+from runner.service.paging import find_launches, list_launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -272,7 +272,7 @@ def test_a_list_without_end_is_given_up(
     is_counted: bool,
 ) -> None:
     """A list that has something new as long as it is read is refused when that is too much."""
-    monkeypatch.setattr("runner.service.listing.MOST_LAUNCHES", 1000)
+    monkeypatch.setattr("runner.service.paging.MOST_LAUNCHES", 1000)
     numbers = iter(range(1_000_000))
 
     def grow(page: dict[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import ServiceError
-from runner.service.listing import list_launches
-from runner.service.model import ResultRecord, StatRecord
-from runner.service.paging import ListWalk, Page, Unreadable
+from runner.service.model import Page, ResultRecord, StatRecord, Unreadable
+from runner.service.paging import ListWalk, list_launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import ServiceError
-from runner.service.paging import ListWalk, Page
+from runner.service.model import Page
+from runner.service.paging import ListWalk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

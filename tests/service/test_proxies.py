@@ -255,7 +255,7 @@ def test_a_forwarding_proxys_own_answer_claims_no_more_than_is_certain(
     plain_port: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whether a proxy that failed had passed a send on before, nobody knows (design: delivery, step 3)."""
+    """A send through a failed proxy has an unknown outcome (docs/delivery.md)."""
     proxy = ForwardProxy(plain_port, answer=answer)
     with WireServer(proxy.serve) as server:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")

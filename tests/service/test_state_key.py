@@ -7,7 +7,7 @@ import secrets
 import pytest
 
 from runner.errors import ConfigurationError
-from runner.service.state_key import make_state_key, read_old_state_key, read_state_key
+from runner.service.target import make_state_key, read_old_state_key, read_state_key
 
 SHORT = "the key in RUNNER_STATE_KEY can be guessed: it has less than 16 random bytes"
 HINT = (

@@ -272,7 +272,7 @@ def test_no_file_is_no_targets(tmp_path: Path) -> None:
 
 
 RATE = "a rate is a number above 0, a slash and a unit, as in 20/s or 600/m"
-DURATION = "a duration is a number above 0 and a unit, as in 500ms, 10s or 2m"
+DURATION = "a duration is a number above 0 and a unit, as in 500ms, 10s or 2m, of at most 9999m or 99999s"
 CREDENTIAL = "is a credential: it may not stand in a file"
 CREDENTIAL_HINT = "put it into an environment variable and name that with `username_env` or `api_key_env`"
 
@@ -386,11 +386,14 @@ def test_credentials_have_names_of_their_own(write: Write, end: str) -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ("rate: 20", "`targets.live.limits.rate` must be a text, not the number 20"),
+        ("rate: 20", "`targets.live.limits.rate` must be text, not the number 20"),
         ("rate: 0/s", f'`targets.live.limits.rate` is "0/s": {RATE}'),
         ("rate: 20/d", f'`targets.live.limits.rate` is "20/d": {RATE}'),
         ("read_timeout: 0s", f'`targets.live.limits.read_timeout` is "0s": {DURATION}'),
         ("read_timeout: soon", f'`targets.live.limits.read_timeout` is "soon": {DURATION}'),
+        ("read_timeout: 100000s", f'`targets.live.limits.read_timeout` is "100000s": {DURATION}'),
+        ("read_timeout: 35792m", f'`targets.live.limits.read_timeout` is "35792m": {DURATION}'),
+        ("read_timeout: 0.0001ms", f'`targets.live.limits.read_timeout` is "0.0001ms": {DURATION}'),
         ("concurrency: 0", "`targets.live.limits.concurrency` is 0: the least is 1"),
         ("concurrency: 1025", "`targets.live.limits.concurrency` is 1025: the most is 1024"),
         ("recipients_per_send: 0", "`targets.live.limits.recipients_per_send` is 0: the least is 1"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.source.confine import is_readable_below, reading_root
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
+from runner.source.storage import is_readable_below, reading_root
 
 FILES = st.sampled_from([Path("a.csv"), Path("b.csv")])
 DIAGNOSTICS = st.builds(

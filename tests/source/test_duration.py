@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from runner.source.duration import parse_duration
+from runner.source.quantity import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.source.folding import fold, fold_to_word
+from runner.source.normalize import normalize, normalize_to_word
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ from runner.source.folding import fold, fold_to_word
 )
 def test_case_accents_width_blanks_and_punctuation_are_gone(text: str, folded: str, word: str) -> None:
     """What people vary without meaning anything by it makes no difference."""
-    assert (fold(text), fold_to_word(text)) == (folded, word)
+    assert (normalize(text), normalize_to_word(text)) == (folded, word)
 
 
 @given(st.text())
 def test_folding_twice_changes_nothing(text: str) -> None:
     """A folded text is its own folding: words, one blank between them."""
-    assert fold(fold(text)) == fold(text)
-    assert re.fullmatch(r"|\S+( \S+)*", fold(text))
+    assert normalize(normalize(text)) == normalize(text)
+    assert re.fullmatch(r"|\S+( \S+)*", normalize(text))

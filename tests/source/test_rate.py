@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.source.rate import parse_rate
+from runner.source.quantity import parse_rate
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.source.document import YamlDocument, YamlProblemError
-from runner.source.yaml import read_yaml
+from runner.source.yaml import YamlDocument, YamlProblemError, read_yaml
 
 FILE = Path("campaign.yaml")
 

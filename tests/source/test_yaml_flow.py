@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.source.json_schema import write_flow
 from runner.source.yaml import read_yaml
-from runner.source.yaml_flow import write_flow
 
 TEXTS = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=20)
 WORDS = st.sampled_from(

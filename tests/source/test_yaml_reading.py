@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.source.document import YamlProblemError
-from runner.source.yaml import read_yaml
+from runner.source.yaml import YamlProblemError, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +39,7 @@ def test_a_quoted_key_does_not_make_a_number_a_key() -> None:
     """A key is judged as it is written, also when the same characters stood in quotes before."""
     document = read_yaml('- {"1": a}\n- {"1": a}\n- {1: a}\n', FILE)
     assert document.data == [{"1": "a"}, {"1": "a"}, {}]
-    assert [(found.line, found.message) for found in document.problems] == [(3, "the key 1 is not a text")]
+    assert [(found.line, found.message) for found in document.problems] == [(3, "the key 1 is not text")]
 
 
 def test_a_tag_on_a_known_key_is_refused() -> None:

@@ -57,7 +57,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Case:
-    """What is decided about.
+    """A text to decide about.
 
     Attributes:
         schedule: as the campaign's file has it.
@@ -78,7 +78,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a text.
+    """The decision about a text.
 
     Attributes:
         word: `now`, `later`, or why it is never sent: `expired`, `timezone_unknown`, `no_rule`, `never_open`.

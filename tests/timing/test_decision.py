@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.timing.decision import Decision, Defer, Refuse, SendNow, Timekeeper
-from runner.timing.law import load_law
+from runner.timing.legal_hours import find_places, load_law
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.zone import find_zones
 
@@ -49,9 +50,24 @@ def test_outside_it_waits_for_its_own_morning() -> None:
     assert waiting.zones == ("America/Los_Angeles",)
     assert waiting.due == (waiting.until, "America/Los_Angeles")
     assert [str(reason) for reason in waiting.reasons] == [
-        "it is Tue 07:30 in America/Los_Angeles, outside `send_between` and `days`",
+        "it is Tue 07:30 in America/Los_Angeles, outside `send_between`",
         "it is Tue 07:30 in America/Los_Angeles, outside legal hours (47 CFR 64.1200(c)(1))",
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"send_between": ["09:00", "20:00"]}, "`send_between`"),
+        ({"days": ["wed"]}, "`days`"),
+        ({"send_between": ["09:00", "20:00"], "days": ["wed"]}, "`send_between` and `days`"),
+    ],
+)
+def test_only_the_keys_that_the_campaign_has_are_named(keys: dict[str, object], named: str) -> None:
+    """Nobody looks for a key that is not there."""
+    waiting = Timekeeper(schedule(**keys)).decide(NEW_YORK, None, utc("2026-12-01T12:30"))
+    assert isinstance(waiting, Defer)
+    assert [reason.rule for reason in waiting.reasons] == [f"outside {named} on their own clocks"]
 
 
 def test_a_law_defers_with_its_citation() -> None:
@@ -202,7 +218,7 @@ def test_nobody_is_texted_outside_hours_in_any_zone_they_may_be_in(
 ) -> None:
     """Whatever was asked before: now, to the last moment of it, and whenever it is due, all hours are open."""
     keeper = Timekeeper(plan, law=LAW)
-    windows = [plan.window, *(rule.window for rule in LAW.find_rules(phone))]
+    windows = [plan.window, *(rule.window for rule in LAW.rules_of(find_places(phone), "SMS", "marketing"))]
     for minutes in (0, *steps):
         moment += timedelta(minutes=minutes)
         found = keeper.decide(phone, None, moment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, date, datetime
 
-from runner.timing.histogram import DueHour, count_due
+from runner.timing.decision import DueHour, count_due
 
 
 def utc(text: str) -> datetime:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from runner.timing.decision import Decision, Defer, SendNow, Timekeeper
-from runner.timing.law import load_law
+from runner.timing.legal_hours import load_law
 from runner.timing.schedule import Schedule, read_schedule
 from tests.timing.oracle import (
     DAYS,
@@ -341,6 +341,7 @@ TRAITS = {
 }
 
 
+@pytest.mark.slow
 def test_the_oracle_agrees(record_property: Any) -> None:
     """Sent now, later and from when on, or never: on 20,000 decisions around changes of clocks everywhere."""
     author = Author(SEED)
@@ -377,6 +378,7 @@ def test_the_oracle_agrees(record_property: Any) -> None:
     assert {trait for trait in TRAITS if seen[trait] < 20} == set()
 
 
+@pytest.mark.slow
 def test_the_oracle_agrees_on_holidays() -> None:
     """From Christmas to Easter every seven hours, where a law closes its holidays; some of them close somebody."""
     codes = {"US-AL", "US-LA", "US-RI", "US-UT", "CO", "ZA", "AU", "FR"}
@@ -398,6 +400,7 @@ def test_the_oracle_agrees_on_holidays() -> None:
     assert closed.keys() == codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "now",
     [

@@ -1,12 +1,11 @@
-"""Where people are: the spellings of regions, and what region and number tell together."""
+"""Places of people: the spellings of regions, and what region and number tell together."""
 
 from __future__ import annotations
 
 import pytest
 
-from runner.timing.place import locate, zones_of_place
-from runner.timing.region import RegionProblem, check_region
-from runner.timing.zone_data import load_zone, read_country_names, read_country_zones
+from runner.timing.legal_hours import check_region, locate, zones_of_place
+from runner.timing.zone import NameProblem, load_zone, read_country_names, read_country_zones
 
 NEW_YORK, MIAMI, PENSACOLA, TORONTO = "+12125550101", "+13055550101", "+18505550101", "+14165550101"
 LOS_ANGELES, TOLL_FREE, COLOGNE, LONDON = "+12135550101", "+18005550101", "+4917604069074", "+447911123456"
@@ -70,7 +69,7 @@ def test_a_place_is_read_in_the_usual_spellings(written: str, country: str | Non
 def test_what_is_no_place_is_refused(written: str, country: str | None, reason: str, hint: str) -> None:
     """The reason says what is wrong, the hint what to write."""
     problem = check_region(written, country)
-    assert isinstance(problem, RegionProblem)
+    assert isinstance(problem, NameProblem)
     assert problem.reason == reason
     assert problem.hint.startswith(hint)
 
@@ -151,7 +150,7 @@ def test_states_have_all_of_their_time_zones() -> None:
 
 
 def test_the_zones_of_all_countries_are_there() -> None:
-    """What the table of countries names, the time zone data in use has."""
+    """Zones that the table of countries names are in the time zone data in use."""
     for country, zones in read_country_zones().items():
         assert country in read_country_names()
         assert [load_zone(zone).key for zone in zones] == list(zones)

@@ -10,7 +10,7 @@ from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneNumberFormat, PhoneNu
 from phonenumbers.timezone import time_zones_for_geographical_number, time_zones_for_number
 from phonenumbers.tzdata import TIMEZONE_DATA
 
-from runner.timing.zone import ZoneProblem, check_zone, find_prefix, find_zones
+from runner.timing.zone import NameProblem, check_zone, find_prefix, find_zones
 from tests.timing.test_zone_table import CORRECTED, RENAMED
 
 MANY_ZONES = sorted(code for code in COUNTRY_CODE_TO_REGION_CODE if len(TIMEZONE_DATA.get(str(code), ())) > 1)
@@ -133,7 +133,7 @@ def test_prefixes_are_few() -> None:
 def test_a_name_that_is_none_is_refused_with_what_was_meant(written: str, hint: str) -> None:
     """Near misses, cities and abbreviations come with the name to write."""
     problem = check_zone(written)
-    assert isinstance(problem, ZoneProblem)
+    assert isinstance(problem, NameProblem)
     assert problem.hint == hint
 
 
@@ -147,6 +147,6 @@ def test_names_of_the_database_are_taken(written: str) -> None:
 def test_offsets_are_refused(written: str) -> None:
     """An offset is no time zone; `Etc/GMT+5`, which is five hours behind UTC, is neither taken nor suggested."""
     problem = check_zone(written)
-    assert isinstance(problem, ZoneProblem)
+    assert isinstance(problem, NameProblem)
     assert problem.reason == "an offset does not say where, nor when clocks change"
     assert problem.hint == "write an IANA name such as America/New_York"

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
-from runner.timing.zone_data import ZoneData
+from runner.timing.zone import ZoneData
 
 if TYPE_CHECKING:
     import subprocess
@@ -92,6 +92,6 @@ def test_a_plan_says_where_the_systems_clocks_are_wrong_for_somebody(
     )
     assert planned.returncode == 0, planned.stderr
     assert (
-        f"\n  hi: 1 recipient: clocks in America/Vancouver are read by release {RELEASE} of the package tzdata; "
+        f"\n  hi: 1 recipient to send: clocks in America/Vancouver are read by release {RELEASE} of the package tzdata; "
         "this system's 2020a shows another time"
     ) in planned.stdout

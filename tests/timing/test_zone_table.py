@@ -111,6 +111,7 @@ def test_every_zone_is_one_that_the_database_lists_for_the_country() -> None:
         assert set(zones_of_prefix(prefix)) <= zones_of_code(code) | NOT_IN_THE_LIST.get(code, set()), prefix
 
 
+@pytest.mark.slow
 def test_every_country_has_a_zone_for_each_of_its_clocks() -> None:
     """A mobile may be anywhere in its country, so all clocks of the country have to be asked."""
     compared = 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.postgres import find_postgres, run_postgres
+from tests.torture.cluster.faults import COMINGS, LEFT
 from tests.torture.cluster.series import WORKERS, count_cluster_faults, run_rounds
 from tests.torture.ledgers import LocalLedger, PostgresLedger, SqliteLedger
 from tests.torture.series import JOBS, run_scenarios
@@ -93,7 +94,7 @@ def _torture_cluster(server: PostgresServer, options: argparse.Namespace) -> Tal
         show=_note_round,
         keep=options.keep,
     )
-    sys.stdout.write(f"{total.describe(name)}\n")
+    sys.stdout.write(f"{total.describe(name, (*COMINGS, LEFT))}\n")
     return total
 
 

@@ -7,8 +7,11 @@ import socket
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
+
+if TYPE_CHECKING:
+    from tests.torture.gauge import Meter
 
 Answer = tuple[int, dict[str, str], bytes]
 """Status, headers beside the usual ones, and body."""
@@ -49,10 +52,12 @@ class Door:
 
     Args:
         clerk: answers them.
+        meter: is told of those that send; None for nobody.
     """
 
-    def __init__(self, clerk: Clerk) -> None:
+    def __init__(self, clerk: Clerk, meter: Meter | None = None) -> None:
         self._clerk = clerk
+        self._meter = meter
         self._port = 0
         self._server: _Server | None = None
         self._holder: socket.socket | None = None
@@ -69,7 +74,7 @@ class Door:
         if self._holder is not None:
             self._holder.close()
         self._server = _Server(("127.0.0.1", self._port), _Handler)
-        self._server.clerk = self._clerk
+        self._server.clerk, self._server.meter = self._clerk, self._meter
         self._port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -99,6 +104,7 @@ def hold_port(port: int) -> socket.socket:
 
 class _Server(ThreadingHTTPServer):
     clerk: Clerk
+    meter: Meter | None
     request_queue_size = 128
     daemon_threads = True
     block_on_close = False
@@ -117,7 +123,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         # A process that died while it sent has sent nothing.
         if len(body) == length:
-            self._answer(self.server.clerk.take_send(json.loads(body)))
+            self._answer(self._take_send(json.loads(body)))
+
+    def _take_send(self, body: dict[str, Any]) -> Answer | str:
+        meter = self.server.meter
+        if meter is None:
+            return self.server.clerk.take_send(body)
+        meter.enter(self.connection)
+        try:
+            return self.server.clerk.take_send(body)
+        finally:
+            meter.leave(self.connection)
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)

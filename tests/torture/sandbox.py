@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.listing import Listing
 from runner.sandbox.model import Plan
+from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal.faults import Faults
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
@@ -75,7 +75,7 @@ class SandboxService:
     @property
     def launches(self) -> list[Launch]:
         """What it has accepted."""
-        page, _ = Listing(self._store, plan=Plan()).list_stats({}, limit=10**6, offset=0)
+        page = RecordList(self._store, plan=Plan()).list_stats({}, limit=10**6, offset=0)
         return [_read_launch(record) for record in page.records]
 
     @property

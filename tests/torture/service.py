@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import random
 
     from tests.torture.door import Answer
+    from tests.torture.gauge import Meter
 
 READ_TIMEOUT_S = 0.3
 """How long the runner waits for an answer; slow answers take longer."""
@@ -84,6 +85,7 @@ class Service:
 
     Args:
         temper: how it misbehaves.
+        meter: is told of each request to send; None for nobody.
 
     Attributes:
         launches: what it has accepted.
@@ -92,7 +94,7 @@ class Service:
         is_ahead: whether its clock is ahead of ours.
     """
 
-    def __init__(self, temper: Temper) -> None:
+    def __init__(self, temper: Temper, meter: Meter | None = None) -> None:
         self.is_ahead = temper.skew_s > 0
         self.launches: list[Launch] = []
         self.faults: Counter[str] = Counter()
@@ -104,7 +106,7 @@ class Service:
         self._order = 0
         self._hidden: set[str] = set()
         self._late: list[threading.Timer] = []
-        self.door = Door(self)
+        self.door = Door(self, meter)
         self.door.open()
 
     def calm(self) -> None:

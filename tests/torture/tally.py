@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tests.torture.gauge import Gauge
     from tests.torture.launches import CountingService
 
 
@@ -22,6 +23,8 @@ class Tally:
         accepted: texts that the service accepted.
         twice: texts beyond the first one of the same message to the same phone.
         skipped: texts that a recipient should have got and didn't.
+        metered: requests to send that were held against the target's limits.
+        above: those of them above one.
         resolved: texts that were held until a person said what became of them.
         violations: what is wrong, with the seed to see it again.
     """
@@ -31,6 +34,8 @@ class Tally:
     accepted: int = 0
     twice: int = 0
     skipped: int = 0
+    metered: int = 0
+    above: int = 0
     resolved: int = 0
     violations: list[str] = field(default_factory=list)
 
@@ -41,6 +46,8 @@ class Tally:
         self.accepted += other.accepted
         self.twice += other.twice
         self.skipped += other.skipped
+        self.metered += other.metered
+        self.above += other.above
         self.resolved += other.resolved
         self.violations += other.violations
 
@@ -78,20 +85,29 @@ class Tally:
         if found:
             self.violations.append(f"{what}: {len(found)}, first: {found[0]}")
 
-    def describe(self, name: str) -> str:
+    def judge_limits(self, gauge: Gauge) -> None:
+        """Add what a service saw of the target's limits."""
+        self.metered += gauge.requests
+        self.above += len(gauge.overruns)
+        self._note("above the limits", gauge.overruns)
+
+    def describe(self, name: str, kinds: Iterable[str] = ()) -> str:
         """Return it in words.
 
         Args:
             name: of the ledger.
+            kinds: of faults that are named even if they were never met.
         """
         lines = [f"{name}: {self.faults.total():,} faults in {self.commands:,} runs of the program"]
-        lines += [f"  {number:6,}  {kind}" for kind, number in self.faults.most_common()]
+        met = [*self.faults.most_common(), *((kind, 0) for kind in kinds if not self.faults[kind])]
+        lines += [f"  {number:6,}  {kind}" for kind, number in met]
         lines += [f"  {self.sum_up()}", *self.violations]
         return "\n".join(lines)
 
     def sum_up(self) -> str:
         """Return what became of the recipients, in a line."""
+        limits = f"above the limits: {self.above:,} of {self.metered:,} sends, " if self.metered else ""
         return (
             f"texts accepted: {self.accepted:,}, texted twice: {self.twice:,}, "
-            f"skipped: {self.skipped:,}, held and resolved: {self.resolved:,}, violations: {len(self.violations):,}"
+            f"skipped: {self.skipped:,}, {limits}held and resolved: {self.resolved:,}, violations: {len(self.violations):,}"
         )

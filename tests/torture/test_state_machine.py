@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from tests.torture.launcher import Ended
 
+pytestmark = pytest.mark.slow
+
 LISTS_LATE_S = 0.15
 SETTLE_WINDOW_S = ACCEPTS_LATE_S + LISTS_LATE_S + 0.1
 EXAMPLES, STEPS = 6, 6

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.torture.ledgers import Ledger
 
+pytestmark = pytest.mark.slow
+
 FAULTS = 40
 MAKERS: dict[str, Callable[[Path], Ledger]] = {"SQLite": SqliteLedger, "state remote": LocalLedger}
 

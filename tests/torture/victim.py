@@ -69,7 +69,7 @@ _STEPS: dict[str, tuple[Any, str, Callable[[Any], bool]]] = {
 def serve() -> None:
     """Run what is asked for on standard input, one command after the other, until it ends."""
     for command in ("apply", "plan", "reconcile", "resolve", "status"):
-        importlib.import_module(f"runner.cli.{command}")
+        importlib.import_module(f"runner.cli.commands.{command}")
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()

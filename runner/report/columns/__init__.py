@@ -1,1 +1,1 @@
-"""Results in columns: a copy of them as Parquet, and what an analytical engine counts in it."""
+"""Results in columns: Parquet copies, and counts by an analytical engine."""

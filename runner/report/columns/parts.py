@@ -1,56 +1,306 @@
-"""Counts the results of a campaign in parts, which know nothing of each other, and adds them up.
+"""Counts of a campaign's results, made in parts and added up.
 
-A participant's results are all in one part. So paths, readings, times and words of participants add up, and
-the figures are those of one count over everything. Three things look at all parts before they can be counted
-in each: which questions there are, which answers are kept, and so which reading is whose. What is found is in
-files; what is added up, and chosen from, never is in memory at once.
+All results of a participant are in one part, so paths, readings, times and words of participants add up
+exactly. Three things need all parts first: the list of questions, the choice of answers to keep, and so the
+number of each reading. Counts stay in files; they are added up and chosen from by the engine, never in memory
+all at once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from runner.ledger.report_model import FeedRow
-from runner.report.columns.counting import count_message, gather_people, list_ending
-from runner.report.columns.derivation import derive_columns
+from runner.report.answers import LEAST_LENGTH
+from runner.report.columns.dataset import choose_first, derive_columns
 from runner.report.columns.engine import quote
-from runner.report.columns.found import (
-    FOUND,
-    PARTICIPANTS,
-    count_participants,
-    find_results,
-    name_message,
+from runner.report.columns.question_columns import (
+    OWN_WORDS_NUMBER,
+    Asked,
+    PartGroups,
+    SummedGroups,
+    list_asked,
+    place_answers,
+    read_kept,
 )
-from runner.report.columns.groups import PartGroups, SummedGroups
-from runner.report.columns.pooling import begin_pool, count_pool, find_place, pool_answers
-from runner.report.columns.questions import place_answers, read_kept
-from runner.report.tally import CampaignTally
+from runner.report.facts import (
+    AnswerReading,
+    CampaignTally,
+    DayTally,
+    GroupTally,
+    MessageOutline,
+    MessageTally,
+    QuestionTally,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import date
     from pathlib import Path
 
-    from runner.report.answers import Reading
     from runner.report.columns.engine import Engine
-    from runner.report.columns.questions import Asked
-    from runner.report.facts import MessageOutline, ScoreOutline
+    from runner.report.columns.question_columns import Groups
+    from runner.report.facts import ScoreOutline
+
+
+LEAST_PARTICIPANTS = 5
+"""Words that fewer participants used are not counted: they could identify somebody."""
+_MOST_WORDS = 1000
+
+_FREQUENT = f"""
+SELECT word, n FROM {{}} WHERE n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
+"""
+_FIND_REPEATED = """
+CREATE OR REPLACE TEMP TABLE repeated AS SELECT person FROM people WHERE is_repeated
+"""
+_TIE_BITS, _CONTENT_BITS = 39, 24
+_TIME_PLACE = _TIE_BITS + _CONTENT_BITS
+_FIRST_READING = 1 << 16
+# Ranks an answer by one number: of several answers the latest is the largest. After the time
+# comes the start of the guid, for answers of one microsecond; then the characters of own words, or, from
+# where no text is as long, the number of the reading. A product costs less than a shift of as many bits.
+_PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
+  + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
+    + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
+# A word counts once a participant, in the latest answer. Participants who answered no question
+# twice need no check: an answer's list of words has each word once.
+_WORDS = f"""
+SELECT word, count(*) AS n FROM (
+  SELECT unnest(words) AS word FROM read_answers ANTI JOIN repeated USING (person)
+  WHERE place = $1 AND NOT is_kept
+  UNION ALL
+  SELECT unnest(words) FROM (
+    SELECT arg_max(words, latest) AS words, arg_max(is_kept, latest) AS is_kept
+    FROM (SELECT *, {_PACKED} AS latest FROM read_answers SEMI JOIN repeated USING (person) WHERE place = $1)
+    GROUP BY person
+  ) WHERE NOT is_kept
+) WHERE length(word) >= {LEAST_LENGTH}
+GROUP BY word
+"""
+_PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
+_READINGS = "SELECT arm, reading_{0}, count(*) AS n FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
+_TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
+_LENGTHS = """
+SELECT characters_{0}, count(*) AS n FROM people
+WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
+"""
+_FIRST_DAYS = (
+    "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
+)
+_ARM_DAYS = (
+    "SELECT arm, make_timestamp(coalesce(first_us, 0))::DATE AS day, count(*) AS n FROM people "
+    "WHERE arm <> '' GROUP BY ALL"
+)
+_ANSWER_DAYS = (
+    "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
+    "SEMI JOIN names USING (message) WHERE created_us > 0 AND NOT refuses GROUP BY ALL"
+)
+# Recipients who have left the audience belong to the group without a name.
+_GROUPED = """
+(SELECT people.*, coalesce(members.value_{0}, '') AS value
+FROM people LEFT JOIN members ON members.person = people.person)
+"""
+_SENT_TO_GROUPS = """
+SELECT coalesce(members.value_{0}, '') AS value, count(*) AS n
+FROM reached LEFT JOIN members ON members.person = reached.person
+WHERE reached.message = ? GROUP BY ALL
+"""
+_GROUP_PATHS = f"SELECT value, arm, path, count(*) AS n FROM {_GROUPED} GROUP BY ALL"
+_GROUP_READINGS = f"""
+SELECT value, reading_{{1}}, count(*) AS n FROM {_GROUPED} WHERE reading_{{1}} IS NOT NULL GROUP BY ALL
+"""
+
+
+def list_ending(readings: Sequence[AnswerReading]) -> list[int]:
+    """Return the numbers of the readings that end the survey."""
+    return [number for number, reading in enumerate(readings) if reading.concludes]
+
+
+def count_message(
+    groups: Groups, message: str, asked: Asked, readings: Sequence[AnswerReading], columns: Sequence[str]
+) -> MessageTally:
+    """Return the tally of one message, from the tables that `gather_people` made."""
+    return MessageTally(
+        results=asked.results,
+        refusals=asked.refusals,
+        paths=_count_paths(groups),
+        questions={
+            tag: _count_question(groups, asked, place, readings) for place, tag in enumerate(asked.tags)
+        },
+        unlisted=asked.unlisted,
+        first_s=dict(groups.rows(_count_seconds("first_us - started_us"))),
+        days=_count_days(groups),
+        groups={
+            column: _count_groups(groups, message, asked, readings, number)
+            for number, column in enumerate(columns)
+        },
+        arm_days={(arm, day): count for arm, day, count in sorted(groups.rows(_ARM_DAYS))},
+    )
+
+
+def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
+    """Make the tables `people`, a row a participant with the latest answers, and `repeated`."""
+    engine.run(_gather_people(asked, ending))
+    engine.run(_FIND_REPEATED)
+
+
+def _gather_people(asked: Asked, ending: Sequence[int]) -> str:
+    steps = [_write_step(place, ending) for place in range(len(asked.questions))]
+    latest = "".join(
+        f", max(latest) FILTER (WHERE place = {place}) AS latest_{place}" for place in range(len(asked.tags))
+    )
+    parts = "".join(_take_apart(place) for place in range(len(asked.tags)))
+    once = " + ".join(f"(latest_{place} IS NOT NULL)::INTEGER" for place in range(len(asked.tags)))
+    return f"""
+        CREATE OR REPLACE TEMP TABLE people AS
+        SELECT *, concat('', {", ".join(steps) or "''"}) AS path FROM (
+          SELECT person, arm, started_us, first_us, answers > {once or 0} AS is_repeated{parts} FROM (
+            SELECT person, min(arm) AS arm, min(started_us) AS started_us, count(*) AS answers,
+              min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
+            FROM (SELECT *, {_PACKED} AS latest FROM read_answers) GROUP BY person))"""
+
+
+def _take_apart(place: int) -> str:
+    """Return the columns of the latest answer to a question."""
+    latest = f"latest_{place}"
+    content = f"({latest} & {2**_CONTENT_BITS - 1})::INTEGER"
+    return (
+        f", CASE WHEN {content} >= {_FIRST_READING} THEN {content} - {_FIRST_READING}"
+        f" WHEN {latest} IS NOT NULL THEN {OWN_WORDS_NUMBER} END AS reading_{place}"
+        f", CASE WHEN {content} < {_FIRST_READING} THEN {content} END AS characters_{place}"
+        f", nullif(({latest} >> {_TIME_PLACE})::BIGINT, 0) AS answered_us_{place}"
+    )
+
+
+def _write_step(place: int, ending: Sequence[int]) -> str:
+    """Return the expression for a question's character of a path."""
+    number = f"reading_{place}"
+    ends = f"list_contains({list(ending)}::INTEGER[], {number})"
+    return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
+
+
+def _count_paths(groups: Groups) -> dict[tuple[str, str], int]:
+    return {(arm, path): count for arm, path, count in sorted(groups.rows(_PATHS))}
+
+
+def _count_seconds(microseconds: str) -> str:
+    """Return the statement that counts participants by whole seconds, without negative times."""
+    return f"""
+        SELECT ({microseconds}) // 1000000 AS seconds, count(*) AS n FROM people
+        WHERE ({microseconds}) >= 0 GROUP BY seconds ORDER BY seconds"""
+
+
+def _count_question(
+    groups: Groups, asked: Asked, place: int, readings: Sequence[AnswerReading]
+) -> QuestionTally:
+    rows = groups.rows(_READINGS.format(place))
+    counted = {(arm, readings[number]): count for arm, number, count in sorted(rows)}
+    is_known = place < len(asked.questions)
+    return QuestionTally(
+        readings=counted,
+        texts={} if is_known else dict(groups.rows(_TEXTS, [place])),
+        lengths=dict(groups.rows(_LENGTHS.format(place))),
+        words=dict(groups.rows(_WORDS, [place], choose=_FREQUENT))
+        if is_known and not asked.questions[place].responses
+        else {},
+        gaps_s=dict(groups.rows(_count_gaps(asked, place))) if is_known else {},
+    )
+
+
+def _count_gaps(asked: Asked, place: int) -> str:
+    """Return the statement for the times since the answer before a question, in the order of each arm."""
+    since = {arm: _write_since(order, place) for arm, order in asked.orders}
+    usual = next(iter(since.values()))
+    others = "".join(f" WHEN {quote(arm)} THEN {text}" for arm, text in since.items() if text != usual)
+    begun = f"CASE arm{others} ELSE {usual} END" if others else usual
+    return _count_seconds(f"answered_us_{place} - ({begun})")
+
+
+def _write_since(order: Sequence[int], place: int) -> str:
+    before = order[: order.index(place)] if place in order else order
+    earlier = ", ".join(f"answered_us_{one}" for one in before)
+    return f"greatest({earlier})" if earlier else "started_us"
+
+
+def _count_days(groups: Groups) -> dict[date, DayTally]:
+    firsts: dict[date, int] = dict(groups.rows(_FIRST_DAYS))
+    answers: dict[date, int] = dict(groups.rows(_ANSWER_DAYS))
+    return {
+        day: DayTally(firsts.get(day, 0), answers.get(day, 0))
+        for day in sorted(firsts.keys() | answers.keys())
+    }
+
+
+def _count_groups(
+    groups: Groups, message: str, asked: Asked, readings: Sequence[AnswerReading], number: int
+) -> dict[str, GroupTally]:
+    sent: dict[str, int] = dict(groups.rows(_SENT_TO_GROUPS.format(number), [message]))
+    paths: dict[str, dict[tuple[str, str], int]] = {}
+    for group, arm, path, count in sorted(groups.rows(_GROUP_PATHS.format(number))):
+        paths.setdefault(group, {})[arm, path] = count
+    answers: dict[str, dict[str, Counter[AnswerReading]]] = {}
+    for place, question in enumerate(asked.questions):
+        for group, reading, count in sorted(groups.rows(_GROUP_READINGS.format(number, place))):
+            counted = answers.setdefault(group, {}).setdefault(question.tag, Counter())
+            counted[readings[reading]] += count
+    return {
+        group: GroupTally(sent.get(group, 0), paths.get(group, {}), answers.get(group, {}))
+        for group in sorted(sent.keys() | paths.keys())
+    }
+
 
 _OPTIONS = "FORMAT parquet, COMPRESSION zstd"
 _HEX_DIGITS = 4
 _NO_ROWS = f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in FeedRow._fields)} WHERE false"
+_POOL = """
+CREATE OR REPLACE TEMP TABLE pooled (person UUID, message INTEGER, reading INTEGER, answered_us BIGINT)
+"""
+# Of two answers of one microsecond, or without a known time, the later message's counts.
+_COUNT_POOL = """
+SELECT latest.message AS message, latest.reading AS reading, count(*) AS n FROM (
+  SELECT arg_max({'message': message, 'reading': reading}, (answered_us::HUGEINT << 16) | message) AS latest
+  FROM pooled GROUP BY person
+) GROUP BY ALL
+"""
+_FOUND = "SELECT message, refuses, arm, question_tag, count(*) AS n FROM results GROUP BY ALL"
+_PARTICIPANTS = (
+    "SELECT '' AS everybody, count(DISTINCT person) AS n FROM results SEMI JOIN names USING (message) "
+    "WHERE NOT refuses"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The results that exist.
+
+    Attributes:
+        messages: answers by arm and question tag, by the id under which they are entered, by message.
+        refusals: results that opt out, by message.
+        strays: results of messages that the campaign does not have.
+    """
+
+    messages: Mapping[str, Mapping[str, Counter[tuple[str, str]]]]
+    refusals: Mapping[str, int]
+    strays: int
+
+    def list_names(self, message: str) -> list[str]:
+        """Return the ids under which a message has results."""
+        return list(self.messages.get(message, {}))
+
+    def list_asked(self, outline: MessageOutline) -> Asked:
+        """Return the questions of a message."""
+        found = sum(self.messages.get(outline.id, {}).values(), Counter[tuple[str, str]]())
+        return list_asked(outline, found, self.refusals.get(outline.id, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """What has to be known of a message to count a part of its results.
+    """A message, with the ids it is entered under (`names`) and the place of a `pooled` question.
 
-    Attributes:
-        outline: the message.
-        names: the ids under which it is entered.
-        asked: its questions.
-        ending: numbers of the readings that end the survey, once these are known.
-        pooled: the place of the question whose answers are pooled over messages; None for none.
+    `ending` has the numbers of the readings that end the survey, once these are known.
     """
 
     outline: MessageOutline
@@ -61,43 +311,88 @@ class MessagePart:
 
 
 class PartCounts(Protocol):
-    """Has all parts counted, wherever that is, and says in which folders the counts are."""
+    """Counting of all parts, in any process; returns the folders that have the counts."""
 
     def find_kept(self, messages: Sequence[MessagePart]) -> list[Path]:
         """Have `write_candidates` called for each part."""
 
-    def count(self, messages: Sequence[MessagePart], readings: Path) -> list[Path]:
-        """Have `write_counts` called for each part; the readings are in files of that folder."""
+    def count(
+        self, messages: Sequence[MessagePart], folder: Path, readings: Sequence[Sequence[AnswerReading]]
+    ) -> list[Path]:
+        """Have `write_counts` called for each part; the folder has the readings' numbers."""
+
+
+KeepAnswers = Callable[[MessageOutline, Asked, Sequence[AnswerReading]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _WholePart:
+    """All results as one part, in an engine of this process."""
+
+    engine: Engine
+    folder: Path
+    columns: Sequence[str]
+    keep_answers: KeepAnswers | None
+
+    def find_kept(self, messages: Sequence[MessagePart]) -> list[Path]:
+        write_candidates(self.engine, self.folder, messages)
+        return [self.folder]
+
+    def count(
+        self, messages: Sequence[MessagePart], folder: Path, readings: Sequence[Sequence[AnswerReading]]
+    ) -> list[Path]:
+        kept = iter(readings)
+
+        def keep(part: MessagePart) -> None:
+            if self.keep_answers is not None:
+                self.keep_answers(part.outline, part.asked, next(kept))
+
+        write_counts(self.engine, self.folder, messages, self.columns, folder, keep)
+        return [self.folder]
+
+
+def count_campaign(
+    engine: Engine,
+    outlines: Sequence[MessageOutline],
+    message_ids: Mapping[str, str],
+    columns: Sequence[str] = (),
+    *,
+    score: ScoreOutline | None = None,
+    keep_answers: KeepAnswers | None = None,
+) -> CampaignTally:
+    """Count the table `results` as one part.
+
+    `message_ids` maps former ids of messages to present ones. `columns` are the audience's, with their values
+    in the tables of `runner.report.columns.dataset`; `score` is the question whose answers are pooled.
+    `keep_answers` is called for each message while the engine has its answers.
+    """
+    with engine.open_folder() as folder:
+        write_found(engine, folder)
+        part = _WholePart(engine, folder, columns, keep_answers)
+        return count_parts(engine, outlines, message_ids, columns, [folder], folder, part, score)
 
 
 def split_rows(engine: Engine, select: str, folder: Path, parts: int) -> None:
-    """Write rows to files of a folder, a folder a part, by the participant's number.
+    """Write the rows of a statement to files, a folder a part, by the participant's number (column `person`).
 
-    Args:
-        engine: can read them.
-        select: reads the rows; one column is `person`.
-        folder: for the files; nothing else is in it.
-        parts: how many; a power of two, 65,536 at most.
+    `folder` must be empty; `parts` is a power of two, 65,536 at most.
     """
     number = f"(('0x' || left(person::VARCHAR, {_HEX_DIGITS}))::INTEGER % {parts})"
     engine.save(f"SELECT *, {number} AS part FROM ({select})", folder, f"{_OPTIONS}, PARTITION_BY (part)")
 
 
 def show_people(engine: Engine, members: Sequence[Path], reached: Sequence[Path], columns: int) -> None:
-    """Let the engine see the tables of `runner.report.columns.members`, without phones.
+    """Make the tables of `runner.report.columns.dataset` visible to the engine.
 
-    Args:
-        engine: reads them.
-        members: what `split_rows` has made of the table of that name; perhaps none.
-        reached: likewise.
-        columns: how many values a member has.
+    `members` and `reached` are files by `split_rows`; `columns` is the number of values of a member.
     """
     values = "".join(f", '' AS value_{number}" for number in range(columns))
-    for name, files, nobody in (
-        ("members", members, f"SELECT '' AS participant{values}, NULL::UUID AS person WHERE false"),
-        ("reached", reached, "SELECT '' AS message, '' AS participant, NULL::UUID AS person WHERE false"),
-    ):
-        engine.run(f"CREATE OR REPLACE TEMP VIEW {name} AS {_read(files) if files else nobody}")
+    nobody = f"SELECT '' AS participant{values}, NULL::UUID AS person WHERE false"
+    # A table: several statements read it.
+    chosen = choose_first(_read(members), columns) if members else nobody
+    engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {chosen}")
+    nobody = "SELECT '' AS message, '' AS participant, NULL::UUID AS person WHERE false"
+    engine.run(f"CREATE OR REPLACE TEMP VIEW reached AS {_read(reached) if reached else nobody}")
 
 
 def list_part(folder: Path, number: int) -> list[Path]:
@@ -106,57 +401,48 @@ def list_part(folder: Path, number: int) -> list[Path]:
 
 
 def show_part(engine: Engine, files: Sequence[Path]) -> None:
-    """Let the engine see results as the table `results`.
-
-    Args:
-        engine: reads them.
-        files: what `split_rows` has made of rows with the columns of `derive_columns`; perhaps none.
-    """
+    """Make results, with the columns of `derive_columns`, visible to the engine as the table `results`."""
     read = _read(files) if files else derive_columns(_NO_ROWS)
     engine.run(f"CREATE OR REPLACE TEMP VIEW results AS {read}")
 
 
 def write_found(engine: Engine, folder: Path) -> None:
-    """Write which results there are in a part, or in any other set that shares none with the others."""
-    PartGroups(engine, folder, "found").rows(FOUND)
+    """Write which results exist in a part, or in any set that shares none with the others."""
+    PartGroups(engine, folder, "found").rows(_FOUND)
 
 
 def write_candidates(engine: Engine, folder: Path, messages: Sequence[MessagePart]) -> None:
-    """Write which answers of a part may be kept.
-
-    Args:
-        engine: sees the part.
-        folder: for the files.
-        messages: the campaign's.
-    """
+    """Write the answers of a part that may be kept."""
     for number, part in enumerate(messages):
-        name_message(engine, part.names)
+        _name_message(engine, part.names)
         place_answers(engine, part.outline, part.asked)
         read_kept(PartGroups(engine, folder, f"kept-{number}"), part.outline, part.asked)
 
 
 def write_counts(
-    engine: Engine, folder: Path, messages: Sequence[MessagePart], columns: Sequence[str], readings: Path
+    engine: Engine,
+    folder: Path,
+    messages: Sequence[MessagePart],
+    columns: Sequence[str],
+    readings: Path,
+    observe: Callable[[MessagePart], None] = lambda _part: None,
 ) -> None:
-    """Write what there is in a part.
+    """Write the counts of a part.
 
-    Args:
-        engine: sees the part.
-        folder: for the files.
-        messages: the campaign's.
-        columns: of the audience, as for `count_campaign`.
-        readings: the folder with the readings' numbers.
+    `readings` is the folder with the readings' numbers. `observe` is called for each message while the engine
+    has its answers.
     """
-    begin_pool(engine)
+    engine.run(_POOL)
     for number, part in enumerate(messages):
-        name_message(engine, part.names)
+        _name_message(engine, part.names)
         place_answers(engine, part.outline, part.asked)
         engine.run(f"INSERT INTO readings FROM read_parquet({quote(str(_name_readings(readings, number)))})")
         gather_people(engine, part.asked, part.ending)
-        pool_answers(engine, number, part.pooled)
+        _pool_answers(engine, number, part.pooled)
         groups = PartGroups(engine, folder, f"count-{number}")
         count_message(groups, part.outline.id, part.asked, (), columns)
-    count_pool(PartGroups(engine, folder, "pooled"), (), {})
+        observe(part)
+    _count_pool(PartGroups(engine, folder, "pooled"), (), {})
     _count_everybody(PartGroups(engine, folder, "everybody"), messages)
 
 
@@ -170,50 +456,37 @@ def count_parts(
     parts: PartCounts,
     score: ScoreOutline | None = None,
 ) -> CampaignTally:
-    """Return what there is in all parts: the same as `count_campaign` does of all results.
+    """Return the sums over all parts.
 
-    Args:
-        engine: adds.
-        outlines: the campaign's messages.
-        message_ids: the ids that messages have now, by those that they had before.
-        columns: of the audience, as for `count_campaign`.
-        found: folders in which `write_found` has counted each result once.
-        folder: for the readings: whoever counts parts reads it.
-        parts: has the parts counted.
-        score: as for `count_campaign`.
+    `found` are folders in which `write_found` has counted each result once. The readings are written to
+    `folder`, where tasks that count parts read them. The rest is as for `count_campaign`.
     """
-    there = find_results(
+    there = _find_results(
         SummedGroups(engine, found, "found"), {outline.id for outline in outlines}, message_ids
     )
     messages = []
     for one in outlines:
         asked = there.list_asked(one)
-        pooled = find_place(score, one.id, asked)
+        pooled = _find_place(score, one.id, asked)
         messages.append(MessagePart(one, tuple(there.list_names(one.id)), asked, pooled=pooled))
     readings = _add_candidates(engine, messages, parts.find_kept(messages), folder)
     ended = [replace(part, ending=tuple(list_ending(readings[n]))) for n, part in enumerate(messages)]
-    counted = parts.count(ended, folder)
-    tallies = {
-        part.outline.id: count_message(
-            SummedGroups(engine, counted, f"count-{number}"),
-            part.outline.id,
-            part.asked,
-            readings[number],
-            columns,
-        )
-        for number, part in enumerate(ended)
-    }
-    everybody = count_participants(SummedGroups(engine, counted, "everybody"), there, tallies)
-    ids = [part.outline.id for part in ended]
-    kept = dict(zip(ids, readings, strict=True))
-    pool = count_pool(SummedGroups(engine, counted, "pooled"), ids, kept)
+    counted = parts.count(ended, folder, readings)
+    tallies = {}
+    for number, part in enumerate(ended):
+        groups = SummedGroups(engine, counted, f"count-{number}")
+        message = part.outline.id
+        tallies[message] = count_message(groups, message, part.asked, readings[number], columns)
+    everybody = _count_participants(SummedGroups(engine, counted, "everybody"), there, tallies)
+    kept = dict(zip(tallies, readings, strict=True))
+    pool = _count_pool(SummedGroups(engine, counted, "pooled"), list(tallies), kept)
     return CampaignTally(tallies, everybody, there.strays, pool)
 
 
 def _add_candidates(
     engine: Engine, messages: Sequence[MessagePart], found: Sequence[Path], folder: Path
-) -> list[list[Reading]]:
-    """Choose what is kept, write the readings' numbers for all parts, and return the readings."""
+) -> list[list[AnswerReading]]:
+    """Choose the answers to keep, write the readings' numbers for all parts, and return the readings."""
     chosen = []
     for number, part in enumerate(messages):
         chosen.append(read_kept(SummedGroups(engine, found, f"kept-{number}"), part.outline, part.asked))
@@ -222,8 +495,8 @@ def _add_candidates(
 
 
 def _count_everybody(groups: PartGroups, messages: Sequence[MessagePart]) -> None:
-    name_message(groups.engine, [name for part in messages for name in part.names])
-    groups.rows(PARTICIPANTS)
+    _name_message(groups.engine, [name for part in messages for name in part.names])
+    groups.rows(_PARTICIPANTS)
 
 
 def _name_readings(folder: Path, number: int) -> Path:
@@ -233,3 +506,60 @@ def _name_readings(folder: Path, number: int) -> Path:
 def _read(files: Sequence[Path]) -> str:
     listed = ", ".join(quote(str(file)) for file in files)
     return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
+
+
+def _find_results(groups: Groups, wanted: Collection[str], message_ids: Mapping[str, str]) -> Found:
+    """Return the results that exist of the wanted messages, and of others."""
+    messages: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
+    refusals: Counter[str] = Counter()
+    strays = 0
+    for message, refuses, arm, tag, count in groups.rows(_FOUND):
+        now = message_ids.get(message, message)
+        if now not in wanted:
+            strays += count
+            continue
+        names = messages.setdefault(now, {}).setdefault(message, Counter())
+        if refuses:
+            refusals[now] += count
+        else:
+            names[arm, tag] += count
+    return Found(messages, refusals, strays)
+
+
+def _count_participants(groups: Groups, found: Found, messages: Mapping[str, MessageTally]) -> int:
+    """Return the number of participants, each once over all messages (table `names`)."""
+    if len(found.messages) <= 1:
+        # Each participant has one path through a message.
+        return sum(sum(messages[message].paths.values()) for message in found.messages)
+    return sum(int(count) for _, count in groups.rows(_PARTICIPANTS))
+
+
+def _name_message(engine: Engine, names: Iterable[str]) -> None:
+    """Make the table `names`: the ids of the message that is counted next."""
+    engine.run("CREATE OR REPLACE TEMP TABLE names AS SELECT unnest(?::VARCHAR[]) AS message", [list(names)])
+
+
+def _find_place(score: ScoreOutline | None, message: str, asked: Asked) -> int | None:
+    """Return the place of the campaign's question in a message; None if it is not pooled from there."""
+    if score is None or message not in score.messages:
+        return None
+    return asked.tags.index(score.question.tag)
+
+
+def _pool_answers(engine: Engine, number: int, place: int | None) -> None:
+    """Add each participant's latest answer to one message to the pool."""
+    if place is not None:
+        engine.run(
+            f"""INSERT INTO pooled SELECT person, {number}, reading_{place},
+            coalesce(answered_us_{place}, 0) FROM people WHERE reading_{place} IS NOT NULL"""
+        )
+
+
+def _count_pool(
+    groups: Groups, messages: Sequence[str], readings: Mapping[str, Sequence[AnswerReading]]
+) -> dict[tuple[str, AnswerReading], int]:
+    """Return participants by the message of their latest answer, and by its reading."""
+    counted: Counter[tuple[str, AnswerReading]] = Counter()
+    for number, reading, count in groups.rows(_COUNT_POOL):
+        counted[messages[number], readings[messages[number]][reading]] += count
+    return dict(counted)

@@ -1,4 +1,1 @@
-"""The web inbox: launches, phones and conversations on a page, where one answers as a participant would.
-
-Everything is rendered here, on the server; the script of the page only keeps it current.
-"""
+"""The web inbox, for answering as a participant."""

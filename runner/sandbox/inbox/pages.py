@@ -1,84 +1,115 @@
-"""The pages as HTML: our own templates, in which every value is escaped."""
+"""Pages of the inbox: templates that escape every value, and headers that restrict browsers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
+import unicodedata
+from dataclasses import dataclass
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.sandbox.durations import format_duration
-from runner.sandbox.inbox.model import UNREAD_MAX, Launch
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from runner.sandbox.inbox.folding import find_matches
+from runner.sandbox.inbox.phones import UNREAD_MAX
+from runner.sandbox.sandbox_errors import RefusalError, find_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from jinja2 import Environment
     from markupsafe import Markup
+    from starlette.requests import Request
+    from starlette.responses import Response
 
-    from runner.sandbox.inbox.model import Phone
+    from runner.sandbox.inbox.phones import Phone
+    from runner.sandbox.inbox.threads import Launch
+    from runner.sandbox.model import Plan
+    from runner.sandbox.web.refusals import Endpoint
 
 STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_PATH = "/_sandbox/inbox/static"
 _BAR_UNITS = 1000
 _FOLDER = Path(__file__).with_name("static")
+HEADERS = {
+    # No foreign content, no inline content, and no framing.
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_RETRY_S = "2"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The head of every page: the plan's use, the service's time, and how far its clock is ahead."""
+
+    plan: Plan
+    renders: int
+    now: datetime
+    ahead: timedelta
+
+    @property
+    def is_used_up(self) -> bool:
+        """True if further sends are refused."""
+        return self.renders >= self.plan.renders_max
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Render one of the templates.
-
-    Args:
-        template: its name without the ending.
-        values: what it shows.
-    """
+    """Render a template, named without its ending."""
     return _build_environment().get_template(f"{template}.html.j2").render(values)
 
 
 @cache
 def read_static(name: str) -> bytes:
-    """Give one of the files of `STATIC`."""
+    """Return a file of `STATIC`."""
     return (_FOLDER / name).read_bytes()
 
 
 def write_request(launch: Launch, phones: Sequence[str]) -> str:
-    """Write the body of the send that made a launch, with these of its phones."""
-    return json.dumps({"phone": phones, **json.loads(launch.document)}, indent=2, ensure_ascii=False)
+    """Return the body of the send that made a launch, with these of its phones."""
+    return json.dumps(
+        {"phone": phones, **json.loads(launch.definition.document)}, indent=2, ensure_ascii=False
+    )
 
 
 def mark_found(text: str, wanted: str, length: int) -> Markup:
-    """Write a text as HTML that marks each place that a search found, cut to what is around the first.
-
-    Args:
-        text: any text; it is escaped.
-        wanted: what was searched for; the case of ASCII letters does not matter, as in SQLite's LIKE.
-        length: characters that are shown at most.
-    """
+    """Return escaped HTML of a text with all matches marked, cut to `length` characters around the first."""
     from markupsafe import Markup, escape  # noqa: PLC0415  comes with the templates, and as late
 
-    pattern = re.compile(f"({re.escape(wanted)})", re.IGNORECASE | re.ASCII)
-    first = pattern.search(text)
-    begin = max(0, min(first.start() - length // 4, len(text) - length)) if first else 0
-    # The pieces between the matches and the matches take turns.
-    pieces = enumerate(pattern.split(text[begin : begin + length]))
-    found = Markup().join(
-        Markup("<mark>{}</mark>").format(piece) if odd % 2 else escape(piece) for odd, piece in pieces
-    )
-    return Markup("{}{}{}").format("…" if begin else "", found, "…" if begin + length < len(text) else "")
+    text = unicodedata.normalize("NFC", text)
+    matches = list(find_matches(text, wanted))
+    begin = max(0, min(matches[0][0] - length // 4, len(text) - length)) if matches else 0
+    end, place, found = min(begin + length, len(text)), begin, Markup()
+    for start, stop in matches:
+        if start < end and stop > begin:
+            found += escape(text[place : max(start, place)])
+            found += Markup("<mark>{}</mark>").format(text[max(start, begin) : min(stop, end)])
+            place = stop
+    found += escape(text[place:end])
+    return Markup("{}{}{}").format("…" if begin else "", found, "…" if end < len(text) else "")
 
 
 @cache
 def _link_static(name: str) -> str:
-    """Give the address of a static file; it changes with the file, so that it can be kept for ever."""
+    """Return the address of a static file; it changes with the file, so that it can be cached for ever."""
     digest = hashlib.blake2b(read_static(name), digest_size=6).hexdigest()
     return f"{STATIC_PATH}/{name}?{digest}"
 
 
 @cache
 def _build_environment() -> Environment:
-    # Late, since commands that start a sandbox inside themselves show no page.
+    # Late: commands with an embedded sandbox show no page.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  it takes 40 ms
 
     environment = Environment(
@@ -92,7 +123,8 @@ def _build_environment() -> Environment:
     environment.filters.update(
         count="{:,}".format,
         when=_write_moment,
-        duration=format_duration,
+        ahead=write_ahead,
+        iso=_write_machine_time,
         bar=_measure_bar,
         plural=_write_plural,
         request=write_request,
@@ -102,20 +134,96 @@ def _build_environment() -> Environment:
 
 
 def _write_moment(moment: datetime, now: datetime | None = None) -> str:
-    """Write a moment in UTC: the time alone if it is on the day of `now`."""
+    """Return a moment in UTC: the time alone if it is on the day of `now`."""
     if now is not None and moment.date() == now.date():
         return f"{moment:%H:%M}"
     return f"{moment.day} {moment:%b %H:%M}" if now else f"{moment.day} {moment:%b %Y, %H:%M}"
 
 
+def _write_machine_time(moment: datetime) -> str:
+    """Return a moment as HTML's `datetime` has it: at most milliseconds (HTML, section 2.3.5)."""
+    return moment.isoformat(timespec="milliseconds")
+
+
+def write_ahead(length: timedelta) -> str:
+    """Return a duration in words: its largest unit and the next one, as in `5 days 11 hours`."""
+    seconds = abs(length.total_seconds())
+    for size, unit in ((_HOUR, _DAY), (_MINUTE, _HOUR)):
+        # What is smaller than the second unit is rounded, and may fill up the first.
+        rounded = round(seconds / size) * size
+        if rounded >= unit:
+            whole, rest = divmod(rounded, unit)
+            name, small = ("day", "hour") if unit == _DAY else ("hour", "minute")
+            written = _write_plural(whole, name)
+            return f"{written} {_write_plural(rest // size, small)}" if rest else written
+    if round(seconds) < _MINUTE:
+        return _write_plural(round(seconds), "second")
+    return _write_plural(round(seconds / _MINUTE), "minute")
+
+
 def _measure_bar(part: int, whole: int) -> int:
-    """Give how long a part of a bar is; what is there at all can be seen."""
+    """Return the length of a part of a bar; parts above zero stay visible."""
     return max(round(part / whole * _BAR_UNITS), 6) if part and whole else 0
 
 
-def _write_plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _write_plural(number: int, noun: str, several: str = "") -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
 def _write_unread(phone: Phone) -> str:
     return f"{UNREAD_MAX}+" if phone.unread > UNREAD_MAX else str(phone.unread)
+
+
+def answer_html(page: str, status: int = HTTPStatus.OK) -> Response:
+    """Answer with a page that is not cached."""
+    return HTMLResponse(page, status_code=status, headers={**HEADERS, "Cache-Control": "no-store"})
+
+
+def redirect(path: str) -> Response:
+    """Redirect the browser to another page of the inbox, with GET."""
+    return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER, headers=HEADERS)
+
+
+def explained(endpoint: Endpoint) -> Endpoint:
+    """Answer refusals and errors of an endpoint with a page for people.
+
+    A refusal keeps its status and message; an unavailable database is a 503; anything else is a 500 without
+    details, which may hold a phone or a text.
+    """
+
+    async def call(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except RefusalError as refusal:
+            return _answer_problem(refusal.status, "That was not done", refusal.message)
+        except Exception as error:  # noqa: BLE001  whatever it is, who reads a page is not shown JSON
+            trouble = find_trouble(error)
+        if trouble is None:
+            message = "This is a fault of the sandbox, and not of what you did."
+            return _answer_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The sandbox failed", message)
+        message = f"Its database {trouble.words}: {trouble.advice}. Nothing was stored."
+        answer = _answer_problem(HTTPStatus.SERVICE_UNAVAILABLE, "The sandbox cannot do that now", message)
+        answer.headers["Retry-After"] = _RETRY_S
+        return answer
+
+    return call
+
+
+def wants_page(request: Request) -> bool:
+    """Return whether a person's browser asks, outside of the paths for programs."""
+    is_program = request.url.path.startswith(("/api/", "/_sandbox/"))
+    return (
+        request.method in {"GET", "HEAD"}
+        and not is_program
+        and "text/html" in request.headers.get("accept", "")
+    )
+
+
+def answer_unknown() -> Response:
+    """Answer a browser that asks for a page that is not here."""
+    message = "There is no page at this address; check how it is written."
+    return _answer_problem(HTTPStatus.NOT_FOUND, "There is no such page", message)
+
+
+def _answer_problem(status: int, title: str, message: str) -> Response:
+    return answer_html(render_page("problem", title=title, message=message), status)

@@ -1,19 +1,26 @@
-"""Phones as a messaging app lists them: by their last message, with what nobody has read."""
+"""Phones as in a messaging app, by their last message, and a search for phones, launches and lines."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import parse_time
-from runner.sandbox.inbox.model import UNREAD_MAX, Batch, Phone
+from runner.sandbox.inbox.folding import FOLDED_MATCH, fold, write_pattern
+from runner.sandbox.inbox.threads import NO_LIMIT, Batch, Launch, list_launches
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from runner.sandbox.store import Store
 
+
+UNREAD_MAX = 99
+"""Unread messages of a phone are counted up to here; one more stands for "more than that"."""
 PHONES_A_PAGE = 30
 _FEW = 4000
 """So many participants are asked for their last line each; among more, the last lines are looked through."""
@@ -52,15 +59,72 @@ INSERT INTO seen (participant_id, transcript_id) VALUES (?, ?)
 ON CONFLICT (participant_id) DO UPDATE SET transcript_id = excluded.transcript_id
 WHERE excluded.transcript_id > transcript_id
 """
+HITS_A_PAGE = 25
+PHONES_FOUND = 8
+LAUNCHES_FOUND = 8
+LINES_SEARCHED = 500_000
+"""Lines that are looked through for a page; where there are more, the next page goes on with them."""
+LINES_FOLDED = 5000
+"""Lines that are found for a page, those with the same text together."""
+_PHONE_PIECE = re.compile(r"\+?[0-9\s().\-]+")
+_MIN_DIGITS = 2
+_Found = tuple[int, str, str, str, bool, str]  # columns of `_FIND_LINES`
+
+_FIND_PHONES = """
+SELECT id, (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
+FROM participant WHERE id < ? AND instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
+"""
+_FIND_LINES = f"""
+SELECT line.id, participant.guid, phone, line.text, kind = 'inbound', at
+FROM transcript AS line JOIN participant ON participant.id = participant_id
+WHERE line.id < ? AND line.id >= ? AND {FOLDED_MATCH.format(column="line.text")}
+ORDER BY line.id DESC LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """A phone in the list of phones.
+
+    Attributes:
+        last_text: last line of its transcript.
+        is_last_own: True if the phone's owner wrote that line.
+        unread: unseen messages, counted up to `UNREAD_MAX` + 1.
+        is_asked: True if a question waits for an answer.
+    """
+
+    guid: str
+    number: str = field(repr=False)
+    last_text: str = field(repr=False)
+    last_at: datetime
+    is_last_own: bool
+    unread: int
+    is_asked: bool
+    has_opted_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlace:
+    """The place of a line."""
+
+    line_id: int
+    participant_guid: str
+    number: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that a search found, the newest with its text; `others` are places of the same text."""
+
+    place: LinePlace
+    text: str = field(repr=False)
+    is_own: bool
+    at: datetime
+    others: Sequence[LinePlace]
 
 
 def list_phones(connection: sqlite3.Connection, before: int | None = None) -> Batch[Phone]:
-    """Give a page of phones, those with the newest lines first.
-
-    Args:
-        connection: to the store.
-        before: the page holds phones whose last line has an id below this one.
-    """
+    """Return a page of phones, newest lines first, with last lines below the id `before`."""
     (people,) = connection.execute("SELECT COALESCE(max(id), 0) FROM participant").fetchone()
     (newest,) = connection.execute("SELECT COALESCE(max(id), 0) FROM transcript").fetchone()
     start = min(before or newest + 1, newest + 1)
@@ -77,17 +141,15 @@ def list_phones(connection: sqlite3.Connection, before: int | None = None) -> Ba
 
 
 def read_phones(connection: sqlite3.Connection, last_lines: Sequence[int]) -> list[Phone]:
-    """Give the phones whose transcripts end with these lines, in their order."""
+    """Return the phones whose transcripts end with these lines, in their order."""
     return [
-        Phone(guid, number, text, parse_time(at), bool(is_own), unread, bool(is_asked), bool(has_opted_out))
-        for guid, number, text, at, is_own, unread, is_asked, has_opted_out in connection.execute(
-            _SELECT_PHONES, (json.dumps(last_lines),)
-        )
+        Phone(guid, number, text, parse_time(at), *marks)
+        for guid, number, text, at, *marks in connection.execute(_SELECT_PHONES, (json.dumps(last_lines),))
     ]
 
 
 def is_news(store: Store, participant_id: int, last_id: int) -> bool:
-    """Tell whether nobody has looked at a phone's line yet."""
+    """Return whether a phone's line is unseen."""
     row = store.connection.execute(
         "SELECT max(transcript_id) FROM seen WHERE participant_id IN (?, ?)", (participant_id, _EVERY_PHONE)
     ).fetchone()
@@ -95,13 +157,70 @@ def is_news(store: Store, participant_id: int, last_id: int) -> bool:
 
 
 def mark_seen(store: Store, participant_id: int, last_id: int) -> None:
-    """Remember that a phone's lines up to this one were looked at."""
+    """Mark a phone's lines up to this one as seen."""
     with store.write() as connection:
         connection.execute(_SEE, (participant_id, last_id))
 
 
 def mark_all_seen(store: Store) -> None:
-    """Remember that every line so far was looked at."""
+    """Mark every line so far as seen."""
     with store.write() as connection:
         (newest,) = connection.execute("SELECT COALESCE(max(id), 0) FROM transcript").fetchone()
         connection.execute(_SEE, (_EVERY_PHONE, newest))
+
+
+def search_phones(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Phone]:
+    """Return a page of phones with these consecutive digits, and participant ids below `before`."""
+    digits = re.sub(r"[^0-9]", "", query) if _PHONE_PIECE.fullmatch(query.strip()) else ""
+    if len(digits) < _MIN_DIGITS:
+        return Batch((), None)
+    rows = connection.execute(_FIND_PHONES, (before or NO_LIMIT, digits, PHONES_FOUND + 1)).fetchall()
+    page = rows[:PHONES_FOUND]
+    phones = read_phones(connection, [last for _, last in page])
+    return Batch(phones, page[-1][0] if len(rows) > PHONES_FOUND else None)
+
+
+def search_launches(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Launch]:
+    """Return a page of launches by a text in their tag or by their guid, with ids below `before`."""
+    wanted = query.strip()
+    if not wanted:
+        return Batch((), None)
+    condition = f"{FOLDED_MATCH.format(column='project_tag')} OR guid = ?"
+    values = (write_pattern(wanted), fold(wanted), wanted.lower())
+    return list_launches(connection, before, LAUNCHES_FOUND, condition, values)
+
+
+def search_lines(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Hit]:
+    """Return hits for a text among the `LINES_SEARCHED` lines below the id `before`, perhaps none."""
+    wanted = query.strip()
+    if not wanted:
+        return Batch((), None)
+    (newest,) = connection.execute("SELECT COALESCE(max(id), 0) FROM transcript").fetchone()
+    start = min(before or newest + 1, newest + 1)
+    end = max(1, start - LINES_SEARCHED)
+    given = (start, end, write_pattern(wanted), fold(wanted), LINES_FOLDED + 1)
+    groups, rest = _group(connection.execute(_FIND_LINES, given))
+    if rest is None and end > 1:
+        rest = end
+    return Batch([_make_hit(group) for group in groups], rest)
+
+
+def _group(rows: Iterable[_Found]) -> tuple[Sequence[Sequence[_Found]], int | None]:
+    """Group equal lines, up to a page; return the last id if more are left."""
+    groups: dict[tuple[str, bool], list[_Found]] = {}
+    last = None
+    for count, row in enumerate(rows):
+        _, _, _, text, is_own, _ = row
+        is_new = (text, is_own) not in groups
+        if count == LINES_FOLDED or (is_new and len(groups) == HITS_A_PAGE):
+            return list(groups.values()), last
+        groups.setdefault((text, is_own), []).append(row)
+        last = row[0]
+    return list(groups.values()), None
+
+
+def _make_hit(group: Sequence[_Found]) -> Hit:
+    places = {guid: LinePlace(identity, guid, number) for identity, guid, number, *_ in reversed(group)}
+    _, newest, _, text, is_own, at = group[0]
+    place = places.pop(newest)
+    return Hit(place, text, bool(is_own), parse_time(at), tuple(reversed(places.values())))

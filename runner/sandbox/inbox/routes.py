@@ -1,72 +1,160 @@
-"""The addresses of the inbox: pages, forms, events and the files that pages are made with."""
+"""Routes of the inbox: pages, forms, the pages' files, and events that refresh open pages."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from starlette.responses import Response
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from runner.sandbox.errors import RefusalError
-from runner.sandbox.inbox.access import Access
-from runner.sandbox.inbox.answers import HEADERS, answer_html, explained, redirect
-from runner.sandbox.inbox.events import Events
-from runner.sandbox.inbox.guard import is_foreign, read_form
-from runner.sandbox.inbox.launches import find_launch, list_first_phones, list_launches, list_sessions
-from runner.sandbox.inbox.model import Usage
-from runner.sandbox.inbox.pages import STATIC, STATIC_PATH, read_static, render_page
-from runner.sandbox.inbox.phones import is_news, list_phones, mark_all_seen, mark_seen
-from runner.sandbox.inbox.reading import Reader
-from runner.sandbox.inbox.searching import search_launches, search_lines, search_phones
-from runner.sandbox.inbox.threads import find_thread
+from runner.sandbox.inbox.access import TOO_LONG, Access, is_foreign, read_form
+from runner.sandbox.inbox.controls import CONTROLS_PATH, WEBHOOKS_PATH, Controls
+from runner.sandbox.inbox.folding import add_folding
+from runner.sandbox.inbox.launches import (
+    find_only_phones,
+    forecast_launch,
+    list_filtered,
+    list_groups,
+    list_texts,
+    read_filter,
+)
+from runner.sandbox.inbox.pages import (
+    HEADERS,
+    STATIC,
+    STATIC_PATH,
+    Usage,
+    answer_html,
+    explained,
+    read_static,
+    redirect,
+    render_page,
+)
+from runner.sandbox.inbox.phones import (
+    is_news,
+    list_phones,
+    mark_all_seen,
+    mark_seen,
+    search_launches,
+    search_lines,
+    search_phones,
+)
+from runner.sandbox.inbox.threads import (
+    find_launch,
+    find_thread,
+    list_first_phones,
+    list_sessions,
+)
+from runner.sandbox.sandbox_errors import RefusalError
+from runner.sandbox.store import find_database
+from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_newest_webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
 
-    from runner.sandbox.changes import Changes
-    from runner.sandbox.clock import Clock
-    from runner.sandbox.inbox.model import Thread
-    from runner.sandbox.service import Service
-    from runner.sandbox.web.credentials import Account, Endpoint
-    from runner.sandbox.writer import Writer
+    from runner.sandbox.commits import Changes, Writer
+    from runner.sandbox.inbox.launches import LaunchGroup
+    from runner.sandbox.inbox.threads import Batch, Launch, Thread
+    from runner.sandbox.rehearsal.faults import Faults
+    from runner.sandbox.store import Store
+    from runner.sandbox.web.refusals import Account, Endpoint
 
+
+_HEARTBEAT_S = 15.0
+_BETWEEN_EVENTS_S = 0.25
+"""A thousand sends a second are four events a second."""
+_RETRY_MS = 1000
+_WEBHOOKS = 100
 _FIRST_PHONES = 3  # of a launch, in the JSON of its request
 _TEXT_MAX = 10_000  # characters
 _QUERY_MAX = 200  # characters
 _ID_DIGITS = 15
+_READERS = 2  # one slow search leaves room for a page
+_Found = TypeVar("_Found")
+_Values = dict[str, Any]
 
-Found = dict[str, Any]
+
+class Reader:
+    """Reads of the store's file, in their own threads and connections, so that sends need not wait."""
+
+    def __init__(self, store: Store) -> None:
+        self._uri = f"{find_database(store).as_uri()}?mode=ro"
+        self._limiter: CapacityLimiter | None = None
+
+    async def run(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Return the result of `read`, called with a connection to one snapshot that it must not keep."""
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(_READERS)
+        return await run_sync(partial(self._read, read), limiter=self._limiter)
+
+    def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        # Opened each time, which takes less than a template, so that nothing needs closing at the end.
+        with closing(sqlite3.connect(self._uri, uri=True, isolation_level=None)) as connection:
+            add_folding(connection)
+            connection.execute("BEGIN")
+            return read(connection)
 
 
-def inbox_routes(
-    service: Service, *, writer: Writer, changes: Changes, clock: Clock, account: Account
-) -> list[Route]:
-    """Give the routes of the inbox, at the root of the service.
+class Events:
+    """A stream of one service's changes (HTML, section 9.2); event ids change when it restarts."""
 
-    From this machine nobody has to log in; from elsewhere the inbox asks for the api_key, as the API does. It
-    never shows it. What a reverse proxy on this machine passes on comes from this machine: whoever runs one
-    decides with it who may look.
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._run = secrets.token_hex(4)
 
-    Args:
-        service: whose store is shown.
-        writer: writes what is written in the inbox.
-        changes: wakes open pages.
-        clock: the service's time.
-        account: whose api_key opens the inbox from elsewhere, and whose name is in the example of a send.
+    def mark(self) -> str:
+        """Return the id of the present state, for a new page."""
+        return f"{self._run}-{self._changes.revision}"
+
+    def stream(self, seen: str) -> StreamingResponse:
+        """Stream the changes after the id of a page or its last event; an invalid id counts as outdated."""
+        return StreamingResponse(
+            self._follow(seen),
+            media_type="text/event-stream",
+            headers={**HEADERS, "Cache-Control": "no-store"},
+        )
+
+    async def _follow(self, seen: str) -> AsyncIterator[str]:
+        yield f"retry: {_RETRY_MS}\n\n"
+        current = self._changes.revision if seen == self.mark() else -1
+        while True:
+            latest = await self._changes.wait(current, _HEARTBEAT_S)
+            if latest == current:
+                # Clients ignore a comment, but it reveals lost connections.
+                yield ": still here\n\n"
+                continue
+            current = latest
+            yield f"event: change\nid: {self.mark()}\ndata: {current}\n\n"
+            await asyncio.sleep(_BETWEEN_EVENTS_S)
+
+
+def inbox_routes(writer: Writer, account: Account, faults: Faults) -> list[Route]:
+    """Return the routes of the inbox, at the root of the service.
+
+    The inbox asks for the account's api_key, and never shows it, unless a request is from this machine. A
+    reverse proxy on this machine has to control access itself.
     """
-    inbox = _Inbox(service, writer, changes, clock, account.username)
-    access = Access(inbox.token, account)
+    token = writer.service.store.keep_secret("inbox_token")
+    access = Access(token, account)
+    controls = Controls(writer, faults, token)
+    inbox = _Inbox(writer, account.username, access, controls, token)
     pages: list[tuple[str, Endpoint]] = [
         ("/", inbox.show_launches),
         ("/launches/{guid}", inbox.show_launch),
         ("/phones", inbox.show_phones),
         ("/phones/{guid}", inbox.show_thread),
         ("/search", inbox.show_search),
+        (CONTROLS_PATH, inbox.show_controls),
+        (WEBHOOKS_PATH, inbox.show_webhooks),
     ]
     return [
         *(
@@ -78,26 +166,29 @@ def inbox_routes(
         Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
         Route("/phones/{guid}", explained(access.guard_form(inbox.reply)), methods=["POST"]),
         Route("/_sandbox/inbox/seen", explained(access.guard_form(inbox.see_all)), methods=["POST"]),
+        *(
+            Route(path, explained(access.guard_form(form)), methods=["POST"])
+            for path, form in controls.list_forms().items()
+        ),
     ]
 
 
 class _Inbox:
     """The endpoints."""
 
-    def __init__(
-        self, service: Service, writer: Writer, changes: Changes, clock: Clock, username: str
-    ) -> None:
-        self._service = service
+    def __init__(self, writer: Writer, username: str, access: Access, controls: Controls, token: str) -> None:
         self._writer = writer
-        self._clock = clock
+        self._access = access
+        self._controls = controls
+        self._service = writer.service
         self._username = username
-        self._reader = Reader(service.store)
-        self._events = Events(changes)
-        # Kept, so that a page that is open outlives a restart of the service.
-        self.token = service.store.keep_secret("inbox_token")
+        self._reader = Reader(writer.service.store)
+        self._events = Events(writer.changes)
+        # Kept, so that an open page survives a restart of the service.
+        self.token = token
 
     def bring_up_to_date(self, endpoint: Endpoint) -> Endpoint:
-        """Let due sessions expire before an endpoint looks."""
+        """Expire due sessions before an endpoint reads."""
 
         async def expire_and_call(request: Request) -> Response:
             await self._writer.expire_sessions()
@@ -106,46 +197,89 @@ class _Inbox:
         return expire_and_call
 
     async def show_launches(self, request: Request) -> Response:
-        """Show the launches, newest first."""
-        before = _read_id(request, "before")
-        return await self._answer_page(
-            request,
-            "launches",
-            lambda connection: {
-                "launches": list_launches(connection, before),
+        """Show the launches by their tags, or a list of those that a filter leaves."""
+        before, limits = _read_id(request, "before"), read_filter(request.query_params)
+
+        def read(connection: sqlite3.Connection) -> _Values:
+            groups = None if limits.is_set else list_groups(connection, before)
+            found = list_filtered(connection, limits, before) if groups is None else None
+            shown = found.items if found else _list_rows(groups)
+            return {
+                "groups": groups,
+                "launches": found,
+                "only_phones": find_only_phones(connection, shown),
+                "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
                 "username": self._username,
-            },
-        )
+            }
+
+        return await self._answer_page(request, "launches", read)
+
+    async def show_controls(self, request: Request) -> Response:
+        """Show the clock, the simulation, the faults and the snapshots."""
+        state = self._controls.describe()
+
+        def read(connection: sqlite3.Connection) -> _Values:
+            return {"state": state, "webhooks": count_webhooks(connection)}
+
+        return await self._answer_page(request, "controls", read)
+
+    async def show_webhooks(self, request: Request) -> Response:
+        """Show the webhooks, the newest first, with their last problem and a button to send them again."""
+        before, asked = _read_id(request, "before"), request.query_params.get("state", "")
+        state = asked if asked in WEBHOOK_STATES else None
+        outcome = self._controls.read_outcome(WEBHOOKS_PATH)
+
+        def read(connection: sqlite3.Connection) -> _Values:
+            found = list_newest_webhooks(connection, state, before=before, limit=_WEBHOOKS)
+            return {
+                "outcome": outcome,
+                "counts": count_webhooks(connection),
+                "states": WEBHOOK_STATES,
+                "state": state,
+                "webhooks": found,
+                "older": found[-1]["id"] if len(found) == _WEBHOOKS else None,
+            }
+
+        return await self._answer_page(request, "webhooks", read)
 
     async def show_launch(self, request: Request) -> Response:
         """Show one launch: its progress, its request and its sessions."""
         guid, after = request.path_params["guid"], _read_id(request, "after")
+        limits = read_filter(request.query_params)
 
-        def read(connection: sqlite3.Connection) -> Found | None:
+        def read(connection: sqlite3.Connection) -> _Values | None:
             launch = find_launch(connection, guid)
             if launch is None:
                 return None
-            sessions, rest = list_sessions(connection, launch.id, after)
-            phones = list_first_phones(connection, launch.id, _FIRST_PHONES)
-            return {"launch": launch, "phones_shown": phones, "sessions": sessions, "after": rest}
+            condition = limits.write_session_condition()
+            sessions, rest = list_sessions(connection, launch.id, after, condition)
+            return {
+                "launch": launch,
+                "phones_shown": list_first_phones(connection, launch.id, _FIRST_PHONES),
+                "sessions": sessions,
+                "after": rest,
+                "limits": limits,
+                "texts": list_texts(launch.definition),
+                "forecast": forecast_launch(connection, launch),
+            }
 
         return await self._answer_page(request, "launch", read)
 
     async def show_phones(self, request: Request) -> Response:
-        """Show the phones alone, which on a narrow screen have no place beside anything else."""
+        """Show the list of phones alone, for narrow screens."""
         return await self._answer_page(request, "phones", lambda _: {})
 
     async def show_thread(self, request: Request) -> Response:
-        """Show the conversation with one phone, and remember that its lines were looked at."""
+        """Show the conversation with one phone, and mark its lines as seen."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
         if before is None and not is_foreign(request):
             thread = await self._reader.run(lambda connection: find_thread(connection, guid))
             if thread and is_news(self._service.store, thread.participant_id, thread.last_id):
                 await self._see(thread)
 
-        def read(connection: sqlite3.Connection) -> Found | None:
+        def read(connection: sqlite3.Connection) -> _Values | None:
             thread = find_thread(connection, guid, before)
             if thread is None:
                 return None
@@ -161,17 +295,13 @@ class _Inbox:
         """Show the phones and lines that match a search."""
         query = request.query_params.get("q", "").strip()[:_QUERY_MAX]
         before = _read_id(request, "before")
-        phones_before, launches_before = (
-            _read_id(request, "phones_before"),
-            _read_id(request, "launches_before"),
-        )
         return await self._answer_page(
             request,
             "search",
             lambda connection: {
                 "query": query,
-                "found_phones": search_phones(connection, query, phones_before),
-                "found_launches": search_launches(connection, query, launches_before),
+                "found_phones": search_phones(connection, query, _read_id(request, "phones_before")),
+                "found_launches": search_launches(connection, query, _read_id(request, "launches_before")),
                 "hits": search_lines(connection, query, before),
                 "is_first_page": before is None,
             },
@@ -185,7 +315,7 @@ class _Inbox:
         return self._events.stream(seen)
 
     async def reply(self, request: Request) -> Response:
-        """Take a text as if the phone's owner had sent it."""
+        """Receive a text as if the phone's owner had sent it."""
         form = await read_form(request, self.token)
         guid = request.path_params["guid"]
         thread = await self._reader.run(lambda connection: find_thread(connection, guid))
@@ -194,31 +324,32 @@ class _Inbox:
         # Browsers send line breaks of a form as CRLF, phones as LF.
         text = form.get("text", "").replace("\r\n", "\n")
         if len(text) > _TEXT_MAX:
-            raise RefusalError(413, "body_too_large", "That is too long for a text; nothing was done.")
+            raise RefusalError(413, "body_too_large", TOO_LONG)
         if text.strip():
             await self._writer.receive(thread.number, text)
         return redirect(f"/phones/{thread.guid}")
 
     async def see_all(self, request: Request) -> Response:
-        """Remember that all lines so far were looked at."""
+        """Mark all lines so far as seen."""
         await read_form(request, self.token)
         await self._writer.write(lambda: mark_all_seen(self._service.store))
         return redirect("/phones")
 
     async def _see(self, thread: Thread) -> None:
-        # Who reads doesn't wait for another process that holds the database: then it stays unread.
+        # Readers don't wait for another process that holds the database: the line stays unread.
         with suppress(sqlite3.OperationalError):
             await self._writer.write(
                 lambda: mark_seen(self._service.store, thread.participant_id, thread.last_id), patience_s=0
             )
 
     async def _answer_page(
-        self, request: Request, template: str, read: Callable[[sqlite3.Connection], Found | None]
+        self, request: Request, template: str, read: Callable[[sqlite3.Connection], _Values | None]
     ) -> Response:
-        """Answer with a page of what `read` finds, and with what is around it on every page."""
-        usage_now, ahead = self._clock.now(), self._clock.offset()
-        # Before anything is read: what changes meanwhile is shown twice rather than never.
+        """Answer with a page of the result of `read`, inside the frame of all pages."""
+        usage_now, ahead = self._writer.clock.now(), self._writer.clock.offset()
+        # Before the read: changes meanwhile are shown twice rather than never.
         mark = self._events.mark()
+        is_logged_in = self._access.has_session(request)
         phones_before = _read_id(request, "before") if template == "phones" else None
 
         def render(connection: sqlite3.Connection) -> tuple[str, bool]:
@@ -229,6 +360,7 @@ class _Inbox:
                 phones=list_phones(connection, phones_before),
                 usage=Usage(self._service.plan, renders, usage_now, ahead),
                 mark=mark,
+                is_logged_in=is_logged_in,
                 token=self.token,
                 **(found or {}),
             )
@@ -236,6 +368,12 @@ class _Inbox:
 
         page, is_found = await self._reader.run(render)
         return answer_html(page, HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND)
+
+
+def _list_rows(groups: Batch[LaunchGroup] | None) -> list[Launch]:
+    """Return the launches that stand alone in their row of the page of groups."""
+    rows = [row for group in groups.items for row in (group, *group.messages)] if groups else []
+    return [row.newest for row in rows if row.launches == 1]
 
 
 async def _answer_static(request: Request) -> Response:
@@ -247,7 +385,7 @@ async def _answer_static(request: Request) -> Response:
 
 
 def _read_id(request: Request, name: str) -> int | None:
-    """Read a place in a list from the query; what is no number counts as not given."""
+    """Return a list's position from the query; None if it is no number."""
     written = request.query_params.get(name, "")
     is_number = written.isascii() and written.isdecimal() and len(written) <= _ID_DIGITS
     return int(written) or None if is_number else None

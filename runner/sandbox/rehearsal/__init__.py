@@ -1,1 +1,1 @@
-"""What makes the sandbox a rehearsal: simulated participants, magic numbers, faults and snapshots."""
+"""Simulated participants, magic numbers, faults and snapshots."""

@@ -1,17 +1,16 @@
-"""Faults on request: what may go wrong on the wire, by name, with a probability and a seed."""
+"""Faults of the wire on request, by name, with a probability and a seed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING
 
-from runner.sandbox.durations import format_duration
-from runner.sandbox.errors import SandboxError
+from runner.sandbox.clock import format_duration
+from runner.sandbox.sandbox_errors import SandboxError, require_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,32 +19,6 @@ NO_LATENCY = timedelta()
 MAX_LATENCY = timedelta(minutes=10)
 _SLOW_FOR = timedelta(minutes=1)
 _LATE_BY = timedelta(seconds=5)
-
-
-class Place(StrEnum):
-    """Which requests a fault befalls."""
-
-    SEND = "send"
-    LIST = "list"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that goes wrong with a request.
-
-    Attributes:
-        name: how it is asked for.
-        place: which requests it befalls.
-        says: what happens, in one line.
-        accepts: whether the send takes effect all the same.
-    """
-
-    name: str
-    place: Place
-    says: str
-    accepts: bool
-
-
 _AFTER_ACCEPTING = {
     "drop": "a send is accepted and its connection closed without an answer",
     "half": "a send is accepted and its connection closed within the answer",
@@ -65,12 +38,31 @@ _OF_LISTS = {
     "drop-list": "a list's connection is closed without an answer",
     "500-list": "a list is answered with 500",
 }
+
+
+class FaultPlace(StrEnum):
+    """The requests that a fault hits."""
+
+    SEND = "send"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of requests at one `place`; with `accepts`, the send takes effect all the same."""
+
+    name: str
+    place: FaultPlace
+    says: str
+    accepts: bool
+
+
 FAULTS: Mapping[str, Fault] = {
     name: Fault(name, place, says, accepts=accepts)
     for place, accepts, group in (
-        (Place.SEND, True, _AFTER_ACCEPTING),
-        (Place.SEND, False, _INSTEAD_OF_ACCEPTING),
-        (Place.LIST, False, _OF_LISTS),
+        (FaultPlace.SEND, True, _AFTER_ACCEPTING),
+        (FaultPlace.SEND, False, _INSTEAD_OF_ACCEPTING),
+        (FaultPlace.LIST, False, _OF_LISTS),
     )
     for name, says in group.items()
 }
@@ -78,23 +70,21 @@ FAULTS: Mapping[str, Fault] = {
 
 
 class Faults:
-    """Decides which request meets which fault: the same seed and order of requests, the same faults.
+    """A random choice of faults for requests; the same seed and order of requests give the same faults.
 
     Args:
         rates: probability of each fault, from 0 to 1, by its name.
-        latency: how long every request waits before anything else happens to it; see `check_latency`.
-        seed: what the decisions grow from.
-        slow_for: how long an answer takes that is slow: longer than clients wait.
-        late_by: how long a list that is late lacks what was created.
+        latency: delay of every request; see `check_latency`.
+        seed: of the decisions.
+        slow_for: duration of a slow answer, longer than clients wait.
+        late_by: age of the newest records in a late list.
 
     Attributes:
-        latency: as given; may be changed.
-        slow_for: as given.
-        late_by: as given.
-        injected: how often each fault was decided for, by its name.
+        rates: probability of each possible fault, by its name.
+        injected: number of decisions for each fault, by its name.
 
     Raises:
-        SandboxError: no such fault, or no such probability, or no such latency.
+        SandboxError: unknown fault, invalid probability or invalid latency.
     """
 
     def __init__(
@@ -110,23 +100,18 @@ class Faults:
         self.slow_for = slow_for
         self.late_by = late_by
         self.injected: Counter[str] = Counter()
-        self._rates: dict[str, float] = {}
+        self.rates: dict[str, float] = {}
         self._seed = seed
         self._random = _make_streams(seed)
         self.replace(rates or {})
 
-    @property
-    def rates(self) -> Mapping[str, float]:
-        """The probability of each fault that may happen, by its name."""
-        return dict(self._rates)
-
     def replace(self, rates: Mapping[str, float]) -> None:
-        """Set the probabilities anew; what isn't named doesn't happen.
+        """Replace all probabilities; faults that are not named end.
 
         Raises:
-            SandboxError: no such fault, or no such probability; nothing has changed.
+            SandboxError: unknown fault or invalid probability; nothing has changed.
         """
-        for place in Place:
+        for place in FaultPlace:
             total = sum(
                 _check_rate(name, rate) for name, rate in rates.items() if find_fault(name).place == place
             )
@@ -134,19 +119,19 @@ class Faults:
                 raise SandboxError(
                     f"the faults of a {place} add up to {total:g}; together they are 1 at most"
                 )
-        self._rates = {name: rate for name, rate in rates.items() if rate > 0}
+        self.rates = {name: rate for name, rate in rates.items() if rate > 0}
 
     def start_over(self) -> None:
-        """End every fault and the latency, and forget what has happened: the decisions begin anew."""
-        self._rates = {}
+        """End every fault and the latency, and restart the random decisions."""
+        self.rates = {}
         self.latency = NO_LATENCY
         self.injected.clear()
         self._random = _make_streams(self._seed)
 
-    def decide(self, place: Place) -> Fault | None:
-        """Decide what befalls the next request, if anything, and count it."""
+    def decide(self, place: FaultPlace) -> Fault | None:
+        """Choose and count the fault of the next request, if any."""
         drawn = self._random[place].random()
-        for name, rate in self._rates.items():
+        for name, rate in self.rates.items():
             fault = FAULTS[name]
             if fault.place is not place:
                 continue
@@ -158,21 +143,17 @@ class Faults:
 
 
 def find_fault(name: str) -> Fault:
-    """Give the fault of this name.
+    """Return the fault of this name.
 
     Raises:
-        SandboxError: there is none; the message names those that there are.
+        SandboxError: there is none; the message names the known ones.
     """
-    fault = FAULTS.get(name)
-    if fault is None:
-        near = get_close_matches(name, FAULTS, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(FAULTS)}"
-        raise SandboxError(f"there is no fault {name!r}: {meant}")
-    return fault
+    require_name("fault", name, FAULTS)
+    return FAULTS[name]
 
 
 def check_latency(latency: timedelta) -> timedelta:
-    """Give the latency back.
+    """Return a valid latency.
 
     Raises:
         SandboxError: it is longer than `MAX_LATENCY`.
@@ -183,10 +164,10 @@ def check_latency(latency: timedelta) -> timedelta:
 
 
 def parse_rates(written: Iterable[str]) -> dict[str, float]:
-    """Read probabilities of faults, each written as in `drop=0.05`.
+    """Return probabilities of faults, each written as in `drop=0.05`.
 
     Raises:
-        SandboxError: one isn't written like that or named twice, no such fault, or no such probability.
+        SandboxError: malformed or repeated entry, unknown fault or invalid probability.
     """
     rates: dict[str, float] = {}
     for each in written:
@@ -203,13 +184,13 @@ def parse_rates(written: Iterable[str]) -> dict[str, float]:
     return rates
 
 
-def _make_streams(seed: int) -> dict[Place, Random]:
-    # One a place, so that lists that are asked for more often change no send.
-    return {place: Random(f"{seed}/{place}") for place in Place}
+def _make_streams(seed: int) -> dict[FaultPlace, Random]:
+    # One for each place, so that requests for lists change no send.
+    return {place: Random(f"{seed}/{place}") for place in FaultPlace}
 
 
 def _check_rate(name: str, rate: float) -> float:
-    # Written so that NaN is refused too.
+    # This form also refuses NaN.
     if not 0 <= rate <= 1:
         raise SandboxError(f"the probability of {name} is {rate:g}; it must be from 0 to 1")
     return rate

@@ -1,23 +1,74 @@
-"""Simulated participants: who they are and what they reply, drawn from a seed, the same ones every time."""
+"""Simulated participants: kinds of people, and their habits, replies, moods and typos, drawn from a seed."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from runner.sandbox.comments import COMPLAINTS, EVASIONS, MIXED, PRAISE
 from runner.sandbox.conversation import is_scale, match_response
-from runner.sandbox.rehearsal.slips import mistype
+from runner.sandbox.sandbox_errors import SandboxError, require_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.sandbox.model import Prompt, Question
-    from runner.sandbox.rehearsal.personas import Habits
+    from runner.sandbox.model import Prompt, ServiceQuestion
 
+
+WHOLE_MOOD = (0.0, 1.0)
+_TOLERANCE = 1e-9  # tolerance, since three thirds written in decimals are everybody
+_NEIGHBOURS = {
+    "a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo",
+    "j": "hk", "k": "jl", "l": "k", "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "wa", "r": "et",
+    "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
+}  # fmt: skip
+PRAISE = (
+    "Support answered within minutes, thank you!",
+    "Love it 😍 use it every day",
+    "Easy to set up and it just works",
+    "The new app is so much faster",
+    "Great people. Great service.",
+    "best one i've tried so far 👍👍",
+    "Muy contenta con el servicio, ¡gracias!",
+    "Très bon accueil, rien à redire",
+    "Schnelle Lieferung, sehr zufrieden",
+    "Atendimento excelente, recomendo",
+    "とても使いやすいです",
+    "Всё отлично, спасибо",
+    "خدمة ممتازة",
+    "5 stars ⭐⭐⭐⭐⭐",
+)
+MIXED = (
+    "It's ok, nothing special",
+    "Good product but the price went up again",
+    "fine I guess",
+    "Works well most of the time, sometimes slow in the evening",
+    "Bien, pero la app podría ser más clara",
+    "Correct, mais un peu cher",
+    "Ganz gut, die Rechnung war unklar",
+    "Bom, mas falta um chat em português",
+    "まあまあです",
+    "no opinion",
+    "Better than last year 🙂",
+    "The website says one thing, the store another",
+)
+COMPLAINTS = (
+    "Waited 40 minutes on hold and nobody could help me",
+    "Too expensive for what it is",
+    "App crashes every time I open my bill 😡",
+    "delivery was late, twice",
+    "I was charged two times in March",
+    "No me resolvieron el problema",
+    "Service client injoignable...",
+    "Seit dem Update geht nichts mehr",
+    "Péssimo, vou cancelar",
+    "対応が遅すぎる",
+    "Не работает уже неделю",
+    "Nobody calls back 👎",
+)
+EVASIONS = ("maybe", "not sure 🤷", "who is this?", "idk", "what do you mean", "?")
 _FIRST_REPLY_MEDIAN = timedelta(minutes=9)
 _NEXT_REPLY_MEDIAN = timedelta(seconds=45)
 _DELAY_SPREAD = 1.3  # sigma of the lognormal: the slowest of a hundred take twenty times the median
@@ -27,7 +78,113 @@ _MOOD_SHAPE = (3.4, 0.8)
 _SCORE_NOISE = 0.06
 _GLAD, _UPSET = 0.8, 0.55
 _FAREWELLS = ("STOP", "stop", "Stop.", "unsubscribe")
-_NUMBER_RATE = 0.5  # of the choices, those that are replied by number
+_NUMBER_RATE = 0.5  # of the choices, share of replies by number
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaHabits:
+    """People's habits; shares from 0 to 1.
+
+    Attributes:
+        response_rate: of all participants, those who reply at all.
+        quit_rate: of those who reply, those who stop half-way through a survey.
+        invalid_rate: of the choices, those that follow an invalid reply.
+        typo_rate: of the replies, those with a typo.
+        stop_rate: of those who reply, those who write STOP instead of an answer.
+        mood: the range of moods, from 0 (upset) to 1 (glad).
+        pace: factor on the time that they take.
+    """
+
+    response_rate: float = 0.6
+    quit_rate: float = 0.12
+    invalid_rate: float = 0.08
+    typo_rate: float = 0.0
+    stop_rate: float = 0.0
+    mood: tuple[float, float] = WHOLE_MOOD
+    pace: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaKind:
+    """A kind of people, described in one line, with its own habits."""
+
+    says: str
+    habits: PersonaHabits
+
+
+_WILLING = PersonaHabits(response_rate=1.0, quit_rate=0.0, invalid_rate=0.0)
+
+# The moods give 9 and 10, 7 and 8, and at most 6 on a scale from 0 to 10: the three kinds of NPS.
+PERSONAS: Mapping[str, PersonaKind] = {
+    "promoter": PersonaKind("glad, answers everything", replace(_WILLING, mood=(0.9, 1.0))),
+    "passive": PersonaKind("content, answers everything", replace(_WILLING, mood=(0.66, 0.8))),
+    "detractor": PersonaKind("upset, answers everything", replace(_WILLING, mood=(0.0, 0.6))),
+    "hurried": PersonaKind(
+        "answers within seconds and with typos, often gives up",
+        replace(_WILLING, quit_rate=0.5, typo_rate=0.3, pace=0.1),
+    ),
+    "careful": PersonaKind("takes hours, answers everything", replace(_WILLING, pace=20.0)),
+    "muddled": PersonaKind("answers wrongly first", replace(_WILLING, invalid_rate=0.8, typo_rate=0.4)),
+    "quitter": PersonaKind("stops half-way", replace(_WILLING, quit_rate=1.0)),
+    "leaver": PersonaKind("writes STOP", replace(_WILLING, stop_rate=1.0)),
+    "silent": PersonaKind("never replies", replace(_WILLING, response_rate=0.0)),
+}
+"""Every kind by its name."""
+
+
+def parse_shares(written: Iterable[str]) -> dict[str, float]:
+    """Return shares of all participants, each written as in `promoter=0.3`; all others are the crowd.
+
+    Raises:
+        SandboxError: a share is malformed or repeated, a kind is unknown, or the sum is above 1.
+    """
+    shares: dict[str, float] = {}
+    for each in written:
+        name, _, share = each.partition("=")
+        require_name("persona", name, PERSONAS)
+        if name in shares:
+            raise SandboxError(f"the persona {name} is named twice")
+        shares[name] = _read_share(each, share)
+    if sum(shares.values()) > 1 + _TOLERANCE:
+        raise SandboxError(f"the personas add up to {sum(shares.values()):g}; together they are 1 at most")
+    return shares
+
+
+def choose_habits(seed: int, phone: str, crowd: PersonaHabits, shares: Mapping[str, float]) -> PersonaHabits:
+    """Return the habits of a phone's (E.164) owner, by kind or the crowd's, independent of all others."""
+    drawn = Random(f"{seed}/{phone}/kind").random()
+    for name, share in shares.items():
+        if drawn < share:
+            return PERSONAS[name].habits
+        drawn -= share
+    return crowd
+
+
+def _read_share(written: str, share: str) -> float:
+    try:
+        number = float(share)
+    except ValueError:
+        number = -1.0
+    # This form also refuses NaN.
+    if not 0 <= number <= 1:
+        raise SandboxError(f"{written!r} is no persona with its share: write it as in promoter=0.3")
+    return number
+
+
+def mistype(random: Random, text: str) -> str:
+    """Return a text with one typo of an English keyboard, if it has letters of that."""
+    places = [place for place, letter in enumerate(text) if letter.lower() in _NEIGHBOURS]
+    if not places:
+        return text
+    place = random.choice(places)
+    before, letter, after = text[:place], text[place], text[place + 1 :]
+    slips = (
+        before + after,
+        before + letter * 2 + after,
+        before + after[:1] + letter + after[1:],
+        before + random.choice(_NEIGHBOURS[letter.lower()]) + after,
+    )
+    return random.choice(slips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +192,34 @@ class Persona:
     """One simulated participant.
 
     Attributes:
-        identity: what all of their randomness grows from.
-        is_silent: never replies.
-        quits_after: the share of a survey after which they stop, or None if they answer everything.
+        identity: the seed of their randomness.
+        habits: those of their kind.
+        is_silent: True if they never reply.
+        quits_after: share of a survey after which they stop; None if they answer everything.
         mood: from 0 (upset) to 1 (glad).
-        moods: the range that their moods stay in.
         pace: factor on the time they take.
-        invalid_rate: share of their replies to multiple choice that are preceded by an invalid one.
-        typo_rate: share of their replies with a slip of the finger.
-        leaves_after: the question, from 0, to which they write STOP, or None if they never do.
+        leaves_after: index of the question to which they write STOP, if any.
     """
 
     identity: str = field(repr=False)
+    habits: PersonaHabits
     is_silent: bool
     quits_after: float | None
     mood: float
-    moods: tuple[float, float]
     pace: float
-    invalid_rate: float
-    typo_rate: float
     leaves_after: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A text that a participant will send.
-
-    Attributes:
-        text: what they write.
-        delay: time since they were asked, or since their text before this one.
-    """
+    """A text to be sent after a `delay` from the question, or from the text before it."""
 
     text: str = field(repr=False)
     delay: timedelta
 
 
-def draw_persona(seed: int, phone: str, habits: Habits) -> Persona:
-    """Draw who answers a phone; it depends on nobody else, so that more participants change nobody."""
+def draw_persona(seed: int, phone: str, habits: PersonaHabits) -> Persona:
+    """Return the participant of a phone, independent of all others."""
     identity = f"{seed}/{phone}"
     random = Random(identity)
     is_silent = random.random() >= habits.response_rate
@@ -83,28 +231,20 @@ def draw_persona(seed: int, phone: str, habits: Habits) -> Persona:
     leaves = random.random() < habits.stop_rate
     return Persona(
         identity=identity,
+        habits=habits,
         is_silent=is_silent,
         quits_after=quits_after if quits else None,
         mood=mood,
-        moods=habits.mood,
         pace=pace,
-        invalid_rate=habits.invalid_rate,
-        typo_rate=habits.typo_rate,
         leaves_after=random.randrange(2) if leaves else None,
     )
 
 
 def plan_replies(persona: Persona, prompt: Prompt, session_number: int) -> tuple[Reply, ...]:
-    """Decide what a participant replies to a question.
+    """Return a participant's replies to a question in order: several if the first are invalid, perhaps none.
 
-    Args:
-        persona: who is asked.
-        prompt: what they are asked.
-        session_number: which of the participant's sessions asks, from 1. With the question's position it is
-            the moment, so that a simulation that is run again goes on as it would have.
-
-    Returns:
-        Their texts in order; none if they say nothing, several if the first ones are invalid.
+    `session_number` counts the participant's sessions from 1. With the question's position it makes a
+    repeated simulation continue as it would have.
     """
     if persona.is_silent or _has_quit(persona, prompt):
         return ()
@@ -114,24 +254,21 @@ def plan_replies(persona: Persona, prompt: Prompt, session_number: int) -> tuple
     if persona.leaves_after is not None and prompt.position >= persona.leaves_after:
         return (Reply(random.choice(_FAREWELLS), delay),)
     valid = _choose_answer(random, persona, prompt.question)
-    slip = _slip(persona, random, prompt.question, valid)
-    if slip is not None:
-        return Reply(slip, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
-    if random.random() >= persona.invalid_rate:
+    first = _slip(persona, random, prompt.question, valid)
+    if first is None and random.random() < persona.habits.invalid_rate:
+        first = _choose_invalid(random, prompt.question)
+    if first is None:
         return (Reply(valid, delay),)
-    invalid = _choose_invalid(random, prompt.question)
-    if invalid is None:
-        return (Reply(valid, delay),)
-    return Reply(invalid, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
+    return Reply(first, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
 
 
-def _slip(persona: Persona, random: Random, question: Question, text: str) -> str | None:
-    """Decide whether a text goes out mistyped; where it is no answer then, the right one follows."""
-    # Nothing is drawn for people who make no typos: they answer as they always did.
-    if persona.typo_rate == 0 or random.random() >= persona.typo_rate:
+def _slip(persona: Persona, random: Random, question: ServiceQuestion, text: str) -> str | None:
+    """Return the text with a typo, or None; the right answer follows a typo that is no answer."""
+    # Nothing is drawn without typos, so that earlier simulations keep their results.
+    if persona.habits.typo_rate == 0 or random.random() >= persona.habits.typo_rate:
         return None
     slip = mistype(random, text)
-    # A slip must not become another answer.
+    # A typo must not become another answer.
     is_other = bool(question.responses) and match_response(question.responses, slip) is not None
     return None if slip == text or is_other else slip
 
@@ -149,15 +286,15 @@ def _draw_delay(random: Random, pace: float, median: timedelta) -> timedelta:
     return min(max(delay, shortest), longest)
 
 
-def _choose_answer(random: Random, persona: Persona, question: Question) -> str:
+def _choose_answer(random: Random, persona: Persona, question: ServiceQuestion) -> str:
     if not question.responses:
         return random.choice(_choose_comments(persona.mood))
     count = len(question.responses)
     if is_scale(question.responses):
-        lowest, highest = persona.moods
+        lowest, highest = persona.habits.mood
         mood = min(max(persona.mood + random.gauss(0, _SCORE_NOISE), lowest), highest)
         return _vary_case(random, question.responses[round(mood * (count - 1))])
-    # What is listed first is chosen more often.
+    # Earlier responses are chosen more often.
     (index,) = random.choices(range(count), weights=range(count, 0, -1))
     number = str(index + 1)
     if random.random() < _NUMBER_RATE and match_response(question.responses, number) == index:
@@ -172,13 +309,13 @@ def _choose_comments(mood: float) -> Sequence[str]:
 
 
 def _vary_case(random: Random, response: str) -> str:
-    """Write a response as people type it: case and outer blanks do not matter to the service."""
+    """Return a response with the case and blanks that people type, which the service ignores."""
     return random.choice(
         (response, response, response.lower(), response.upper(), f" {response} ", f"{response}\n")
     )
 
 
-def _choose_invalid(random: Random, question: Question) -> str | None:
+def _choose_invalid(random: Random, question: ServiceQuestion) -> str | None:
     if not question.responses:
         return None
     candidates = [*EVASIONS, str(len(question.responses) + 1), "10/10"]

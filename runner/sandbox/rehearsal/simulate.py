@@ -1,37 +1,45 @@
-"""Lets simulated participants answer all open sessions, in virtual time that the service's clock follows."""
+"""Simulation of answers to all open sessions, in virtual time that the service's clock follows."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.sandbox.changes import Changes
 from runner.sandbox.clock import Clock, parse_time
+from runner.sandbox.commits import Changes
 from runner.sandbox.definition import load_definition
-from runner.sandbox.errors import SandboxError
 from runner.sandbox.model import Keyword, Prompt
-from runner.sandbox.rehearsal.cast import Cast
-from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
-from runner.sandbox.rehearsal.participants import Persona, Reply, draw_persona, plan_replies
-from runner.sandbox.rehearsal.personas import Habits, choose_habits
+from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS, AutoResponders
+from runner.sandbox.rehearsal.participants import (
+    Persona,
+    PersonaHabits,
+    Reply,
+    choose_habits,
+    draw_persona,
+    plan_replies,
+)
 from runner.sandbox.rehearsal.snapshot import read_state
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from pathlib import Path
 
     from runner.sandbox.model import Receipt
 
-# One commit for so many texts is cheap; the pause after it lets a service on the same file write in between.
-_TEXTS_PER_COMMIT = 250
-_PAUSE_SECONDS = 0.01
+# One commit for so many texts is cheap. The pause after it goes by the time of its transaction, so that a
+# service on the same file can write a third of the time.
+_TEXTS_PER_COMMIT = 50
+_PAUSE = 0.5  # of a transaction's time
+_SHORTEST_PAUSE_S = 0.005
+_EXPIRED_AT_ONCE = 1000
 
-# Sessions are numbered for each participant, in the order in which they were launched.
+# Sessions are numbered for each participant in the order of their launches.
 _SELECT_OPEN = """
 SELECT numbered.id, numbered.number, numbered.position, numbered.updated, participant.phone, launch.definition
 FROM (
@@ -48,18 +56,18 @@ ORDER BY participant.phone, numbered.id
 
 @dataclass(frozen=True, slots=True)
 class SimulationSummary:
-    """What a simulation did.
+    """The result of a simulation.
 
     Attributes:
-        participants: those who were being asked something at its start.
-        answered: of them, those who gave at least one valid answer now.
-        silent: of them, those who wrote nothing now.
+        participants: people with a waiting question at the start.
+        answered: of them, those with at least one valid answer now.
+        silent: of them, those without a text now.
         invalid_answers: texts that were no valid answer.
-        results: answers that were recorded.
-        sessions_completed: sessions that came to their end.
+        results: recorded answers.
+        sessions_completed: completed sessions.
         opted_out: participants who wrote STOP or its kin.
         started: the service's time at the start.
-        ended: virtual time of the last text, or the start where nobody wrote.
+        ended: virtual time of the last text, or the start without one.
     """
 
     participants: int
@@ -71,6 +79,10 @@ class SimulationSummary:
     opted_out: int
     started: datetime
     ended: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values as JSON has them."""
+        return {**asdict(self), "started": self.started.isoformat(), "ended": self.ended.isoformat()}
 
 
 def simulate(
@@ -84,51 +96,50 @@ def simulate(
     typo_rate: float = 0.0,
     personas: Mapping[str, float] | None = None,
 ) -> SimulationSummary:
-    """Let participants answer whatever they are being asked, until nobody has anything left to say.
+    """Let participants answer all waiting questions, until nobody has anything left to say.
 
-    The same seed and the same state of the service give the same texts at the same times; only the guids of
-    the results differ. Run again, it goes on: whoever fell silent stays silent. The owners of magic numbers
-    do what they always do, at their time. The service's clock is moved to each text, so that nothing that
-    happens later is recorded as earlier.
+    The same seed and state of the service give the same texts at the same times; only the results' guids
+    differ. A repeated simulation continues, and silent people stay silent. Owners of magic numbers act as
+    always. The service's clock moves to each text, so that records stay in order.
 
     Args:
         db: the service's database; a service may be running on it.
-        seed: what the participants' choices grow from.
-        now: start of the virtual time, with its time zone, which records carry. Default: the service's.
+        seed: of the participants' choices.
+        now: start of the virtual time, with its time zone. Default: the service's.
         response_rate: share of the participants who reply at all, from 0 to 1.
         quit_rate: share of those who stop half-way, from 0 to 1.
-        invalid_rate: share of the replies to multiple choice that are invalid at first, from 0 to 1.
-        typo_rate: share of the replies with a slip of the finger, from 0 to 1.
-        personas: shares of kinds of people, as `parse_shares` gives them; the rates are for everybody else.
+        invalid_rate: share of the choices that are invalid at first, from 0 to 1.
+        typo_rate: share of the replies with a typo, from 0 to 1.
+        personas: shares from `parse_shares`; the rates are for everybody else.
 
     Raises:
         SandboxError: the database cannot be used, or was reset meanwhile.
     """
     store = open_store(db)
     try:
-        crowd = Habits(response_rate, quit_rate, invalid_rate, typo_rate)
-        people = _People(seed, crowd, personas or {})
-        simulation = _Simulation(store, people, now)
-        with store.write():
+        crowd = PersonaHabits(response_rate, quit_rate, invalid_rate, typo_rate)
+
+        def draw(phone: str) -> Persona:
+            return draw_persona(seed, phone, choose_habits(seed, phone, crowd, personas or {}))
+
+        simulation = _Simulation(store, draw, now)
+        simulation.begin()
+        # Only read: of many people, that takes a while.
+        with store.read():
             simulation.load()
-        while simulation.is_going_on:
+        while simulation.queue:
             with store.write():
+                began = time.monotonic()
                 simulation.play(_TEXTS_PER_COMMIT)
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(max(_SHORTEST_PAUSE_S, (time.monotonic() - began) * _PAUSE))
+        store.checkpoint()
         return simulation.summarise()
     finally:
         store.close()
 
 
 class _DueText(NamedTuple):
-    """A text that is due; a participant has one at a time, so that `due` and `phone` order them all.
-
-    Attributes:
-        due: when, in virtual time.
-        phone: who writes.
-        text: what.
-        rest: what they write next if this is no valid answer.
-    """
+    """A text due in virtual time, one for each participant; `rest` follows if it is no valid answer."""
 
     due: datetime
     phone: str
@@ -136,31 +147,18 @@ class _DueText(NamedTuple):
     rest: tuple[Reply, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _People:
-    """Who the participants are: a seed, the crowd's habits, and the shares of kinds of people."""
-
-    seed: int
-    crowd: Habits
-    shares: Mapping[str, float]
-
-    def draw(self, phone: str) -> Persona:
-        """Draw who answers a phone."""
-        return draw_persona(self.seed, phone, choose_habits(self.seed, phone, self.crowd, self.shares))
-
-
 class _Simulation:
-    """The participants' side of all conversations: a queue of texts in the order of virtual time."""
+    """The participants' side of all conversations: a queue of texts in virtual time."""
 
-    def __init__(self, store: Store, people: _People, now: datetime | None) -> None:
+    def __init__(self, store: Store, draw: Callable[[str], Persona], now: datetime | None) -> None:
         self._store = store
         self._service = Service(store)
         self._clock = Clock(store)
-        self._cast = Cast(self._service, clock=self._clock, changes=Changes(store))
-        self._people = people
+        self._auto_responders = AutoResponders(self._service, clock=self._clock, changes=Changes(store))
+        self._draw = draw
         self._started = self._time = now or self._clock.now()
         self._state: str | None = None
-        self._queue: list[_DueText] = []
+        self.queue: list[_DueText] = []
         self._personas: dict[str, Persona] = {}
         self._session_numbers: dict[int, int] = {}
         self._wrote: set[str] = set()
@@ -168,43 +166,43 @@ class _Simulation:
         self._left: set[str] = set()
         self._invalid = self._results = self._completed = 0
 
-    @property
-    def is_going_on(self) -> bool:
-        """Whether a text is still due."""
-        return bool(self._queue)
+    def begin(self) -> None:
+        """Do what is due at the start: owners of magic numbers act, and sessions expire."""
+        with self._store.write():
+            self._auto_responders.act_through(self._time)
+        while self._service.expire_sessions(self._time, _EXPIRED_AT_ONCE):
+            time.sleep(_SHORTEST_PAUSE_S)
 
     def load(self) -> None:
-        """Find who is being asked what, and let each decide what to reply."""
+        """Find the waiting questions and plan the replies."""
         self._state = read_state(self._store)
-        self._cast.act_through(self._time)
-        self._service.expire_sessions(self._time)
         found = self._store.connection.execute(_SELECT_OPEN)
         for session_id, number, position, updated, phone, document in found:
             if phone in MAGIC_NUMBERS:
                 continue
             self._session_numbers[session_id] = number
             if position is not None:
-                self._personas[phone] = self._people.draw(phone)
+                self._personas[phone] = self._draw(phone)
                 prompt = Prompt(session_id, load_definition(document), position)
                 self._ask(phone, prompt, max(self._time, parse_time(updated)))
 
     def play(self, texts: int) -> None:
-        """Send the texts that are due next, at most so many.
+        """Send at most `texts` texts that are due next.
 
         Raises:
             SandboxError: the sessions that they answer are gone.
         """
         if read_state(self._store) != self._state:
             raise SandboxError("the sandbox was reset while the participants were answering; simulate again")
-        for _ in range(min(texts, len(self._queue))):
-            sent = heapq.heappop(self._queue)
-            self._cast.act_through(sent.due)
+        for _ in range(min(texts, len(self.queue))):
+            sent = heapq.heappop(self.queue)
+            self._auto_responders.act_through(sent.due)
             self._time = sent.due
             self._note(sent, self._service.receive(sent.phone, sent.text, sent.due))
         self._clock.reach(self._time)
 
     def _note(self, sent: _DueText, receipt: Receipt) -> None:
-        """Count what a text has led to, and queue what its author writes next."""
+        """Count a text's outcome, and queue its author's next text."""
         self._wrote.add(sent.phone)
         self._completed += receipt.completed
         if receipt.result_guid is not None:
@@ -218,7 +216,7 @@ class _Simulation:
             self._queue_replies(sent.phone, sent.rest, sent.due)
 
     def summarise(self) -> SimulationSummary:
-        """Count what happened."""
+        """Return the counts."""
         return SimulationSummary(
             participants=len(self._personas),
             answered=len(self._answered),
@@ -232,11 +230,11 @@ class _Simulation:
         )
 
     def _ask(self, phone: str, prompt: Prompt | None, at: datetime) -> None:
-        # A session launched since the start has no number yet; it waits for the next simulation.
+        # A session launched since the start has no number yet, and waits for the next simulation.
         if prompt is not None and prompt.session_id in self._session_numbers:
             number = self._session_numbers[prompt.session_id]
             self._queue_replies(phone, plan_replies(self._personas[phone], prompt, number), at)
 
     def _queue_replies(self, phone: str, replies: tuple[Reply, ...], at: datetime) -> None:
         if replies:
-            heapq.heappush(self._queue, _DueText(at + replies[0].delay, phone, replies[0].text, replies[1:]))
+            heapq.heappush(self.queue, _DueText(at + replies[0].delay, phone, replies[0].text, replies[1:]))

@@ -1,4 +1,4 @@
-"""The whole state of a service put aside in a file, and put back, also while it is being served."""
+"""Snapshots of a service's whole state in a file, also of a running service."""
 
 from __future__ import annotations
 
@@ -9,32 +9,26 @@ from contextlib import closing
 from pathlib import Path
 
 from runner.sandbox.clock import make_guid
-from runner.sandbox.errors import BusyError, SandboxError
-from runner.sandbox.store import Store, open_store
+from runner.sandbox.sandbox_errors import BusyError, SandboxError
+from runner.sandbox.store import Store, open_store, read_setting
 
-# Settings that running services and open pages have in memory, and how the service was started.
+# Settings that running services and open pages keep in memory, and the service's start options.
 _LASTING = ("api_key", "inbox_token", "webhook_hosts", "session_lifetime_s")
 _STATE = "state"
-# A simulation lets go for a hundredth of a second at a time.
+# A simulation releases the database for a hundredth of a second at a time.
 _PAUSE_S = 0.01
 _TRIES = 500
 _HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def take_snapshot(db: Path, file: Path) -> int:
-    """Copy a service's database to a file (mode 0600), as it is at one moment.
+    """Copy a service's database, as of one moment, to a file (mode 0600); return its size in bytes.
 
-    The file is replaced only once the copy is whole. It holds phones and texts, and the api_key too.
-
-    Args:
-        db: the service's database; it may be served meanwhile, and is not made where there is none.
-        file: where to; its folder must be there.
-
-    Returns:
-        The file's size in bytes.
+    The file, which holds phones, texts and the api_key, is replaced only by a complete copy. Its folder and
+    the database must exist; a service may be running.
 
     Raises:
-        SandboxError: the database cannot be read, or the file not be written.
+        SandboxError: the database cannot be read, or the file cannot be written.
     """
     if not db.is_file():
         raise SandboxError(f"there is no sandbox database {db} yet")
@@ -57,18 +51,14 @@ def take_snapshot(db: Path, file: Path) -> int:
 
 
 def restore_snapshot(db: Path, file: Path | None = None) -> None:
-    """Put a service back to a snapshot, or to its beginning, in one transaction of its database.
+    """Restore a snapshot of any version, or the initial state with None, in one transaction.
 
-    The service's secrets stay the ones that it has, so that whoever talks to it can go on, and so does what
-    it was started with. The clock becomes what it was in the snapshot, and the machine's at the beginning.
-
-    Args:
-        db: the service's database; it may be served meanwhile.
-        file: what `take_snapshot` wrote, also that of an older version; None for an empty service.
+    The service may be running; it keeps its secrets, so that its clients can continue, and its start options.
+    The clock becomes the snapshot's, or the machine's at the beginning.
 
     Raises:
         BusyError: another process has held the database for some seconds.
-        SandboxError: there is no snapshot in the file, or the database cannot be written.
+        SandboxError: the file is no snapshot, or the database cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-reset-") as folder:
         copy = Path(folder) / "state.sqlite"
@@ -81,7 +71,7 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
             raise SandboxError(reason) from None
         with closing(state), closing(open_store(db)) as store:
             _hand_over_settings(store, state)
-            # SQLite would wait where no signal reaches it: the loop around it waits instead.
+            # SQLite's own wait ignores signals, so the loop around it waits.
             store.wait_at_most(0)
             try:
                 state.connection.backup(store.connection, progress=_Patience(db), sleep=_PAUSE_S)
@@ -90,13 +80,12 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
 
 
 def read_state(store: Store) -> str | None:
-    """Tell which state a store is in: another one after every reset, whatever it holds."""
-    row = store.connection.execute("SELECT value FROM setting WHERE name = ?", (_STATE,)).fetchone()
-    return None if row is None else str(row[0])
+    """Return the id of a store's state, a new one after every reset."""
+    return read_setting(store.connection, _STATE)
 
 
 class _Patience:
-    """Is told of every try to write a database, and gives up after some that another process prevented."""
+    """A count of tries to write a database that ends when another process prevents too many."""
 
     def __init__(self, db: Path) -> None:
         self._db = db
@@ -109,11 +98,11 @@ class _Patience:
 
 
 def _fetch_snapshot(file: Path, copy: Path) -> None:
-    """Copy a snapshot before anything is done with it: reading it must not change it."""
+    """Copy a snapshot before use: reading it must not change it."""
     try:
         if not file.stat().st_size:
             raise SandboxError(f"{file} is no sandbox database")
-        # As a database, not as a file: what is named may be one that is being served.
+        # As a database, not as a file: a service may be running on it.
         address = f"{file.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as source, closing(_create(copy)) as target:
             source.backup(target)

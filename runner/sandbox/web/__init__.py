@@ -1,1 +1,1 @@
-"""The HTTP side: the routes of the reference, the control routes below `/_sandbox/`, and the server."""
+"""The service over HTTP: the API, and the control routes below `/_sandbox/`."""

@@ -1,66 +1,171 @@
-"""The service as one ASGI application: the API of the reference, and what the sandbox has beside it."""
+"""The service as one ASGI application: the API, its OpenAPI description, health, and the inbox.
+
+Requests that name another host are refused: any web site can make its name lead to 127.0.0.1 and read the
+sandbox's answers as its own (DNS rebinding), but then the Host header has that name.
+"""
 
 from __future__ import annotations
 
+import re
+import socket
+import sqlite3
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
+from runner.sandbox.inbox.pages import answer_unknown, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
-from runner.sandbox.web.answers import ERROR_HANDLERS
-from runner.sandbox.web.api import Api
+from runner.sandbox.store import find_database
 from runner.sandbox.web.control import Control
-from runner.sandbox.web.description import make_description_route
-from runner.sandbox.web.health import health_routes
-from runner.sandbox.web.hosts import guard_hosts
-from runner.sandbox.writer import Writer
+from runner.sandbox.web.description import (
+    PAGE_HEADERS,
+    load_description,
+    read_description,
+    render_description,
+)
+from runner.sandbox.web.endpoints import Api
+from runner.sandbox.web.inspection import Inspection
+from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
+from runner.sandbox.web.request_log import RequestLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from runner.sandbox.changes import Changes
-    from runner.sandbox.clock import Clock
+    from runner.sandbox.commits import Writer
     from runner.sandbox.rehearsal.faults import Faults
-    from runner.sandbox.service import Service
-    from runner.sandbox.web.credentials import Account
+    from runner.sandbox.store import Store
+    from runner.sandbox.web.refusals import Account
+
+
+_MEDIA_TYPE = "application/yaml"  # RFC 9512
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]@/]+))(?::[0-9]*)?")
+
+
+def open_routes(store: Store) -> list[Route]:
+    """Return the routes without credentials, for every tool: the description, `/livez` and `/readyz`.
+
+    The description is `/openapi.yaml`, of the service alone, and with the sandbox's routes `/openapi.json`
+    and, as a page, `/docs`. Ready means that the store's file is readable.
+    """
+
+    async def describe(_request: Request) -> Response:
+        # Read on request: few ask, and everyone starts the service.
+        return Response(read_description(), media_type=_MEDIA_TYPE)
+
+    async def describe_all(_request: Request) -> Response:
+        return JSONResponse(load_description())
+
+    async def show_docs(_request: Request) -> Response:
+        return HTMLResponse(render_description(load_description()), headers=PAGE_HEADERS)
+
+    async def live(_request: Request) -> Response:
+        return JSONResponse({"status": "live"})
+
+    async def ready(_request: Request) -> Response:
+        try:
+            store.connection.execute("SELECT 1 FROM totals").fetchone()
+            # A deleted file could still be read, and written in vain.
+            is_ready = find_database(store).is_file()
+        except sqlite3.Error:
+            is_ready = False
+        return JSONResponse(
+            {"status": "ready"} if is_ready else {"status": "not ready"}, 200 if is_ready else 503
+        )
+
+    endpoints = {
+        "/openapi.yaml": describe,
+        "/openapi.json": describe_all,
+        "/docs": show_docs,
+        "/livez": live,
+        "/readyz": ready,
+    }
+    return [Route(path, endpoint, methods=["GET"]) for path, endpoint in endpoints.items()]
+
+
+class HostGuard:
+    """A filter of requests by host: 421 for all but this host's names; no host, as in HTTP/1.0, is allowed.
+
+    Args:
+        app: the application behind it.
+        listens_on: the service's host. One that listens on all addresses accepts any IP address, since only
+            names can be rebound.
+        allowed: further names of the service, as of a container or a tunnel.
+    """
+
+    def __init__(self, app: ASGIApp, listens_on: str, allowed: Collection[str]) -> None:
+        self._app = app
+        try:
+            self._takes_addresses = ip_address(listens_on).is_unspecified
+        except ValueError:
+            self._takes_addresses = False
+        names = [
+            "localhost",
+            listens_on,
+            *allowed,
+            *([socket.gethostname()] if self._takes_addresses else ()),
+        ]
+        self._names = {name.lower() for name in names}
+        # Few spellings reach a service; the bound is against strangers.
+        self._is_own = lru_cache(maxsize=64)(self._names_this_host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it (RFC 9110, section 15.5.20)."""
+        for name, value in scope["headers"]:
+            if name == b"host" and not self._is_own(value):
+                message = "The Host header names another host than this one."
+                await answer_error(421, "misdirected_request", message)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _names_this_host(self, header: bytes) -> bool:
+        match = _HOST.fullmatch(header.decode("latin-1").strip().lower())
+        if match is None:
+            return False
+        host = match["v6"] or match["name"]
+        if host in self._names:
+            return True
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        return self._takes_addresses or address.is_loopback
+
+
+async def _answer_unknown(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what no route matches: a page for browsers, a document for programs."""
+    request = Request(scope)
+    if not wants_page(request):
+        raise HTTPException(404)
+    await answer_unknown()(scope, receive, send)
 
 
 def make_app(
-    service: Service,
-    *,
-    account: Account,
-    clock: Clock,
-    faults: Faults,
-    changes: Changes,
-    listens_on: str,
-    allowed_hosts: Collection[str] = (),
+    writer: Writer, *, account: Account, faults: Faults, listens_on: str, allowed_hosts: Collection[str] = ()
 ) -> ASGIApp:
-    """Put the service together.
+    """Return the whole service as an application.
 
-    Args:
-        service: the domain on its store.
-        account: whose credentials requests must carry.
-        clock: the service's time.
-        faults: says which requests go wrong, and how long all of them wait.
-        changes: is told of each committed write.
-        listens_on: the host that the service was told to listen on.
-        allowed_hosts: names by which it may be called beside that and this machine's own.
+    `listens_on` is the service's host, `allowed_hosts` are its further names.
     """
-    writer = Writer(service, clock.now, changes)
-    api = Api(service, writer=writer, clock=clock.now, faults=faults)
-    control = Control(service, writer=writer, clock=clock, changes=changes, faults=faults)
+    requests = RequestLog(account.api_key)
     app = Starlette(
         # The API first: routes are tried in their order.
         routes=[
-            *api.routes(account),
-            *control.routes(account),
-            *health_routes(service.store),
-            make_description_route(),
-            *inbox_routes(service, writer=writer, changes=changes, clock=clock, account=account),
+            *Api(writer, faults).routes(account),
+            *Control(writer, faults, requests).routes(account),
+            *Inspection(writer, requests).routes(account),
+            *open_routes(writer.service.store),
+            *inbox_routes(writer, account, faults),
         ],
         exception_handlers=ERROR_HANDLERS,
     )
     app.router.redirect_slashes = False
-    return guard_hosts(app, listens_on, allowed_hosts)
+    app.router.default = _answer_unknown
+    return HostGuard(requests.watch(app), listens_on, allowed_hosts)

@@ -1,44 +1,195 @@
-"""Serves the sandbox on a real socket: inside another program, or in the foreground."""
+"""The sandbox on a real socket, served by uvicorn: in a thread, or in the foreground."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import os
 import signal
 import socket
 import threading
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from runner.sandbox.changes import Changes
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
 from runner.sandbox.clock import Clock
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.model import Plan, ServiceAddress
-from runner.sandbox.rehearsal.cast import Cast
+from runner.sandbox.commits import Changes, Writer
+from runner.sandbox.model import DEFAULT_PLAN, Plan, ServiceAddress
 from runner.sandbox.rehearsal.faults import Faults
+from runner.sandbox.rehearsal.magic import AutoResponders
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.sandbox.thread import BACKLOG, serving
 from runner.sandbox.web.app import make_app
-from runner.sandbox.web.credentials import Account
-from runner.sandbox.webhooks.allowance import keep_hosts, read_hosts
+from runner.sandbox.web.refusals import Account
+from runner.sandbox.webhooks.receiver import keep_hosts, read_hosts
 from runner.sandbox.webhooks.sender import WebhookSender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
     from datetime import timedelta
     from pathlib import Path
     from types import FrameType
 
+    from starlette.types import ASGIApp
+
     from runner.sandbox.store import Store
 
+    Background = Callable[[asyncio.Event], Awaitable[None]]
+
+BACKLOG = 2048
+_LAST_WAIT_S = 2.0
 DEFAULT_USERNAME = "sandbox"
 DEFAULT_HOST = "127.0.0.1"
 _BUSY_S = 0.1
+_IPV4 = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits on clients' connections: seconds for a request to arrive, and their number."""
+
+    request_s: float = 20.0
+    connections: int = 1_200
+
+
+@contextmanager
+def serving(
+    app: ASGIApp,
+    listener: socket.socket,
+    background: Sequence[Background] = (),
+    limits: ConnectionLimits = ConnectionLimits(),
+) -> Iterator[None]:
+    """Serve during the block; the application answers when the block begins.
+
+    In its requests, `scope["state"]["transport"]` is the connection's transport, which faults close.
+
+    Args:
+        app: the application.
+        listener: a listening socket.
+        background: tasks on the application's event loop, until the event that they get is set; after two
+            more seconds they are cancelled.
+        limits: of its connections.
+
+    Raises:
+        SandboxError: the server did not start.
+    """
+    server = _Server(_configure(app, limits), background)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="sandbox-service", daemon=True
+    )
+    thread.start()
+    while not server.answers.wait(timeout=1):
+        if not thread.is_alive():
+            raise SandboxError("the sandbox service could not start")
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()
+
+
+class _Config(uvicorn.Config):
+    """Uvicorn's settings, and the limits of connections for protocols."""
+
+    limits = ConnectionLimits()
+
+
+def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
+    # No access log: query strings carry the credentials. No other log: exceptions may carry phones.
+    config = _Config(
+        app,
+        interface="asgi3",
+        http=_Protocol,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        log_level=logging.CRITICAL + 1,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        # Proxies' headers on their clients are ignored.
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=1,
+    )
+    config.limits = limits
+    return config
+
+
+class _Protocol(HttpToolsProtocol):
+    """Uvicorn's protocol with limits, which passes the transport to applications."""
+
+    config: _Config
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "transport": transport}
+        if len(self.connections) > self.config.limits.connections:
+            transport.abort()
+        else:
+            self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # Any bytes end uvicorn's wait between requests, even if no request begins.
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._deadline is None and (cycle is None or cycle.response_complete):
+            self._await_request()
+        super().data_received(data)
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def _await_request(self) -> None:
+        self._deadline = self.loop.call_later(self.config.limits.request_s, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn with signals for start and stop instead of polling ten times a second."""
+
+    def __init__(self, config: uvicorn.Config, background: Sequence[Background]) -> None:
+        super().__init__(config)
+        self.answers = threading.Event()
+        self._background = background
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop serving; may be called from any thread once the server answers."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def main_loop(self) -> None:
+        """Serve until `stop` is called."""
+        self._loop = asyncio.get_running_loop()
+        tasks = [asyncio.ensure_future(run(self._stopping)) for run in self._background]
+        self.answers.set()
+        await self._stopping.wait()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_LAST_WAIT_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class ServiceOptions(TypedDict, total=False):
-    """How a service is run.
+    """The settings of a running service.
 
     Attributes:
         host: address to listen on; default 127.0.0.1.
@@ -46,13 +197,13 @@ class ServiceOptions(TypedDict, total=False):
         username: default "sandbox".
         api_key: default one that the service made up and keeps in its database.
         plan_renders: renders that the plan allows; default that of `Plan`.
-        session_lifetime: sessions expire so long after their last turn; default what the database has, at
-            first `expiry.DEFAULT_LIFETIME`.
-        faults: says which requests go wrong; default none.
-        webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones. What is given, be
-            it empty, replaces what other services on the database were given: what they left is given up.
-            None, the default, is said by those who were not asked: what may go elsewhere is left to others.
-        allowed_hosts: names by which the service may be called, beside `host` and this machine's own.
+        session_lifetime: time from the last turn to a session's expiry; default the database's, at first
+            `sessions.DEFAULT_LIFETIME`.
+        faults: faults of requests; default none.
+        webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones. A value, even
+            empty, replaces that of other services on the database, and gives up results for their hosts.
+            None, the default, leaves other hosts to those services.
+        allowed_hosts: further names of the service, beside `host` and this machine's own.
     """
 
     host: str
@@ -68,43 +219,44 @@ class ServiceOptions(TypedDict, total=False):
 
 @contextmanager
 def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[ServiceAddress]:
-    """Run the service in a thread of its own while the block lasts; it answers when the block begins.
+    """Run the service in its own thread during the block, and yield its address.
 
     Args:
-        db: the database file, created where there is none; several services may share it.
+        db: the database file, created if missing; several services may share it.
         options: see `ServiceOptions`.
-
-    Yields:
-        The service's address.
 
     Raises:
         SandboxError: the database, the port or a webhook host cannot be used; the message says why.
     """
     host = options.get("host", DEFAULT_HOST)
     with closing(open_store(db)) as store, closing(_listen(host, options.get("port", 0))) as listener:
+        (own_host, network_host), port = _find_hosts(host), listener.getsockname()[1]
         address = ServiceAddress(
-            url=_write_url(host, listener.getsockname()[1]),
+            url=_write_url(own_host, port),
             username=options.get("username") or DEFAULT_USERNAME,
-            api_key=options.get("api_key") or store.keep_api_key(),
+            api_key=options.get("api_key") or store.keep_secret("api_key"),
+            network_url=_write_url(network_host, port) if network_host else None,
         )
-        webhooks = WebhookSender(store, allowed_hosts=_read_webhook_hosts(store, options))
+        webhooks = WebhookSender(
+            store, allowed_hosts=_read_webhook_hosts(store, options), secret=address.api_key
+        )
         renders = options.get("plan_renders")
-        service = Service(store, plan=Plan() if renders is None else replace(Plan(), renders_max=renders))
+        service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
         if lifetime := options.get("session_lifetime"):
             service.set_session_lifetime(lifetime)
         clock, changes = Clock(store), Changes(store)
         app = make_app(
-            service,
+            Writer(service, clock, changes),
             account=Account(address.username, address.api_key),
-            clock=clock,
             faults=options.get("faults") or Faults(),
-            changes=changes,
             listens_on=host,
             allowed_hosts=options.get("allowed_hosts", ()),
         )
-        # From here on it is the event loop that waits, and who writes tries again.
+        # From here on, writes wait on the event loop and try again.
         store.wait_at_most(_BUSY_S)
-        with serving(app, listener, (webhooks.run, Cast(service, clock=clock, changes=changes).run)):
+        with serving(
+            app, listener, (webhooks.run, AutoResponders(service, clock=clock, changes=changes).run)
+        ):
             yield address
 
 
@@ -112,8 +264,8 @@ def serve(db: Path, *, on_start: Callable[[ServiceAddress], None], **options: Un
     """Serve until SIGINT or SIGTERM; must be called in the main thread.
 
     Args:
-        db: the database file, created where there is none.
-        on_start: is told the address once the service answers.
+        db: the database file, created if missing.
+        on_start: called with the address once the service answers.
         options: see `ServiceOptions`.
 
     Raises:
@@ -124,7 +276,7 @@ def serve(db: Path, *, on_start: Callable[[ServiceAddress], None], **options: Un
     def stop(_signal: int, _frame: FrameType | None) -> None:
         stopped.set()
 
-    # Before the address is told: whoever reads it may stop the service at once.
+    # Before the address is printed: its reader may stop the service at once.
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with running_service(db, **options) as address:
@@ -149,10 +301,32 @@ def _listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
-        # The library adds to the system's words; name resolution has words and (negative) numbers of its own.
+        # The library extends the system's message; name resolution has its own messages and (negative)
+        # numbers.
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else error.strerror
-        raise SandboxError(f"cannot listen on {host} port {port}: {reason}") from None
+        is_taken = number == errno.EADDRINUSE
+        way_on = "; is a sandbox served there already? Port 0 takes any free one" if is_taken else ""
+        raise SandboxError(f"cannot listen on {host} port {port}: {reason}{way_on}") from None
+
+
+def _find_hosts(host: str) -> tuple[str, str | None]:
+    """Return where a service is found on this machine, and on others if it listens on all addresses."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host, None
+    if not address.is_unspecified:
+        return host, None
+    is_old = address.version == _IPV4
+    own, far = (DEFAULT_HOST, "192.0.2.1") if is_old else ("::1", "2001:db8::1")
+    # No packet is sent: connecting a datagram socket chooses the address that other machines would see.
+    with closing(socket.socket(socket.AF_INET if is_old else socket.AF_INET6, socket.SOCK_DGRAM)) as probe:
+        try:
+            probe.connect((far, 9))
+        except OSError:
+            return own, None
+        return own, str(probe.getsockname()[0])
 
 
 def _write_url(host: str, port: int) -> str:

@@ -1,1 +1,1 @@
-"""Results on their way to webhooks: a queue in the store, and the courier that carries them."""
+"""Delivery of results to webhooks."""

@@ -1,7 +1,7 @@
-"""The results that wait to be POSTed to a webhook, kept in the store: they survive the death of the service.
+"""Results that wait for their webhook, in the store so that they survive the service's death.
 
-At least once: a try is counted and put off before it begins, so that what was under way when a service died
-is tried again when its time has passed, and two services on one file never try the same one at once.
+Delivery is at least once: a try is counted and postponed before it begins, so that an unfinished one is
+repeated later, and two services on one file never make the same one at once.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from runner.sandbox.clock import format_time
+from runner.sandbox.clock import format_time, parse_time
 from runner.sandbox.definition import load_definition
 from runner.sandbox.webhooks.receiver import parse_receiver
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from runner.sandbox.model import Question
+    from runner.sandbox.model import ServiceQuestion
     from runner.sandbox.store import Store
 
-# The index is named, since the planner would take the one on the state alone. The first entry of each
-# receiver is looked up in it: the backlog of one that hangs, however long, is stepped over and not read.
+# The index is named, since the planner would take the one on the state alone. It gives the first entry of
+# each receiver, so that long backlogs are skipped unread.
 _QUEUE = "webhook INDEXED BY webhook_due"
 _SELECT_DUE = f"""
 WITH RECURSIVE waiting (receiver) AS (
@@ -48,7 +48,7 @@ JOIN launch ON launch.id = launch_id
 WHERE waiting.receiver NOT IN (SELECT value FROM json_each(:busy))
 ORDER BY due, webhook.id LIMIT :count
 """
-# The index on the state alone answers the first half: only what has failed is looked at.
+# The index on the state alone gives the first half: only failed ones are read.
 _COUNT = """
 SELECT state, count(*) FROM webhook WHERE state <> 'FAILED' GROUP BY state
 UNION ALL
@@ -56,21 +56,28 @@ SELECT CASE WHEN tries THEN 'FAILED' ELSE 'UNDELIVERABLE' END AS what, count(*)
 FROM webhook WHERE state = 'FAILED' GROUP BY what
 """
 UNDELIVERABLE = "the address has no scheme (http:// or https://)"
-"""Why a webhook is never tried: the vendor's own examples are written so, and nobody can call them."""
-# After a reset the same id is another webhook, and after a pause of the machine the same webhook another try.
+"""Reason for never trying a webhook: the vendor's own examples are written so, and nobody can call them."""
+WEBHOOK_STATES = ("WAITING", "DELIVERED", "FAILED", "UNDELIVERABLE")
+_STATE = "CASE WHEN webhook.state = 'FAILED' AND NOT tries THEN 'UNDELIVERABLE' ELSE webhook.state END"
+_SELECT_ALL = f"""
+SELECT webhook.id, result.guid, project_tag, question_tag, receiver, {_STATE}, tries, due, problem
+FROM webhook JOIN result ON result.id = result_id
+WHERE webhook.id > :after AND webhook.id < :before AND (:state IS NULL OR {_STATE} = :state)
+ORDER BY webhook.id """
+_LARGEST_ID = 2**63 - 1
+# An id may mean another webhook after a reset, and another try after a pause of the machine.
 _IS_LEASED = "state = 'WAITING' AND id = ? AND due = ? AND tries = ?"
-_LAST_GROWTH = 8  # later waits are as long as that one: the numbers stay within what a date can hold
+_LAST_GROWTH = 8  # later waits stay as long, so that dates do not overflow
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long and how often a webhook is tried; with these values, over twenty minutes.
+class RetrySchedule:
+    """Time and number of a webhook's tries; by default, over twenty minutes.
 
     Attributes:
-        tries: after so many it is given up.
-        timeout: for each, from name resolution to the first line of the answer.
+        tries: maximum.
+        timeout: of each, from name resolution to the first line of the answer.
         first_wait: between the first two; later waits are `factor` times the one before.
-        factor: see `first_wait`.
     """
 
     tries: int = 7
@@ -79,56 +86,39 @@ class Patience:
     factor: float = 4.0
 
     def wait_after(self, tries: int) -> timedelta:
-        """Tell how long to wait after so many tries."""
+        """Return the wait after so many tries."""
         return self.first_wait * self.factor ** (min(tries, _LAST_GROWTH) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A result that is to be POSTed, and the lease on it: who has an older one changes nothing any more.
+    """A result to be POSTed, with its lease: a holder of an older lease changes nothing.
 
-    Attributes:
-        id: its place in the queue.
-        result_guid: the result.
-        receiver: host and port of the question's webhook.
-        question: what was answered: it knows the address.
-        tries: how many there were, with the one that begins now.
-        due: when that one counts as lost, as the store has it.
+    `tries` includes the current one, which counts as lost at `due`.
     """
 
     id: int
     result_guid: str
     receiver: str
-    question: Question = field(repr=False)
+    question: ServiceQuestion = field(repr=False)
     tries: int
     due: str
 
     @property
     def lease(self) -> tuple[int, str, int]:
-        """What the store has of it as long as nobody else took it."""
+        """The stored values while nobody else has claimed it."""
         return self.id, self.due, self.tries
 
 
 class WebhookQueue:
-    """The queue of one store.
+    """The queue of one store; `patience` is its retry schedule."""
 
-    Args:
-        store: where it is kept.
-        patience: when a webhook is tried again.
-    """
-
-    def __init__(self, store: Store, patience: Patience) -> None:
+    def __init__(self, store: Store, patience: RetrySchedule) -> None:
         self._store = store
         self._patience = patience
 
     def claim(self, count: int, now: datetime, busy: Collection[str] = ()) -> list[Webhook]:
-        """Take webhooks that are due; nobody else gets them until twice the timeout is over.
-
-        Args:
-            count: how many at most.
-            now: the present moment of the machine's clock.
-            busy: the receivers whose webhooks are left where they are.
-        """
+        """Claim at most `count` due webhooks for two timeouts, but none of `busy` receivers."""
         wanted = {"now": format_time(now), "busy": json.dumps([*busy]), "count": count}
         # Most of the time nothing is due: a look takes no lock.
         if not count or not self._store.connection.execute(_SELECT_DUE, wanted).fetchall():
@@ -145,13 +135,9 @@ class WebhookQueue:
         ]
 
     def settle(self, webhook: Webhook, problem: str | None, now: datetime, *, is_final: bool) -> None:
-        """Write down what became of a try.
+        """Record the outcome of a try at the machine's time `now`.
 
-        Args:
-            webhook: what was tried.
-            problem: why it failed, in words without the address; None if it was delivered.
-            now: the moment of the machine's clock from which the next wait counts.
-            is_final: whether a failure is not tried again, whatever the number of tries.
+        `problem` describes a failure without the address; with `is_final`, it is not tried again.
         """
         due = webhook.due
         if problem is None:
@@ -167,12 +153,7 @@ class WebhookQueue:
             )
 
     def release(self, webhooks: Iterable[Webhook], due: datetime) -> None:
-        """Put claimed webhooks back, as if they had not been tried.
-
-        Args:
-            webhooks: what was claimed and not settled.
-            due: when they may be tried.
-        """
+        """Return claimed, unsettled webhooks to the queue until `due`, as if they had not been tried."""
         leases = [(format_time(due), *webhook.lease) for webhook in webhooks]
         with self._store.write() as connection:
             connection.executemany(
@@ -181,13 +162,7 @@ class WebhookQueue:
 
 
 def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> None:
-    """Queue a new result, in the caller's write transaction; one whose address cannot be called is given up.
-
-    Args:
-        connection: to the store.
-        result_id: the result in the store.
-        url: its question's webhook.
-    """
+    """Queue a new result in the caller's write transaction; give it up if its address cannot be called."""
     receiver = parse_receiver(url)
     given_up = ("", "FAILED", UNDELIVERABLE)
     connection.execute(
@@ -196,9 +171,62 @@ def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> Non
     )
 
 
-def count_webhooks(store: Store) -> dict[str, int]:
-    """Count the webhooks by their state: WAITING, DELIVERED, FAILED; a state that none has is left out.
+def count_webhooks(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the webhooks by state: WAITING, DELIVERED, FAILED (tried), UNDELIVERABLE (cannot be)."""
+    return dict(connection.execute(_COUNT))
 
-    FAILED are those that were tried; UNDELIVERABLE those that could not be.
+
+def list_webhooks(
+    connection: sqlite3.Connection, state: str | None, *, after: int, limit: int
+) -> list[dict[str, Any]]:
+    """Return at most `limit` webhooks after the one with the id `after`, as JSON has them; without addresses.
+
+    `state` is one of `WEBHOOK_STATES`, or None for all.
     """
-    return dict(store.connection.execute(_COUNT))
+    wanted = {"state": state, "after": after, "before": _LARGEST_ID, "limit": limit}
+    return [_describe(*row) for row in connection.execute(f"{_SELECT_ALL} LIMIT :limit", wanted)]
+
+
+def list_newest_webhooks(
+    connection: sqlite3.Connection, state: str | None, *, before: int | None, limit: int
+) -> list[dict[str, Any]]:
+    """Return what `list_webhooks` does, the newest first: those before the one with the id `before`."""
+    wanted = {"state": state, "after": 0, "before": before or _LARGEST_ID, "limit": limit}
+    return [_describe(*row) for row in connection.execute(f"{_SELECT_ALL} DESC LIMIT :limit", wanted)]
+
+
+def _describe(
+    number: int,
+    guid: str,
+    project_tag: str,
+    question_tag: str,
+    receiver: str,
+    shown: str,
+    tries: int,
+    due: str,
+    problem: str | None,
+) -> dict[str, Any]:
+    return {
+        "id": number,
+        "result_guid": guid,
+        "project_tag": project_tag,
+        "question_tag": question_tag,
+        "receiver": receiver or None,
+        "state": shown,
+        "tries": tries,
+        "next_try": parse_time(due).isoformat() if shown == "WAITING" and due else None,
+        "last_problem": problem,
+    }
+
+
+def resend_webhooks(store: Store, number: int | None) -> int:
+    """Have one webhook delivered again, or with None all that were given up; return how many.
+
+    Their tries are counted from the start. A try that is under way counts as lost.
+    """
+    chosen = "state = 'FAILED'" if number is None else "id = ?"
+    with store.write() as connection:
+        change = (
+            f"UPDATE webhook SET state = 'WAITING', tries = 0, due = '' WHERE receiver <> '' AND {chosen}"
+        )
+        return connection.execute(change, () if number is None else (number,)).rowcount

@@ -1,7 +1,13 @@
-"""Webhook addresses: what a URL says, and where on the network it may lead."""
+"""Webhook addresses: their URLs, and the hosts that they may lead to.
+
+Webhooks lead to this machine. Beyond it they lead only to hosts that the person who starts a service by hand
+allows, for all services on one file: services that other programs run beside it must neither call those hosts
+nor give up results for them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -9,24 +15,31 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from runner.sandbox.sandbox_errors import SandboxError
+from runner.sandbox.store import read_setting, write_setting
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from runner.sandbox.store import Store
+
+
+_SETTING = "webhook_hosts"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])")  # RFC 3986, section 3.1
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?")
-_KEPT = "%/:@!$&'()*+,;=~-._"  # RFC 3986, section 3.3: what a path may hold, and what is escaped already
+_KEPT = "%/:@!$&'()*+,;=~-._"  # RFC 3986, section 3.3: characters that a path may hold, and escapes
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Where a webhook URL leads.
+    """The destination of a webhook URL.
 
     Attributes:
-        is_secure: whether it is https.
-        host: name or IP address, in lower case, a name in its ASCII form, an IPv6 address without brackets.
+        is_secure: True for https.
+        host: name in lower case and ASCII, or IP address without brackets.
         port: TCP port.
-        target: path and query, escaped, as the request line carries them; may hold secrets.
+        target: path and query, escaped as in the request line; may hold secrets.
     """
 
     is_secure: bool
@@ -36,25 +49,20 @@ class Receiver:
 
     @property
     def authority(self) -> str:
-        """What the Host header says."""
+        """The Host header's value."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         is_default = self.port == _DEFAULT_PORTS["https" if self.is_secure else "http"]
         return host if is_default else f"{host}:{self.port}"
 
 
 def has_scheme(url: str) -> bool:
-    """Tell whether a webhook says how it is called; what it begins with may be a host and its port."""
+    """Return whether a webhook has a scheme, rather than a host and its port."""
     return _SCHEME.match(url) is not None
 
 
 @lru_cache(maxsize=1024)  # a launch has many results and few addresses
 def parse_receiver(url: str) -> Receiver | None:
-    """Read a webhook URL.
-
-    Returns:
-        Where it leads, or None if it is no http or https URL that could be called. One with a user's name and
-        password counts as none: they would be sent to nobody.
-    """
+    """Return the destination of a webhook URL; None unless it is http or https without a user's name."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -75,25 +83,21 @@ def parse_receiver(url: str) -> Receiver | None:
 def choose_addresses(
     receiver: Receiver, addresses: Iterable[str], allowed_hosts: Collection[str]
 ) -> list[str]:
-    """Choose the addresses to connect to: without being told otherwise, nothing but this very machine.
+    """Return the addresses that may be called, each once: by default only those of this machine.
 
-    The caller connects to the addresses themselves, so that the name cannot mean others by then.
+    The caller connects to the addresses themselves, so that the name cannot change its meaning.
 
     Args:
-        receiver: who is called.
-        addresses: what its host's name stands for now.
-        allowed_hosts: names and addresses that may be called wherever they lead, as `read_host` gives them,
-            without a dot at the end.
-
-    Returns:
-        The addresses that may be called, each once, in their order.
+        receiver: the destination.
+        addresses: present addresses of its host.
+        allowed_hosts: names and addresses that may always be called, from `read_host`, without a final dot.
     """
     is_allowed = receiver.host.rstrip(".") in allowed_hosts
     return [address for address in dict.fromkeys(addresses) if is_allowed or _is_loopback(address)]
 
 
 def read_host(written: str) -> str | None:
-    """Read a host as `Receiver.host` has it, an IPv6 address without brackets; None if it is none."""
+    """Return a host as in `Receiver.host`; None if it is none."""
     try:
         return str(ip_address(written))
     except ValueError:
@@ -106,5 +110,37 @@ def read_host(written: str) -> str | None:
 
 
 def _is_loopback(address: str) -> bool:
-    # A scope id, as in fe80::1%eth0, is none of ours.
+    # A scope id, as in fe80::1%eth0, is not supported.
     return "%" not in address and ip_address(address).is_loopback
+
+
+def read_hosts(written: Iterable[str]) -> tuple[str, ...]:
+    """Return hosts' names and addresses normalized as receivers', without a final dot.
+
+    An IPv6 address may have brackets.
+
+    Raises:
+        SandboxError: one is no host, as with a scheme or a port.
+    """
+    return tuple(_read_host(host) for host in written)
+
+
+def keep_hosts(store: Store, hosts: Collection[str]) -> None:
+    """Store the hosts from `read_hosts` that the latest service with a setting may call."""
+    with store.write() as connection:
+        write_setting(connection, _SETTING, json.dumps([*hosts]))
+
+
+def is_kept(store: Store, host: str) -> bool:
+    """Return whether the latest service with a setting may call a receiver's host."""
+    return host.rstrip(".") in json.loads(read_setting(store.connection, _SETTING) or "[]")
+
+
+def _read_host(written: str) -> str:
+    is_bracketed = written.startswith("[") and written.endswith("]")
+    host = read_host(written[1:-1] if is_bracketed else written)
+    if host is None or (is_bracketed and ":" not in host):
+        raise SandboxError(
+            f"{written!r} is no host: give a name or an address alone, as in hooks.example or 10.0.0.5"
+        )
+    return host.rstrip(".")

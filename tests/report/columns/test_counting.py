@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.report.answers import build_reader
-from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns
-from runner.report.columns.members import load_members, load_reached
-from runner.report.columns.questions import list_asked
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline, ScoreOutline, WayOutline
-from runner.report.tally import DayTally
+from runner.report.columns.dataset import ResultColumns, load_members, load_reached
+from runner.report.columns.parts import count_campaign
+from runner.report.columns.question_columns import list_asked
+from runner.report.facts import (
+    CampaignFacts,
+    DayTally,
+    MessageOutline,
+    QuestionOutline,
+    ScoreOutline,
+    WayOutline,
+)
 from tests.report.counted import count_rows, make_row
 
 if TYPE_CHECKING:
@@ -29,8 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.report_model import FeedRow
-    from runner.report.answers import Reading
-    from runner.report.tally import CampaignTally, MessageTally, QuestionTally
+    from runner.report.facts import AnswerReading, CampaignTally, MessageTally, QuestionTally
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0")
 COLOUR = QuestionOutline("colour", "Which?", ("Red", "Straße", "ΤΈΛΟΣ", "blue"))
@@ -107,7 +111,7 @@ def order(row: FeedRow) -> tuple[bool, datetime, str]:
     return time is not None, time or datetime.min.replace(tzinfo=UTC), row.result_guid
 
 
-def describe(reading: Reading) -> tuple[object, ...]:
+def describe(reading: AnswerReading) -> tuple[object, ...]:
     return reading.answer, reading.label, reading.position, reading.number, reading.concludes
 
 
@@ -229,6 +233,7 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
         check_question(question, reference, tag, place)
 
 
+@pytest.mark.slow
 @given(rows_of_two_messages)
 @settings(max_examples=20)
 def test_counts_are_those_of_plain_python(
@@ -325,12 +330,15 @@ def test_case_and_blanks_do_not_matter(offered: str, given: tuple[str, ...]) -> 
 
 
 def test_decimal_commas_are_counted_and_thousands_are_no_numbers() -> None:
-    """`7,5` and `7.5` are one number; what may be a thousand is in the participant's own words."""
-    texts = ("7,5", "7.5", " +7,50 ", "1,500", "0,5")
+    """`7,5` and `7.5` are one number; what may be a thousand is in the participant's own words.
+
+    Of two different marks the last one is decimal.
+    """
+    texts = ("7,5", "7.5", " +7,50 ", "1,500", "0,5", "1.234,5", "1,234.5", " 1\N{NO-BREAK SPACE}234,50 ")
     rows = [make_row(f"p{number}", "age", text, text, guid=str(number)) for number, text in enumerate(texts)]
     tally = count_one(AGE, rows)
     numbers = Counter({reading.number: count for reading, count in tally.count_readings().items()})
-    assert numbers == {Fraction(15, 2): 3, Fraction(1, 2): 1, None: 1}
+    assert numbers == {Fraction(15, 2): 3, Fraction(1, 2): 1, Fraction(2469, 2): 3, None: 1}
     assert tally.lengths == {5: 1}
 
 
@@ -388,6 +396,7 @@ def split_words(text: str) -> list[str]:
     return re.findall(rf"{letter}(?:{letter}|{mark})*(?:'(?:{letter}|{mark})+)*", text)
 
 
+@pytest.mark.slow
 @given(st.lists(texts, min_size=5, max_size=12))
 @settings(max_examples=10)
 def test_words_are_those_of_plain_python(written: list[str]) -> None:
@@ -439,6 +448,7 @@ def test_answers_to_choose_from_have_no_words() -> None:
     assert count_one(WHY, rows).words == {}
 
 
+@pytest.mark.slow
 @given(
     rows_of_two_messages,
     st.dictionaries(st.sampled_from("pqrstuv"), st.sampled_from(("Lyon", "Paris", "")), max_size=7),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import secrets
+import signal
 import stat
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 from runner.errors import RunnerError
 from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.report.columns.dataset import ResultColumns
+from runner.report.columns.engine import Engine
 from tests.report.counted import make_row
 
 if TYPE_CHECKING:
@@ -258,6 +261,7 @@ def test_a_damaged_part_is_said(folder: Path, feed: Feed, damage: bytes) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", range(9, 300, 10))
 def test_a_part_with_a_damaged_byte_is_never_a_bug(folder: Path, feed: Feed, back: int) -> None:
     """Wherever the description of a part is damaged, it is read or told in the same words."""
@@ -290,6 +294,23 @@ def test_a_file_that_cannot_be_written_is_said(folder: Path, feed: Feed, name: s
         feed.refresh(folder)
     assert caught.value.message == f"the copy of the results in {folder} cannot be written: Is a directory"
     assert caught.value.hint == HINT
+
+
+def test_a_file_without_room_is_said_in_plain_words(tmp_path: Path) -> None:
+    """The engine's own words about a write that the system refuses are JSON: the system's are shown."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    file = tmp_path / "groups.parquet"
+    try:
+        with Engine(tmp_path) as engine:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+            with pytest.raises(RunnerError) as caught:
+                engine.save("SELECT 1 AS count", file, "FORMAT parquet")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert caught.value.message == f"{file} cannot be written: File too large"
+    assert caught.value.hint == "make room on the disk"
 
 
 ODD_TEXTS = (

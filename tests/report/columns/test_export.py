@@ -13,10 +13,9 @@ from pyarrow import parquet
 
 from runner.errors import RunnerError
 from runner.ledger.report_model import AskedRow, FeedRow, ResultVersion
-from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns
-from runner.report.columns.export import AnswerFiles
-from runner.report.columns.members import load_asked, load_members
+from runner.report.columns.answer_files import AnswerFiles
+from runner.report.columns.dataset import ResultColumns, load_asked, load_members
+from runner.report.columns.parts import count_campaign
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
 from tests.report.counted import make_row
 
@@ -249,6 +248,7 @@ def test_tags_that_the_engine_takes_for_one_stay_two(tmp_path: Path) -> None:
     assert read_parquet(export(tmp_path, rows, outline, name="answers.parquet"))[0] == tuple(named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
@@ -289,6 +289,7 @@ def test_files_are_the_same_each_time(tmp_path: Path, name: str) -> None:
     assert export(tmp_path / "2", rows[::-1], ASK, name=name, include_pii=True).read_bytes() == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["answers.csv", "answers.parquet", "results.csv", "results.parquet"])
 @pytest.mark.parametrize("outlines", [(), (TEXT,), (ASK,), (ASK, AGAIN)])
 def test_without_answers_there_are_columns_alone(

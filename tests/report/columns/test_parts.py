@@ -7,14 +7,14 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 
 from runner.ledger.report_model import FeedRow
-from runner.report.columns.counting import count_campaign
-from runner.report.columns.derivation import derive_columns
-from runner.report.columns.engine import Engine
-from runner.report.columns.members import load_members, load_reached
+from runner.report.columns.dataset import derive_columns, load_members, load_reached
+from runner.report.columns.engine import Engine, stage_rows
 from runner.report.columns.parts import (
+    count_campaign,
     count_parts,
     list_part,
     show_part,
@@ -24,7 +24,6 @@ from runner.report.columns.parts import (
     write_counts,
     write_found,
 )
-from runner.report.columns.staging import stage_rows
 from runner.report.facts import ScoreOutline
 from tests.report.columns.test_counting import AGE, OTHER, OUTLINE, rows_of_two_messages
 from tests.report.counted import make_row
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.report.columns.parts import MessagePart
-    from runner.report.tally import CampaignTally
+    from runner.report.facts import CampaignTally
 
 PARTS = 2
 REFUSED = "SELECT * REPLACE (result_guid SIMILAR TO '.*[0-7]-0000-4000' AS refuses) FROM ({})"
@@ -70,8 +69,8 @@ class Counters:
     def find_kept(self, messages: Sequence[MessagePart]) -> list[Path]:
         return [self._run(number, "kept", messages, None) for number in range(PARTS)]
 
-    def count(self, messages: Sequence[MessagePart], readings: Path) -> list[Path]:
-        return [self._run(number, "count", messages, readings) for number in range(PARTS)]
+    def count(self, messages: Sequence[MessagePart], folder: Path, _readings: object) -> list[Path]:
+        return [self._run(number, "count", messages, folder) for number in range(PARTS)]
 
     def _run(self, number: int, stage: str, messages: Sequence[MessagePart], readings: Path | None) -> Path:
         made = self._make(f"{stage}-{number}")
@@ -117,6 +116,7 @@ def count_both(rows: Sequence[FeedRow]) -> tuple[CampaignTally, CampaignTally]:
             return count_campaign(engine, outlines, MESSAGE_IDS, ["size"], score=SCORE), summed
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(rows=rows_of_two_messages)
 def test_parts_add_up(rows: list[FeedRow]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from runner.sandbox.clock import read_clock
+from runner.sandbox.inbox.access import WrongKeys
 from runner.sandbox.model import Definition, ServiceAddress
 from runner.sandbox.web.server import running_service
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.sandbox.service import Service
+    from tests.sandbox.inbox.conftest import Page
 
     Ask = Callable[..., requests.Response]
 
 PHONE = "+14155550101"
+LOGOUT = "/_sandbox/inbox/logout"
 LOGIN = "/_sandbox/inbox/login"
 EVENTS = "/_sandbox/inbox/events"
 SEEN = "/_sandbox/inbox/seen"
@@ -164,3 +167,48 @@ def test_this_machine_needs_no_login(db: Path, own_address: str) -> None:
         assert requests.get(f"http://127.0.0.1:{port}/", timeout=10).url.endswith(f"{port}/")
         elsewhere = requests.get(f"http://{own_address}:{port}/", timeout=10)
         assert LOGIN in elsewhere.url
+
+
+def test_log_out_ends_the_session(ask: Ask, log_in: Ask, outside: ServiceAddress) -> None:
+    """The button logs the browser out; a form of another page cannot, and on this machine there is none."""
+    log_in(outside.api_key)
+    page = ask("/").text
+    token = page.partition('name="token" value="')[2].partition('"')[0]
+    assert f'action="{LOGOUT}"' in page
+    assert ask(LOGOUT, "POST", data={"token": "wrong"}).status_code == 403
+    assert ask("/").status_code == 200
+    assert ask(LOGOUT, "POST", data={"token": token}).headers["Location"] == LOGIN
+    assert ask("/").status_code == 303
+
+
+def test_this_machine_has_no_log_out(visit: Callable[..., Page]) -> None:
+    """A page without a login shows no button to log out."""
+    assert "Log out" not in visit("/").html
+
+
+def test_wrong_keys_delay_the_next_try(log_in: Ask, outside: ServiceAddress) -> None:
+    """After five wrong keys even the right one has to wait, and the page says how long."""
+    answers = [log_in("wrong") for _ in range(5)]
+    assert {answer.status_code for answer in answers} == {403}
+    answer = log_in(outside.api_key)
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert "Too many wrong keys" in answer.text
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_delay_doubles_for_one_address() -> None:
+    """Each further wrong key doubles the delay, up to five minutes; other addresses don't wait."""
+    now = 0.0
+    wrong = WrongKeys(lambda: now)
+    waits = []
+    for _ in range(16):
+        wrong.note("2001:db8::1")
+        waits.append(wrong.find_wait_s("2001:db8::2"))
+    assert waits == [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert wrong.find_wait_s("192.0.2.1") == 0
+    now = 300.0
+    assert wrong.find_wait_s("2001:db8::1") == 0
+    wrong.forget("2001:db8::1")
+    wrong.note("2001:db8::1")
+    assert wrong.find_wait_s("2001:db8::1") == 0

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     Send = Callable[..., str]
 
+pytestmark = pytest.mark.slow
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE, OTHER = "+14155550101", "+14155550102"
+HOOKED = {"text": "Why?", "tag": "reason", "webhook": "hooks.example.com/a-long-address"}
 CHOICE = {"text": "Tea or coffee?", "responses": ["Tea", "Coffee"]}
 DESKTOP, NARROW = (1280, 800), (390, 844)
 
@@ -61,8 +64,20 @@ def test_pages_are_sound(
         launch = page.locator(".launches a").last.get_attribute("href")
         page.goto("/phones")
         phone = page.locator("#phones a.phone").first.get_attribute("href")
-        for path in ("/", "/phones", launch, phone, "/search?q=tea", "/phones/none"):
+        for path in (
+            "/",
+            "/phones",
+            launch,
+            phone,
+            "/search?q=tea",
+            "/controls",
+            "/webhooks",
+            "/?tag=none",
+            "/phones/none",
+            "/none",
+        ):
             page.goto(path or "")
+            assert page.locator("main:visible").count() == 1
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
             assert page.evaluate(COUNT_UNNAMED) == 0
             assert page.locator("h1").count() == 1
@@ -71,8 +86,8 @@ def test_pages_are_sound(
 
 
 COUNT_UNNAMED = """
-[...document.querySelectorAll("a, button, input:not([type=hidden]), textarea")].filter(
-  (each) => !(each.ariaLabel || each.textContent.trim())
+[...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea")].filter(
+  (each) => !(each.ariaLabel || each.labels?.length || each.textContent.trim())
 ).length
 """
 
@@ -81,7 +96,7 @@ COUNT_UNNAMED = """
 def test_texts_stand_out(
     scheme: str, browser: Browser, address: ServiceAddress, send: Send, open_conversation: Callable[..., None]
 ) -> None:
-    """Every text has the contrast to its ground that WCAG 2.2 asks for (1.4.3, AA: 4.5 to 1)."""
+    """Texts have the contrast to their ground that WCAG 2.2 asks for (1.4.3, AA: 4.5), edges of fields too (1.4.11: 3)."""
     send(PHONE, tag="drinks", questions=[CHOICE])
     chosen = "dark" if scheme == "dark" else "light"
     with closing(browser.new_context(base_url=address.url, color_scheme=chosen)) as context:  # type: ignore[arg-type]  # one of two
@@ -91,8 +106,9 @@ def test_texts_stand_out(
         page.get_by_role("button", name="STOP").click()
         expect(page.locator(".notice")).to_have_count(1)
         assert page.evaluate(FIND_FAINT) == []
-        page.goto("/")
-        assert page.evaluate(FIND_FAINT) == []
+        for path in ("/", "/controls"):
+            page.goto(path)
+            assert page.evaluate(FIND_FAINT) == []
 
 
 FIND_FAINT = """
@@ -110,12 +126,18 @@ FIND_FAINT = """
     return "rgb(255, 255, 255)";
   };
   const faint = [];
+  const compare = (element, colour, behind, least) => {
+    const [one, two] = [shine(colour), shine(ground(behind))];
+    const contrast = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (contrast < least) faint.push(`${element.outerHTML} ${contrast.toFixed(2)}`);
+  };
   for (const element of document.querySelectorAll("body *")) {
     const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (element.matches("input:not([type=checkbox]), select, textarea")) {
+      compare(element, getComputedStyle(element).borderTopColor, element.parentElement, 3);
+    }
     if (!hasText || element.closest(".offscreen, .skip, svg")) continue;
-    const [one, two] = [shine(getComputedStyle(element).color), shine(ground(element))];
-    const contrast = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-    if (contrast < 4.5) faint.push(`${element.className}: ${element.textContent.trim()} ${contrast.toFixed(2)}`);
+    compare(element, getComputedStyle(element).color, element, 4.5);
   }
   return faint;
 }
@@ -131,9 +153,18 @@ def test_targets_are_large_enough(
     with closing(browser.new_context(base_url=address.url, viewport=view)) as context:  # type: ignore[arg-type]  # as it takes
         page = context.new_page()
         open_conversation(page)
-        page.locator("summary").first.click()
+        page.locator(".stretch summary").first.click()
         assert page.evaluate(FIND_SMALL) == []
-        for path in ("/", f"/launches/{launch}", "/phones", "/search?q=tea"):
+        for path in (
+            "/",
+            f"/launches/{launch}",
+            "/phones",
+            "/search?q=tea",
+            "/controls",
+            "/webhooks",
+            "/docs",
+            "/none",
+        ):
             page.goto(path)
             assert page.evaluate(FIND_SMALL) == []
 
@@ -141,10 +172,54 @@ def test_targets_are_large_enough(
 FIND_SMALL = """
 [...document.querySelectorAll("a, button, summary, input:not([type=hidden]), textarea")]
   .filter((each) => each.checkVisibility() && !each.closest(".offscreen, .skip, .hint, .empty"))
-  // The link of a card covers the whole of it.
-  .filter((each) => !each.closest(".launches .card"))
+  // A label takes taps for its box.
+  .filter((each) => each.type !== "checkbox" || each.closest("label").getBoundingClientRect().height < 24)
   .filter((each) => each.getBoundingClientRect().height < 24)
   .map((each) => each.outerHTML)
+"""
+
+
+@pytest.mark.parametrize(
+    "size",
+    [(320, 640), (640, 400), (820, 1180), DESKTOP],
+    ids=["320", "zoomed", "tablet", "desktop"],
+)
+def test_pages_fit_after_the_clock_has_moved(
+    size: tuple[int, int], browser: Browser, address: ServiceAddress, send: Send, domain: Service
+) -> None:
+    """At 320 px, at 200 % zoom and with a long lead of the clock nothing scrolls sideways or breaks within a word."""
+    launch = send(PHONE, OTHER, tag="drinks", questions=[CHOICE])
+    send(PHONE, tag="drinks", text="later")
+    send("+14155550103", questions=[HOOKED])
+    domain.receive("+14155550103", "calm", Clock(domain.store).now())
+    Clock(domain.store).advance(timedelta(days=125, hours=11, seconds=55.7216))
+    for text in ("Tea?", "Coffee?"):
+        send(PHONE, OTHER, tag="food", questions=[{"text": text}])
+    with closing(
+        browser.new_context(base_url=address.url, viewport={"width": size[0], "height": size[1]})
+    ) as context:
+        page = context.new_page()
+        for path in (
+            "/",
+            f"/launches/{launch}",
+            "/phones",
+            "/controls",
+            "/webhooks",
+            "/?state=active",
+            "/none",
+        ):
+            page.goto(path)
+            assert page.evaluate(FIND_WIDE) == []
+            for link in page.locator(".top nav a").all():
+                assert link.evaluate("(each) => each.getClientRects().length === 1 && each.offsetHeight < 45")
+            for phones in page.locator(".row .who").all():
+                assert phones.evaluate("(each) => each.offsetHeight < 35")
+
+
+FIND_WIDE = """
+[...document.querySelectorAll("html, main, .pane, .row")]
+  .filter((each) => each.scrollWidth > each.clientWidth + 1)
+  .map((each) => `${each.tagName}.${each.className}: ${each.scrollWidth}`)
 """
 
 
@@ -176,6 +251,28 @@ def test_plan_is_shown_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     page.goto("/")
     assert page.locator("#usage .plan").inner_text().strip() == "0 of 1,000,000 renders"
+
+
+def test_clock_menu_fits_on_a_phone(page: Page, domain: Service) -> None:
+    """The menu of the clock opens within the screen, wherever the clock stands in the head."""
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    for _ in range(2):
+        page.goto("/")
+        page.locator("details.clock summary").click()
+        for button in page.locator("details.clock button").all():
+            expect(button).to_be_in_viewport(ratio=1)
+        assert page.evaluate(FIND_WIDE) == []
+        Clock(domain.store).advance(timedelta(days=125, hours=11))
+
+
+def test_long_reply_is_seen_while_it_is_written(page: Page, send: Send) -> None:
+    """The field grows with the lines of a reply, also with those that nobody ended."""
+    send(PHONE, text="Hello")
+    page.goto("/phones")
+    page.locator("#phones a.phone").click()
+    reply = page.locator("#reply")
+    reply.fill("It is all fine, thank you. " * 20)
+    assert reply.evaluate("(each) => each.clientHeight") > 60
 
 
 def test_sessions_fit_on_a_phone(page: Page, send: Send, domain: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import requests
 
 from runner.sandbox.clock import Clock
 from runner.sandbox.inbox import phones
+from runner.sandbox.inbox.pages import write_ahead
 from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
@@ -50,10 +52,10 @@ def test_launch_shows_its_progress(visit: Visit, send: Send, domain: Service) ->
     domain.receive(OTHER, "1", Clock(domain.store).now())
     page = visit("/")
     assert "drinks" in page.text
-    assert "1 complete 1 active 0 queued 1 result · 2 renders" in page.text
+    assert "2 phones 1 of 2 complete, 1 active 1 result" in page.text
     assert "later" in page.text
-    assert "0 complete 0 active 1 queued 0 results · 0 renders" in page.text
-    assert "1 complete 1 active 0 queued" in visit(f"/launches/{first}").text
+    assert f"{PHONE} 0 of 1 complete, 1 queued 0 results" in page.text
+    assert "1 complete 1 active 0 queued 1 result · 2 renders" in visit(f"/launches/{first}").text
 
 
 def test_session_that_is_due_is_shown_as_expired(
@@ -213,7 +215,7 @@ def test_lists_are_paged(
     send_many(70)
     for start, pattern, link in (
         ("/phones", r'class="number">\+1415556(\d+)', r'href="([^"]+)">Older phones'),
-        ("/", r'class="excerpt" dir="auto">Text (\d+)\.</p>', r'href="([^"]+)">Older launches'),
+        ("/?group=", r'<span dir="auto">Text (\d+)\.</span>', r'href="([^"]+)">Older launches'),
     ):
         found, path = [], start
         while path:
@@ -241,7 +243,7 @@ def test_used_up_plan_and_moved_clock_are_shown(db: Path, domain: Service) -> No
     with running_service(db, plan_renders=0) as address:
         page = requests.get(address.url, timeout=10).text
     assert "Used up: 0 of 0" in page
-    assert "2d ahead" in page
+    assert "2 days ahead" in page
 
 
 def test_long_tag_can_be_read(visit: Visit, send: Send) -> None:
@@ -259,3 +261,66 @@ def test_text_has_its_own_direction(
     page = visit(path_of(PHONE))
     assert page.find(r'dir="auto">([^<]+)</span></p>') == ["مرحبا", "شكرا"]
     assert page.find(r'Reply:</span> <span class="words" dir="auto">([^<]+)') == ["شكرا"]
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (timedelta(days=5, hours=10, minutes=59, seconds=55.7216), "5 days 11 hours"),
+        (timedelta(hours=23, minutes=59, seconds=59), "1 day"),
+        (timedelta(days=1, minutes=20), "1 day"),
+        (timedelta(hours=5, minutes=9), "5 hours 9 minutes"),
+        (timedelta(seconds=61), "1 minute"),
+        (timedelta(seconds=59.9), "1 minute"),
+        (timedelta(seconds=1), "1 second"),
+    ],
+)
+def test_lead_of_the_clock_is_in_words(length: timedelta, words: str) -> None:
+    """How far the clock is ahead is said in its two largest units, rounded."""
+    assert write_ahead(length) == words
+
+
+def test_times_have_at_most_milliseconds(visit: Visit, send: Send, path_of: Callable[[str], str]) -> None:
+    """Each `datetime` is a valid one of HTML, whose fraction has three digits at most."""
+    launch = send(PHONE, tag="drinks", questions=[CHOICE])
+    for path in ("/", "/phones", f"/launches/{launch}", path_of(PHONE), "/search?q=Tea", "/controls"):
+        times = visit(path).find(r'<time[^>]*datetime="([^"]+)"')
+        assert times
+        assert all(re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{3}\+00:00", each) for each in times)
+
+
+def test_unknown_page_is_a_page_for_people_alone(visit: Visit, address: ServiceAddress) -> None:
+    """A browser gets a page where there is none; programs, and paths of the API, get the error document."""
+    page = visit("/nothing/here", Accept="text/html,*/*;q=0.8")
+    assert page.status == 404
+    assert "There is no such page" in page.text
+    for path, accept in (
+        ("/nothing", "*/*"),
+        ("/api/nothing", "text/html"),
+        ("/_sandbox/nothing", "text/html"),
+    ):
+        answer = requests.get(address.url + path, headers={"Accept": accept}, timeout=10)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "not_found"
+    assert (
+        requests.get(f"{address.url}/api/send", headers={"Accept": "text/html"}, timeout=10).status_code
+        == 405
+    )
+
+
+def test_launch_shows_definition_and_forecast(visit: Visit, send: Send, domain: Service) -> None:
+    """The page of a launch has its texts as phones show them, and what it can still send until when."""
+    send(OTHER, questions=[CHOICE])
+    launch = send(
+        PHONE, OTHER, "+14155550103", introduction="Hi", questions=[CHOICE, SCALE], conclusion="Bye"
+    )
+    domain.receive(PHONE, "1", Clock(domain.store).now())
+    text = visit(f"/launches/{launch}").text
+    assert "Introduction · 1 segment Hi Question · 1 segment Tea or coffee? 1. Tea 2. Coffee" in text
+    assert "How likely? Reply 0-10 Conclusion · 1 segment Bye" in text
+    # One is at the second question, one at the first, and one has not begun.
+    assert "Up to 7 renders more" in text
+    assert "4 renders and 4 segments for each phone" in text
+    assert "Without an answer the last active session ends on" in text
+    done = send("+14155550104", text="Hello")
+    assert "Every session is complete: nothing more is sent." in visit(f"/launches/{done}").text

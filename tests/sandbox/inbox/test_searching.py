@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.inbox import searching
+from runner.sandbox.inbox import phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,19 @@ def test_search_finds_texts(visit: Visit, send: Send, domain: Service) -> None:
     assert visit("/search?q=k%5Cs").find(number) == [OTHER]
 
 
+def test_search_folds_the_case_of_every_script(visit: Visit, send: Send) -> None:
+    """Case does not matter in any script, nor how an accent is composed; the matches are marked as they stand."""
+    send(PHONE, tag="Größe", text="Die Größe, bitte; ÜBER Привет")
+    found, launches = r"<mark>(.*?)</mark>", r'class="hit" href="/launches/([^"]+)"'
+    assert visit("/search?q=GRÖSSE").find(found) == ["Größe", "Größe"]
+    assert visit("/search?q=gro\u0308ße").find(found) == ["Größe", "Größe"]
+    assert len(visit("/search?q=GRÖSSE").find(launches)) == 1
+    assert visit("/search?q=über").find(found) == ["ÜBER"]
+    assert visit("/search?q=привет").find(found) == ["Привет"]
+    send(OTHER, text="STRASSE")
+    assert visit("/search?q=straße").find(found) == ["STRASSE"]
+
+
 def test_search_finds_launches(visit: Visit, send: Send) -> None:
     """A part of a launch's tag finds it, and so does its whole guid; patterns are taken as they are."""
     drinks, sums = send(PHONE, tag="Hot drinks 2026", text="Hello"), send(PHONE, tag="100%", text="Hello")
@@ -56,7 +69,7 @@ def test_search_finds_launches(visit: Visit, send: Send) -> None:
 
 def test_search_pages_through_launches(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     """More launches than a page shows are behind a link."""
-    monkeypatch.setattr(searching, "LAUNCHES_A_PAGE", 2)
+    monkeypatch.setattr(phones, "LAUNCHES_FOUND", 2)
     launches = [send(PHONE, tag=f"drinks {number}", text="Hello") for number in range(3)]
     found = r'class="hit" href="/launches/([^"]+)"'
     page = visit("/search?q=drinks")
@@ -91,7 +104,7 @@ def test_search_folds_so_many_lines_and_goes_on(
     visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page looks at so many found lines, whatever they say; the next one goes on, and none is lost."""
-    monkeypatch.setattr(searching, "LINES_FOLDED", 2)
+    monkeypatch.setattr(phones, "LINES_FOLDED", 2)
     numbers = [f"+1415555010{last}" for last in range(5)]
     send(*numbers, text="Tea time")
     found, path = [], "/search?q=tea"
@@ -107,7 +120,7 @@ def test_search_goes_on_with_older_texts(
     visit: Visit, send_many: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of hits ends after its number of hits or of lines looked through; the next one goes on."""
-    monkeypatch.setattr(searching, "LINES_SEARCHED", 50)
+    monkeypatch.setattr(phones, "LINES_SEARCHED", 50)
     send_many(120)
     found, path, pages = [], "/search?q=Text", 0
     while path:

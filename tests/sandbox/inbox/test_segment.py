@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.campaign.segment import count_segments
-from runner.sandbox.inbox.segment import measure_text
+from runner.sandbox.inbox.threads import measure_text
+from runner.text.segment import count_segments
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import requests
 
 from runner.sandbox import commits
 from runner.sandbox.clock import read_clock
-from runner.sandbox.model import Definition, Question
+from runner.sandbox.model import Definition, ServiceQuestion
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
@@ -33,7 +33,7 @@ def test_busy_database_is_a_page(db: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(commits, "PATIENCE_S", 0)
     with running_service(db) as address, closing(open_store(db)) as other:
         Service(other).send(
-            Definition("{}", questions=(Question("Why?"),)), [PHONE], read_clock() - timedelta(days=30)
+            Definition("{}", questions=(ServiceQuestion("Why?"),)), [PHONE], read_clock() - timedelta(days=30)
         )
         other.connection.execute("BEGIN IMMEDIATE")
         answer = requests.get(address.url, timeout=10)

@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
 from runner.sandbox.clock import Clock, read_clock
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from runner.sandbox.service import Service
 
     Send = Callable[..., str]
+
+pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE, OTHER = "+14155550101", "+14155550102"
@@ -57,7 +60,7 @@ def test_update_leaves_the_reader_alone(
     send(PHONE, questions=[CHOICE])
     open_conversation(page)
     wait_until_live(page)
-    page.locator("summary").first.click()
+    page.locator(".stretch summary").first.click()
     reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
     reply.fill("half a sent")
     send(OTHER)
@@ -100,7 +103,7 @@ def test_reader_keeps_their_place(
     send(PHONE, questions=questions)
     open_conversation(page)
     wait_until_live(page)
-    page.locator("summary").first.click()
+    page.locator(".stretch summary").first.click()
     body = page.locator("pre").first
     body.evaluate(
         "(each) => { each.scrollTop = 200; getSelection().selectAllChildren(each); each.isFirst = true; }"
@@ -170,3 +173,64 @@ def test_session_that_ends_leads_to_the_login(browser: Browser, db: Path, own_ad
             assert page.url == f"{address.url}/phones"
         with running_service(db, host=own_address, port=port, api_key="another"):
             expect(page.locator("h1")).to_have_text("Log in")
+
+
+def test_problem_goes_with_its_cause_and_the_draft_stays(browser: Browser, db: Path) -> None:
+    """A reply that finds no service says so until it is back; the draft can be sent again, after a reload too."""
+    with running_service(db) as address:
+        port = int(address.url.rpartition(":")[2])
+        page = browser.new_page()
+        page.request.post(
+            f"{address.url}/api/send",
+            params={"username": address.username, "api_key": address.api_key},
+            data={"phone": [PHONE], "text": "Hello"},
+        )
+        page.goto(f"{address.url}/phones")
+        page.locator("#phones a.phone").click()
+        wait_until_live(page)
+    with closing(page):
+        reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
+        reply.fill("half a sent")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_role("alert")).to_contain_text("does not answer")
+        # What says so covers nothing.
+        page.get_by_role("button", name="Send").click(trial=True)
+        with running_service(db, port=port):
+            wait_until_live(page)
+            expect(page.locator("#problem")).to_be_hidden()
+            page.reload()
+            expect(reply).to_have_value("half a sent")
+            page.get_by_role("button", name="Send").click()
+            expect(find_bubbles(page).last).to_have_text("half a sent")
+            page.reload()
+            expect(reply).to_have_value("")
+
+
+def test_draft_outlives_the_session(browser: Browser, db: Path, own_address: str) -> None:
+    """A reply that is half written is there after the login that an ended session asks for; a log-out drops it."""
+    with closing(browser.new_page()) as page, running_service(db, host=own_address) as address:
+        page.request.post(
+            f"{address.url}/api/send",
+            params={"username": address.username, "api_key": address.api_key},
+            data={"phone": [PHONE], "text": "Hello"},
+        )
+
+        def log_in() -> None:
+            page.get_by_role("textbox", name="api_key").fill(address.api_key)
+            page.get_by_role("button", name="Log in").click()
+
+        page.goto(f"{address.url}/phones")
+        log_in()
+        page.locator("#phones a.phone").click()
+        reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
+        reply.fill("half a sent")
+        page.context.clear_cookies()
+        page.reload()
+        log_in()
+        expect(reply).to_have_value("half a sent")
+        conversation = page.url
+        page.get_by_role("button", name="Log out").click()
+        expect(page.locator("h1")).to_have_text("Log in")
+        page.goto(conversation)
+        log_in()
+        expect(reply).to_have_value("")

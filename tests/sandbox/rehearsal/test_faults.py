@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.rehearsal.faults import FAULTS, Faults, Place, parse_rates
+from runner.sandbox.rehearsal.faults import FAULTS, FaultPlace, Faults, parse_rates
+from runner.sandbox.sandbox_errors import SandboxError
 
 
-def draw(faults: Faults, place: Place, count: int) -> list[str | None]:
+def draw(faults: Faults, place: FaultPlace, count: int) -> list[str | None]:
     decided = [faults.decide(place) for _ in range(count)]
     return [fault.name if fault else None for fault in decided]
 
@@ -18,7 +18,7 @@ def draw(faults: Faults, place: Place, count: int) -> list[str | None]:
 def test_same_seed_gives_the_same_faults() -> None:
     """The same seed decides the same, another one otherwise."""
     rates = {"drop": 0.2, "500": 0.2, "late-list": 0.5}
-    first, again, other = (draw(Faults(rates, seed=seed), Place.SEND, 200) for seed in (1, 1, 2))
+    first, again, other = (draw(Faults(rates, seed=seed), FaultPlace.SEND, 200) for seed in (1, 1, 2))
     assert first == again != other
 
 
@@ -26,31 +26,35 @@ def test_lists_change_no_send() -> None:
     """How often lists are asked for changes nothing about the faults of sends."""
     rates = {"drop": 0.3, "shuffle-list": 0.3}
     quiet, busy = Faults(rates), Faults(rates)
-    draw(busy, Place.LIST, 37)
-    assert draw(quiet, Place.SEND, 100) == draw(busy, Place.SEND, 100)
+    draw(busy, FaultPlace.LIST, 37)
+    assert draw(quiet, FaultPlace.SEND, 100) == draw(busy, FaultPlace.SEND, 100)
 
 
 def test_rates_are_kept_and_counted() -> None:
     """Each fault befalls about its share of the requests of its place, and is counted."""
     faults = Faults({"drop": 0.25, "500": 0.5, "500-list": 1})
-    drawn = draw(faults, Place.SEND, 4000)
+    drawn = draw(faults, FaultPlace.SEND, 4000)
     assert 0.22 < drawn.count("drop") / 4000 < 0.28
     assert 0.46 < drawn.count("500") / 4000 < 0.54
-    assert draw(faults, Place.LIST, 3) == ["500-list"] * 3
+    assert draw(faults, FaultPlace.LIST, 3) == ["500-list"] * 3
     assert dict(faults.injected) == {"drop": drawn.count("drop"), "500": drawn.count("500"), "500-list": 3}
 
 
 def test_nothing_goes_wrong_unasked() -> None:
     """Without rates, and with rates of nothing, every request is as it should be."""
     for rates in ({}, dict.fromkeys(FAULTS, 0.0)):
-        assert draw(Faults(rates), Place.SEND, 50) == draw(Faults(rates), Place.LIST, 50) == [None] * 50
+        assert (
+            draw(Faults(rates), FaultPlace.SEND, 50)
+            == draw(Faults(rates), FaultPlace.LIST, 50)
+            == [None] * 50
+        )
 
 
 def test_rates_can_be_replaced() -> None:
     """New rates take the place of all former ones."""
     faults = Faults({"drop": 1})
     faults.replace({"half": 1})
-    assert draw(faults, Place.SEND, 2) == ["half", "half"]
+    assert draw(faults, FaultPlace.SEND, 2) == ["half", "half"]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +77,11 @@ def test_impossible_rates_are_refused(rates: dict[str, float], message: str) -> 
 def test_faults_start_over() -> None:
     """What starts over decides the same again, has counted nothing, and lets nothing happen."""
     faults = Faults({"drop": 0.5}, latency=timedelta(seconds=1))
-    first = draw(faults, Place.SEND, 100)
+    first = draw(faults, FaultPlace.SEND, 100)
     faults.start_over()
     assert (faults.rates, faults.latency, faults.injected) == ({}, timedelta(), {})
     faults.replace({"drop": 0.5})
-    assert draw(faults, Place.SEND, 100) == first
+    assert draw(faults, FaultPlace.SEND, 100) == first
 
 
 def test_absurd_latency_is_refused() -> None:

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.sandbox.changes import Changes
 from runner.sandbox.clock import Clock, parse_time
+from runner.sandbox.commits import Changes
 from runner.sandbox.definition import read_send
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
-from runner.sandbox.rehearsal.cast import Cast
-from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
-from runner.sandbox.rehearsal.scripts import FREE_TEXT, LONG_TEXT, NONSENSE
+from runner.sandbox.records import RecordList
+from runner.sandbox.rehearsal.magic import FREE_TEXT, LONG_TEXT, MAGIC_NUMBERS, NONSENSE, AutoResponders
 from runner.sandbox.rehearsal.simulate import simulate
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
@@ -51,7 +48,7 @@ class Stage:
         self.store = open_store(db)
         self.service = Service(self.store)
         self.clock = Clock(self.store, lambda: NOON)
-        self.cast = Cast(self.service, clock=self.clock, changes=Changes(self.store))
+        self.owners = AutoResponders(self.service, clock=self.clock, changes=Changes(self.store))
 
     def send(self, *names: str, **body: Any) -> None:
         phones = [number.phone for number in MAGIC_NUMBERS.values() if number.name in names]
@@ -69,7 +66,7 @@ class Stage:
         return [(parse_time(at) - NOON, text) for at, text in self.store.connection.execute(query)]
 
     def sub_statuses(self) -> list[str | None]:
-        page, _ = Listing(self.store, plan=Plan()).list_stats({}, 10, 0)
+        page = RecordList(self.store).list_stats({}, 10, 0)
         return [session["sub_status"] for stat in page.records for session in stat["sessions"]]
 
 
@@ -100,8 +97,8 @@ def stage(db: Path) -> Iterator[Stage]:
 def test_owner_does_what_the_table_says(stage: Stage, name: str, said: list[str]) -> None:
     """Each owner of a magic number writes what the table says, and then no more."""
     stage.send(name)
-    assert (stage.cast.act(), stage.said()) == (len(said), said)
-    assert (stage.cast.act(), stage.said()) == (0, said)
+    assert (stage.owners.act(), stage.said()) == (len(said), said)
+    assert (stage.owners.act(), stage.said()) == (0, said)
 
 
 def test_slow_owner_answers_a_day_after_each_question(stage: Stage) -> None:
@@ -109,9 +106,9 @@ def test_slow_owner_answers_a_day_after_each_question(stage: Stage) -> None:
     stage.send("slow")
     for answered in range(3):
         stage.clock.advance(timedelta(hours=23))
-        assert (stage.cast.act(), len(stage.said())) == (0, answered)
+        assert (stage.owners.act(), len(stage.said())) == (0, answered)
         stage.clock.advance(timedelta(hours=1))
-        assert (stage.cast.act(), len(stage.said())) == (1, answered + 1)
+        assert (stage.owners.act(), len(stage.said())) == (1, answered + 1)
 
 
 def test_owner_comes_and_goes(stage: Stage) -> None:
@@ -120,7 +117,7 @@ def test_owner_comes_and_goes(stage: Stage) -> None:
         stage.send("come and go")
         for _ in range(3):
             stage.clock.advance(timedelta(days=1))
-            stage.cast.act()
+            stage.owners.act()
         assert stage.said() == ["STOP", "START"] * round_
 
 
@@ -128,7 +125,7 @@ def test_owner_comes_and_goes(stage: Stage) -> None:
 def test_jump_of_the_clock_leaves_nothing_out(stage: Stage, jump: timedelta) -> None:
     """Whatever the clock jumps over happens in its order, at the moment when it was due."""
     stage.send("slow", "come and go")
-    assert stage.cast.advance(jump) == stage.clock.now() == NOON + jump
+    assert stage.owners.advance(jump) == stage.clock.now() == NOON + jump
     assert stage.lines() == [
         (DAY, "1"),
         (DAY, "STOP"),
@@ -143,14 +140,14 @@ def test_jump_of_another_process_is_made_up_for(stage: Stage) -> None:
     """A clock that was moved by whoever knows nothing of magic numbers has the same effect."""
     stage.send("slow")
     stage.clock.advance(8 * DAY)
-    assert (stage.cast.act(), stage.lines()) == (3, [(DAY, "1"), (2 * DAY, "2"), (3 * DAY, FREE_TEXT)])
+    assert (stage.owners.act(), stage.lines()) == (3, [(DAY, "1"), (2 * DAY, "2"), (3 * DAY, FREE_TEXT)])
 
 
 def test_expired_session_is_answered_no_more(stage: Stage) -> None:
     """A session that expires before its owner's time has come gets no answer."""
     stage.service.set_session_lifetime(timedelta(hours=12))
     stage.send("slow")
-    stage.cast.advance(3 * DAY)
+    stage.owners.advance(3 * DAY)
     assert (stage.lines(), stage.sub_statuses()) == ([], ["EXPIRED"])
 
 
@@ -158,8 +155,8 @@ def test_queue_goes_on_within_a_jump(stage: Stage) -> None:
     """A session that starts when the one before it expires is answered at that moment, not after the jump."""
     for _ in range(2):
         stage.send("first only")
-    stage.cast.act()
-    stage.cast.advance(8 * DAY)
+    stage.owners.act()
+    stage.owners.advance(8 * DAY)
     assert stage.lines() == [(timedelta(), "1"), (7 * DAY, "1")]
 
 
@@ -169,7 +166,7 @@ def test_results_stay_in_the_order_of_their_creation(stage: Stage) -> None:
     stage.send("silent")
     stage.service.receive("+13025550100", "1", NOON + 2 * DAY)
     stage.clock.advance(3 * DAY)
-    stage.cast.act()
+    stage.owners.act()
     assert [at for at, _ in stage.lines()] == [2 * DAY, 2 * DAY, 3 * DAY]
 
 
@@ -177,7 +174,7 @@ def test_impossible_jump_changes_nothing(stage: Stage) -> None:
     """A clock that cannot be moved leaves everybody silent."""
     stage.send("prompt")
     with pytest.raises(SandboxError):
-        stage.cast.advance(-DAY)
+        stage.owners.advance(-DAY)
     assert stage.said() == []
 
 
@@ -187,7 +184,7 @@ def test_long_history_costs_nothing(stage: Stage) -> None:
     def count_steps() -> int:
         steps: list[None] = []
         stage.store.connection.set_progress_handler(lambda: steps.append(None), 1)
-        stage.cast.find_wait()
+        stage.owners.find_wait()
         stage.store.connection.set_progress_handler(None, 0)
         return len(steps)
 
@@ -195,11 +192,11 @@ def test_long_history_costs_nothing(stage: Stage) -> None:
     for rounds in (3, 150):
         for _ in range(rounds):
             stage.send("prompt")
-            stage.cast.act()
+            stage.owners.act()
         without_session = count_steps()
         stage.send("prompt")
         counts.append((without_session, count_steps()))
-        stage.cast.act()
+        stage.owners.act()
     assert counts[1] == counts[0]
 
 
@@ -207,7 +204,7 @@ def test_stop_answers_a_plain_text_too(stage: Stage) -> None:
     """The one who opts out does so where nothing is asked, once, and later sends are blocked."""
     for _ in range(2):
         stage.send("stop", text="Hello")
-        stage.cast.act()
+        stage.owners.act()
     assert (stage.said(), stage.sub_statuses()) == (["STOP"], [None, "BLOCKED"])
 
 
@@ -215,14 +212,14 @@ def test_queued_sessions_are_answered_in_turn(stage: Stage) -> None:
     """Sessions that wait behind each other are answered one after the other."""
     for _ in range(3):
         stage.send("prompt")
-    assert (stage.cast.act(), stage.said()) == (9, ["1", "2", FREE_TEXT] * 3)
+    assert (stage.owners.act(), stage.said()) == (9, ["1", "2", FREE_TEXT] * 3)
 
 
 def test_next_deed_is_known(stage: Stage) -> None:
     """How long nothing will happen is known: for ever at first, then until the slow one answers."""
-    assert stage.cast.find_wait() == float("inf")
+    assert stage.owners.find_wait() == float("inf")
     stage.send("slow")
-    assert stage.cast.find_wait() == 86_400
+    assert stage.owners.find_wait() == 86_400
 
 
 def test_processes_share_the_work(db: Path, stage: Stage) -> None:
@@ -230,7 +227,7 @@ def test_processes_share_the_work(db: Path, stage: Stage) -> None:
     other = Stage(db)
     with closing(other.store):
         stage.send("prompt", "muddled")
-        assert stage.cast.act() + other.cast.act() == len(stage.said()) == 8
+        assert stage.owners.act() + other.owners.act() == len(stage.said()) == 8
 
 
 def test_simulation_leaves_them_alone(db: Path, stage: Stage) -> None:

@@ -13,12 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.sandbox.definition import read_send
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
-from runner.sandbox.rehearsal.personas import PERSONAS, Habits, choose_habits, parse_shares
+from runner.sandbox.records import RecordList
+from runner.sandbox.rehearsal.participants import (
+    PERSONAS,
+    PersonaHabits,
+    choose_habits,
+    mistype,
+    parse_shares,
+)
 from runner.sandbox.rehearsal.simulate import simulate
-from runner.sandbox.rehearsal.slips import mistype
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 
@@ -43,7 +47,7 @@ def play(db: Path, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
     with closing(open_store(db)) as store:
         Service(store).send(request.definition, request.phones, NOON)
         summary = simulate(db, seed=3, now=NOON, **options)
-        records = Listing(store, plan=Plan()).list_results({}, 100_000, 0).records
+        records = RecordList(store).list_results({}, 100_000, 0).records
     return summary, [dict(record) for record in records]
 
 
@@ -71,7 +75,7 @@ def test_shares_are_kept_and_the_crowd_stays(tmp_path: Path) -> None:
     _, plain = play(tmp_path / "plain")
     mixed, results = play(tmp_path / "mixed", personas={"leaver": 0.25})
     assert 0.15 < mixed.opted_out / len(PHONES) < 0.35
-    crowd = Habits()
+    crowd = PersonaHabits()
     kept = {phone for phone in PHONES if choose_habits(3, phone, crowd, {"leaver": 0.25}) is crowd}
 
     def answers_of(records: list[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runner.cli.sandbox import command
+from runner.cli.commands.sandbox import command
 from runner.errors import RunnerError
 from runner.sandbox import store as store_module
-from runner.sandbox.model import Definition, Question
+from runner.sandbox.model import Definition, ServiceQuestion
 from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
-from runner.sandbox.rehearsal.personas import PERSONAS
+from runner.sandbox.rehearsal.participants import PERSONAS
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.source.schema import load_validator
+from runner.source.json_schema import load_validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ def test_option_of_another_name_is_unknown(db: Path) -> None:
 
 def test_clock_lets_magic_numbers_act_without_a_service(db: Path) -> None:
     """The owners of magic numbers do what falls due on the way, whether a service runs or not."""
-    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
     with closing(open_store(db)) as store:
         Service(store).send(definition, ["+13025550106"], datetime.now(UTC))
         run("clock", "+8d", "--db", str(db))
@@ -135,7 +135,7 @@ def test_locked_database_is_no_bug(db: Path, monkeypatch: pytest.MonkeyPatch, ar
 @pytest.mark.parametrize("arguments", [["clock", "+1d"], ["simulate", "--response-rate", "1"]])
 def test_full_disk_is_no_bug(db: Path, arguments: list[str]) -> None:
     """A disk that takes no more ends a command with what to do, whatever it was writing."""
-    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(Question("Q"),))
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
     with closing(open_store(db)) as store:
         Service(store).send(definition, ["+14155550101"], datetime.now(UTC))
         limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); {RUN}"

@@ -14,11 +14,10 @@ import pytest
 
 from runner.sandbox.clock import Clock
 from runner.sandbox.definition import read_send
-from runner.sandbox.errors import SandboxError
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
+from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal.simulate import simulate
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 
@@ -46,7 +45,7 @@ def launch(db: Path, *phones: str, body: dict[str, Any] | None = None) -> None:
 def list_answers(db: Path) -> list[tuple[str, ...]]:
     """Give who answered what and when, in order: everything but the guids."""
     with closing(open_store(db)) as store:
-        records = Listing(store, plan=Plan()).list_results({}, 100_000, 0).records
+        records = RecordList(store).list_results({}, 100_000, 0).records
     names = ("participant_phone_number", "question_tag", "result_answer", "result_response", "created")
     return [tuple(str(record[name]) for name in names) for record in records]
 
@@ -87,7 +86,7 @@ def test_summary_counts_what_is_in_the_store(db: Path) -> None:
     summary = simulate(db, seed=1, now=NOON, invalid_rate=0.3)
     answers = list_answers(db)
     with closing(open_store(db)) as store:
-        _, usage = Listing(store, plan=Plan()).list_stats({}, 1, 0)
+        usage = RecordList(store).list_stats({}, 1, 0).additions
     assert summary.participants == len(PHONES)
     assert summary.answered == len({answer[0] for answer in answers})
     assert summary.silent == summary.participants - summary.answered
@@ -205,3 +204,12 @@ def test_nobody_asked_is_no_error(db: Path) -> None:
     """A service that asks nobody anything simulates to nothing."""
     summary = simulate(db, seed=1, now=NOON)
     assert (summary.participants, summary.results, summary.ended) == (0, 0, NOON)
+
+
+def test_simulation_leaves_no_log_behind(db: Path) -> None:
+    """What a simulation wrote is in the database's file, and its log is empty, though a service is open on it."""
+    launch(db, *PHONES)
+    with closing(open_store(db)) as store:
+        simulate(db, seed=1, now=NOON)
+        assert db.with_name(f"{db.name}-wal").stat().st_size == 0
+        assert Clock(store).now() > NOON

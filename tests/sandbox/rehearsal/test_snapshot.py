@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.errors import BusyError, SandboxError
-from runner.sandbox.expiry import read_lifetime
 from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.snapshot import read_state, restore_snapshot, take_snapshot
+from runner.sandbox.sandbox_errors import BusyError, SandboxError
 from runner.sandbox.service import Service
+from runner.sandbox.sessions import read_lifetime
 from runner.sandbox.store import find_database, open_store
 
 if TYPE_CHECKING:
@@ -58,24 +58,24 @@ def test_reset_empties_a_running_service(db: Path, call: Call) -> None:
 def test_clock_is_a_part_of_the_state(db: Path, tmp_path: Path) -> None:
     """The clock is as it was in the snapshot, and the machine's after a reset; the api_key stays."""
     with closing(open_store(db)) as store:
-        clock, key = Clock(store), store.keep_api_key()
+        clock, key = Clock(store), store.keep_secret("api_key")
         clock.advance(timedelta(days=1))
         take_snapshot(db, tmp_path / "snapshot")
         restore_snapshot(db)
-        assert (clock.offset(), store.keep_api_key()) == (timedelta(), key)
+        assert (clock.offset(), store.keep_secret("api_key")) == (timedelta(), key)
         restore_snapshot(db, tmp_path / "snapshot")
-        assert (clock.offset(), store.keep_api_key()) == (timedelta(days=1), key)
+        assert (clock.offset(), store.keep_secret("api_key")) == (timedelta(days=1), key)
 
 
 def test_snapshot_of_another_service_brings_no_key(db: Path, tmp_path: Path) -> None:
     """A snapshot of another service brings its state, and not its credentials."""
     other = tmp_path / "other.sqlite"
     with closing(open_store(db)) as store, closing(open_store(other)) as foreign:
-        key = store.keep_api_key()
-        assert foreign.keep_api_key() != key
+        key = store.keep_secret("api_key")
+        assert foreign.keep_secret("api_key") != key
         take_snapshot(other, tmp_path / "snapshot")
         restore_snapshot(db, tmp_path / "snapshot")
-        assert store.keep_api_key() == key
+        assert store.keep_secret("api_key") == key
 
 
 def test_snapshot_is_one_private_file(db: Path, tmp_path: Path, call: Call) -> None:
@@ -170,10 +170,10 @@ def test_reset_gives_up_on_a_locked_database(db: Path, monkeypatch: pytest.Monke
     """A database that another process holds on to is not waited for without end, and stays as it is."""
     monkeypatch.setattr(snapshot, "_TRIES", 2)
     with closing(open_store(db)) as other:
-        key = other.keep_api_key()
+        key = other.keep_secret("api_key")
         with other.write(), pytest.raises(BusyError, match="is locked by another process"):
             restore_snapshot(db)
-        assert other.keep_api_key() == key
+        assert other.keep_secret("api_key") == key
 
 
 def test_store_knows_its_file(db: Path) -> None:

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from runner.sandbox.thread import BACKLOG, ConnectionLimits, serving
+from runner.sandbox.web.server import BACKLOG, ConnectionLimits, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,7 @@ def ask(client: socket.socket) -> bytes:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [b"", b"\r\n", b"POST", b"POST / HTTP/1.1\r\nHost: sandbox\r\nX-", POST, POST + b"Hell"]
 )

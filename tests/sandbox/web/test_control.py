@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -204,3 +205,18 @@ def test_health_is_open_to_all(address: ServiceAddress, path: str, status: str) 
     """Whether the service lives and is ready is told without credentials."""
     answer = requests.get(address.url + path, timeout=10)
     assert (answer.status_code, answer.json()) == (200, {"status": status})
+
+
+def test_simulations_take_turns_and_sends_go_between(call: Call) -> None:
+    """Of simulations that are asked for together one runs after the other, and sends are accepted meanwhile."""
+    call("POST", "/api/send", {**BODY, "phone": [f"+1415555{number:04}" for number in range(600)]})
+    with ThreadPoolExecutor(3) as pool:
+        body = {"seed": 7, "response_rate": 1}
+        running = [pool.submit(call, "POST", "/_sandbox/simulate", body) for _ in range(3)]
+        sends = []
+        while not all(each.done() for each in running):
+            sends.append(call("POST", "/api/send", {"phone": ["+13125550199"], "text": "Hello"}).status_code)
+    counts = sorted(each.result().json()["answered"] for each in running)
+    assert counts[:2] == [0, 0]
+    assert counts[2] > 300
+    assert {200} == set(sends)

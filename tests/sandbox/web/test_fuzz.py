@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.service import Service
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[3]
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "8"))
 ROUNDS_S = (SECONDS, 3 * SECONDS, 9 * SECONDS)

@@ -116,6 +116,7 @@ def use_client(address: ServiceAddress, tmp_path: Path) -> Callable[[str], Any]:
     return run
 
 
+@pytest.mark.slow
 def test_generated_client_is_whole(
     use_client: Callable[[str], Any], reply: Callable[[str, str], None]
 ) -> None:

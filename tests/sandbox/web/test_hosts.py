@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+import requests
 
-from runner.sandbox.model import ServiceAddress
 from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.sandbox.model import ServiceAddress
 
 
 def ask(address: ServiceAddress, path: str, *hosts: str) -> tuple[int, bytes]:
@@ -77,15 +79,27 @@ def test_further_names_can_be_allowed(db: Path) -> None:
 
 def test_service_on_all_addresses_takes_addresses_and_its_own_name(db: Path) -> None:
     """A service that listens everywhere is called by any address, which can't be rebound, and this machine's name."""
-    with running_service(db, host="0.0.0.0") as everywhere:  # noqa: S104  loopback alone is called
-        address = ServiceAddress(
-            everywhere.url.replace("0.0.0.0", "127.0.0.1"),  # noqa: S104
-            everywhere.username,
-            everywhere.api_key,
-        )
+    with running_service(db, host="0.0.0.0") as address:  # noqa: S104  loopback alone is called
         for host in ("192.0.2.7:8025", "[2001:db8::1]", socket.gethostname()):
             assert ask(address, "/livez", host)[0] == 200
         assert ask(address, "/livez", "evil.example")[0] == 421
+
+
+def test_service_on_all_addresses_gives_urls_that_can_be_opened(db: Path, own_address: str) -> None:
+    """A service that listens everywhere says where it is found on this machine, and where on others."""
+    with running_service(db, host="0.0.0.0") as address:  # noqa: S104  what is tested
+        port = urlsplit(address.url).port
+        assert (address.url, address.network_url) == (
+            f"http://127.0.0.1:{port}",
+            f"http://{own_address}:{port}",
+        )
+        for url in (address.url, address.network_url):
+            assert requests.get(f"{url}/livez", timeout=10).ok
+
+
+def test_service_on_one_address_has_one_url(address: ServiceAddress) -> None:
+    """A service that listens on loopback alone has no URL for other machines."""
+    assert address.network_url is None
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.sandbox.model import ServiceAddress
 
 REFERENCE = Path(__file__).with_name("reference")
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sandbox.md"
 DESCRIPTION: dict[str, Any] = yaml.safe_load(read_description())
 SCHEMAS = DESCRIPTION["components"]["schemas"]
 
@@ -190,11 +190,11 @@ def test_every_decision_is_marked_where_it_holds() -> None:
     assert set(iterate_marks(DESCRIPTION)) == set(DESCRIPTION["x-decisions"])
 
 
-def test_readme_lists_all_decisions() -> None:
-    """The README's table of decisions is that of the description, row by row."""
+def test_the_page_lists_all_decisions() -> None:
+    """The docs' table of decisions is that of the description, row by row."""
     rows = [f"| {each['where']} | {each['sandbox']} |" for each in DESCRIPTION["x-decisions"].values()]
     head = "| where the reference is silent | the sandbox |\n|---|---|\n"
-    _, found, rest = README.read_text(encoding="utf-8").partition(head)
+    _, found, rest = PAGE.read_text(encoding="utf-8").partition(head)
     assert found
     assert rest.partition("\n\n")[0].splitlines() == rows
 
@@ -206,3 +206,53 @@ def test_service_gives_its_description(address: ServiceAddress, *, credentials: 
     answer = requests.get(f"{address.url}/openapi.yaml", params=query, timeout=10)
     assert answer.headers["Content-Type"] == "application/yaml"
     assert answer.content == read_description()
+
+
+def test_all_routes_are_described(address: ServiceAddress) -> None:
+    """/openapi.json has the service's paths and the sandbox's own, each of which the running service knows."""
+    described = requests.get(f"{address.url}/openapi.json", timeout=10).json()
+    assert {path: described["paths"][path] for path in DESCRIPTION["paths"]} == DESCRIPTION["paths"]
+    own = described["paths"].keys() - DESCRIPTION["paths"].keys()
+    control = {
+        f"/_sandbox/{name}"
+        for name in re.findall(r"^\| `\w+ /_sandbox/([a-z/]+)`", PAGE.read_text("utf-8"), re.MULTILINE)
+    }
+    assert own == control
+    operations = [operation for path in described["paths"].values() for operation in path.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+    for path in own:
+        (method,) = described["paths"][path]
+        # Without credentials each is refused; what is not there would be 404 or 405.
+        assert requests.request(method, address.url + path, timeout=10).status_code == 401
+
+
+def test_lists_for_tests_are_as_described(address: ServiceAddress) -> None:
+    """Messages, requests and webhooks are valid by their schemas in /openapi.json."""
+    described = requests.get(f"{address.url}/openapi.json", timeout=10).json()
+    query = {"username": address.username, "api_key": address.api_key}
+    body = {"phone": ["+14155550101"], "questions": [{"text": "Why?", "webhook": "example.com/hook"}]}
+    requests.post(f"{address.url}/api/send", params=query, json=body, timeout=10)
+    reply = {"phone": "+14155550101", "text": "Because"}
+    requests.post(f"{address.url}/_sandbox/reply", params=query, json=reply, timeout=10)
+    for name in ("messages", "requests", "webhooks"):
+        path = f"/_sandbox/{name}"
+        further = {"phone": "+14155550101"} if name == "messages" else {}
+        shown = requests.get(address.url + path, params={**query, **further}, timeout=10).json()
+        answer = described["paths"][path]["get"]["responses"]["200"]
+        jsonschema.Draft202012Validator(answer["content"]["application/json"]["schema"]).validate(shown)
+        assert shown[name]
+
+
+def test_docs_are_a_page_that_needs_no_network(address: ServiceAddress) -> None:
+    """/docs names every operation and schema, and loads nothing: no script, style, image or font."""
+    answer = requests.get(f"{address.url}/docs", timeout=10)
+    described = requests.get(f"{address.url}/openapi.json", timeout=10).json()
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            assert (
+                f"<code>{method.upper()} {path}</code> {operation['summary']}".replace("'", "&#x27;")
+                in answer.text
+            )
+    assert all(f'id="schema-{name}"' in answer.text for name in SCHEMAS)
+    assert not re.search(r"<(?:script|link|img|iframe)|url\(|@import", answer.text)
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from runner.sandbox import commits
-from runner.sandbox.errors import SandboxError
+from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.store import Store, open_store
 from runner.sandbox.web import server as server_module
 from runner.sandbox.web.server import running_service
@@ -44,6 +44,7 @@ def list_launches(address: ServiceAddress) -> list[str]:
     return [stat["project_launch_guid"] for stat in stats]
 
 
+@pytest.mark.slow
 def test_accepted_sends_survive_a_kill(db: Path) -> None:
     """A service that is killed right after it accepted sends shows all of them when it is back."""
     accepted = []
@@ -131,12 +132,15 @@ def test_fault_is_answered_and_not_explained(
 
 
 def test_port_in_use_is_named(db: Path) -> None:
-    """A port that somebody listens on is refused by name."""
+    """A port that somebody listens on is refused by name, with a way on."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SandboxError) as error, running_service(db, port=port):
             pass
-    assert str(error.value) == f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+    assert str(error.value) == (
+        f"cannot listen on 127.0.0.1 port {port}: Address already in use; is a sandbox served there already? "
+        "Port 0 takes any free one"
+    )
 
 
 def test_unknown_host_is_named(db: Path) -> None:

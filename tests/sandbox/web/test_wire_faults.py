@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
-from runner.sandbox.rehearsal.faults import FAULTS, Faults, Place
+from runner.sandbox.rehearsal.faults import FAULTS, FaultPlace, Faults
 from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 SEND = b'{"phone": ["+14155550101"], "text": "Hello"}'
 ACCEPTING = sorted(name for name, fault in FAULTS.items() if fault.accepts)
-REFUSING = sorted(name for name, fault in FAULTS.items() if fault.place is Place.SEND and not fault.accepts)
+REFUSING = sorted(
+    name for name, fault in FAULTS.items() if fault.place is FaultPlace.SEND and not fault.accepts
+)
 STATUSES = {"500": 500, "500-before": 500, "500-list": 500, "429": 429, "503": 503}
 
 

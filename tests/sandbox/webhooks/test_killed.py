@@ -11,8 +11,9 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
+import pytest
+
+from runner.sandbox.records import RecordList
 from runner.sandbox.store import open_store
 from runner.sandbox.webhooks.queue import count_webhooks
 
@@ -28,7 +29,7 @@ from pathlib import Path
 from runner.sandbox.definition import read_send
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.sandbox.webhooks.queue import Patience
+from runner.sandbox.webhooks.queue import RetrySchedule
 from runner.sandbox.webhooks.sender import WebhookSender
 
 path, turn, url, count = sys.argv[1:]
@@ -46,7 +47,7 @@ def answer():
         time.sleep(0.002)
 
 threading.Thread(target=answer, daemon=True).start()
-sender = WebhookSender(store, patience=Patience(timeout=timedelta(seconds=0.3)))
+sender = WebhookSender(store, patience=RetrySchedule(timeout=timedelta(seconds=0.3)))
 asyncio.run(sender.run(asyncio.Event()))
 """
 
@@ -64,6 +65,7 @@ def run_for(seconds: float, db: Path, turn: int, url: str, count: int) -> list[s
     return [line for line in said.splitlines() if len(line) == 36]
 
 
+@pytest.mark.slow
 def test_killed_process_keeps_results_and_webhooks(db: Path, hook: Any) -> None:
     """Every result that was said to be recorded is there, and each is POSTed at least once in the end."""
     random = Random(7)  # noqa: S311  the same moments every time
@@ -74,11 +76,9 @@ def test_killed_process_keeps_results_and_webhooks(db: Path, hook: Any) -> None:
     # Nothing new: the sender alone, until what was broken off is due again and everything is delivered.
     with closing(open_store(db)) as store:
         for _ in range(20):
-            if set(count_webhooks(store)) == {"DELIVERED"}:
+            if set(count_webhooks(store.connection)) == {"DELIVERED"}:
                 break
             run_for(1, db, ROUNDS, hook.url, 0)
-        recorded = {
-            record["guid"] for record in Listing(store, plan=Plan()).list_results({}, 10**6, 0).records
-        }
-        assert set(count_webhooks(store)) == {"DELIVERED"}
+        recorded = {record["guid"] for record in RecordList(store).list_results({}, 10**6, 0).records}
+        assert set(count_webhooks(store.connection)) == {"DELIVERED"}
     assert set(said) <= recorded == {body["result_guid"] for _, _, body in hook.requests}

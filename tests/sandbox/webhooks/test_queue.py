@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
-from runner.sandbox.webhooks.queue import Patience, WebhookQueue, count_webhooks
+from runner.sandbox.webhooks.queue import RetrySchedule, WebhookQueue, count_webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def queue(domain: Service) -> WebhookQueue:
-    return WebhookQueue(domain.store, Patience())
+    return WebhookQueue(domain.store, RetrySchedule())
 
 
 @pytest.fixture
@@ -76,18 +76,18 @@ def test_try_of_a_dead_service_is_lost_and_made_again(
 @pytest.mark.parametrize(("tries", "seconds"), [(1, 1), (2, 4), (3, 16), (6, 1024)])
 def test_waits_grow(tries: int, seconds: int) -> None:
     """Each wait is four times the one before."""
-    assert Patience().wait_after(tries) == seconds * SECOND
+    assert RetrySchedule().wait_after(tries) == seconds * SECOND
 
 
 def test_waits_stay_within_a_calendar(domain: Service, record: Callable[..., None]) -> None:
     """However often a webhook is to be tried, the next try is a moment that can be written down."""
     record(domain, "localhost", "+14155550101")
-    queue, now = WebhookQueue(domain.store, Patience(tries=2000)), NOON
+    queue, now = WebhookQueue(domain.store, RetrySchedule(tries=2000)), NOON
     for _ in range(600):
         (claimed,) = queue.claim(1, now)
         queue.settle(claimed, "answered 500", now, is_final=False)
         now += timedelta(days=1)
-    assert count_webhooks(domain.store) == {"WAITING": 1}
+    assert count_webhooks(domain.store.connection) == {"WAITING": 1}
 
 
 @pytest.mark.parametrize(("change", "state"), [(settle, "DELIVERED"), (fail, "FAILED")])
@@ -99,7 +99,7 @@ def test_many_lost_tries_end_like_few(
     for number in range(30):
         (claimed,) = queue.claim(5, NOON + number * 10 * SECOND)
     change(queue, claimed)
-    assert count_webhooks(domain.store) == {state: 1}
+    assert count_webhooks(domain.store.connection) == {state: 1}
     assert queue.claim(5, NOON + timedelta(days=999)) == []
 
 
@@ -119,12 +119,12 @@ def test_lease_that_is_over_changes_nothing(
 def test_lease_ends_with_its_try(domain: Service, record: Callable[..., None]) -> None:
     """Who settled a try cannot settle the next one, even if both ended at the same moment."""
     record(domain, "localhost", "+14155550101")
-    queue = WebhookQueue(domain.store, Patience(first_wait=timedelta()))
+    queue = WebhookQueue(domain.store, RetrySchedule(first_wait=timedelta()))
     (first,) = queue.claim(5, NOON)
     fail(queue, first)
     (second,) = queue.claim(5, NOON)
     settle(queue, first)
-    assert (first.due, count_webhooks(domain.store)) == (second.due, {"WAITING": 1})
+    assert (first.due, count_webhooks(domain.store.connection)) == (second.due, {"WAITING": 1})
 
 
 @pytest.mark.parametrize("change", [settle, fail, release])
@@ -170,7 +170,7 @@ def test_no_webhook_is_looked_at_in_vain(
     statements.clear()
     for webhook in queue.claim(5, NOON, busy=["h"]):
         settle(queue, webhook)
-    count_webhooks(domain.store)
+    count_webhooks(domain.store.connection)
     domain.store.connection.set_trace_callback(None)
     asked = [said for said in statements if "webhook" in said]
     assert len(asked) == 5

@@ -10,25 +10,24 @@ from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
-from runner.sandbox.webhooks.courier import Courier
-from runner.sandbox.webhooks.queue import Patience, WebhookQueue, count_webhooks
-from runner.sandbox.webhooks.sender import WebhookSender
+from runner.sandbox.webhooks.queue import RetrySchedule, WebhookQueue, count_webhooks
+from runner.sandbox.webhooks.sender import WebhookClient, WebhookSender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    import pytest
-
     from runner.sandbox.service import Service
     from runner.sandbox.webhooks.queue import Webhook
 
-PATIENT = Patience(timeout=timedelta(minutes=5))
+PATIENT = RetrySchedule(timeout=timedelta(minutes=5))
 
 
 @asynccontextmanager
-async def sending(service: Service, patience: Patience = PATIENT) -> AsyncIterator[None]:
+async def sending(service: Service, patience: RetrySchedule = PATIENT) -> AsyncIterator[None]:
     """Run a sender while the block lasts."""
     stop = asyncio.Event()
     task = asyncio.create_task(WebhookSender(service.store, patience=patience).run(stop))
@@ -72,7 +71,7 @@ def test_hanging_receiver_leaves_room_for_others(
 
         async def run() -> None:
             async with sending(domain):
-                await reach(lambda: count_webhooks(domain.store).get("DELIVERED") == 3)
+                await reach(lambda: count_webhooks(domain.store.connection).get("DELIVERED") == 3)
                 # Another look at what is due must not start more.
                 await asyncio.sleep(0.3)
 
@@ -81,6 +80,7 @@ def test_hanging_receiver_leaves_room_for_others(
     assert len(hook.requests) == 3
 
 
+@pytest.mark.slow
 def test_many_receivers_share_the_slots(domain: Service, record: Callable[..., None]) -> None:
     """Thirty-two requests are under way at once, whoever hangs."""
     with ExitStack() as running:
@@ -99,6 +99,7 @@ def test_many_receivers_share_the_slots(domain: Service, record: Callable[..., N
         assert sum(count_callers(listener) for listener in silent) == 32
 
 
+@pytest.mark.slow
 def test_stops_use_up_no_tries(domain: Service, record: Callable[..., None]) -> None:
     """A service that is stopped again and again while a receiver hangs gives none of its webhooks up."""
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
@@ -145,7 +146,7 @@ def test_answer_after_a_reset_settles_nothing(db: Path, domain: Service, record:
                 await asyncio.sleep(0.1)
 
         asyncio.run(run())
-    assert count_webhooks(domain.store) == {"WAITING": 1}
+    assert count_webhooks(domain.store.connection) == {"WAITING": 1}
 
 
 def test_vanished_result_is_forgotten(
@@ -172,7 +173,7 @@ def test_vanished_result_is_forgotten(
         monkeypatch.undo()
         record(domain, f"127.0.0.1:{hook.port}", "+14155550103")
         async with sending(domain):
-            await reach(lambda: count_webhooks(domain.store) == {"DELIVERED": 1})
+            await reach(lambda: count_webhooks(domain.store.connection) == {"DELIVERED": 1})
 
     asyncio.run(run())
     assert [body["participant_phone_number"] for _, _, body in hook.requests] == ["+14155550103"]
@@ -187,12 +188,12 @@ def test_own_mistakes_count_as_tries(
 ) -> None:
     """A webhook that the sandbox itself cannot send is given up after its tries, and nothing is printed."""
     record(domain, "127.0.0.1:9", "+14155550101")
-    monkeypatch.setattr(Courier, "post", lambda *_: 1 / 0)
-    hasty = Patience(tries=3, first_wait=timedelta(milliseconds=1))
+    monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
+    hasty = RetrySchedule(tries=3, first_wait=timedelta(milliseconds=1))
 
     async def run() -> None:
         async with sending(domain, hasty):
-            await reach(lambda: count_webhooks(domain.store) == {"FAILED": 1})
+            await reach(lambda: count_webhooks(domain.store.connection) == {"FAILED": 1})
 
     asyncio.run(run())
     problems = domain.store.connection.execute("SELECT tries, problem FROM webhook").fetchall()
@@ -217,6 +218,6 @@ def test_outcome_is_written_once_the_store_is_free(
                 await answer_late(silent, lambda: other.execute("BEGIN IMMEDIATE"))
                 await asyncio.sleep(0.3)
                 other.execute("ROLLBACK")
-                await reach(lambda: count_webhooks(domain.store) == {"DELIVERED": 1}, 3)
+                await reach(lambda: count_webhooks(domain.store.connection) == {"DELIVERED": 1}, 3)
 
         asyncio.run(run())

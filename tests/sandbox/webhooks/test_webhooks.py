@@ -10,12 +10,13 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from runner.sandbox.definition import read_send
-from runner.sandbox.listing import Listing
-from runner.sandbox.model import Plan
+from runner.sandbox.records import RecordList
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
-from runner.sandbox.webhooks.queue import Patience, WebhookQueue, count_webhooks
+from runner.sandbox.webhooks.queue import RetrySchedule, WebhookQueue, count_webhooks
 from runner.sandbox.webhooks.sender import WebhookSender
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 ADA, BOB = "+14155550101", "+14155550102"
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
-HASTY = Patience(tries=3, timeout=timedelta(seconds=1), first_wait=timedelta(milliseconds=1))
+HASTY = RetrySchedule(tries=3, timeout=timedelta(seconds=1), first_wait=timedelta(milliseconds=1))
 
 
 def ask(service: Service, url: str, *phones: str) -> None:
@@ -46,7 +47,7 @@ def answer(service: Service, *phones: str) -> None:
             service.receive(phone, text, NOON)
 
 
-def send_webhooks(store: Store, count: int, patience: Patience = HASTY) -> None:
+def send_webhooks(store: Store, count: int, patience: RetrySchedule = HASTY) -> None:
     """Run a sender until so many webhooks are delivered or given up."""
 
     async def run() -> None:
@@ -63,7 +64,7 @@ def send_webhooks(store: Store, count: int, patience: Patience = HASTY) -> None:
 
 
 def count_settled(store: Store) -> int:
-    return sum(count for state, count in count_webhooks(store).items() if state != "WAITING")
+    return sum(count for state, count in count_webhooks(store.connection).items() if state != "WAITING")
 
 
 def list_problems(store: Store) -> list[tuple[str, int, str | None]]:
@@ -75,11 +76,11 @@ def test_each_result_is_posted_to_its_question(domain: Service, hook: Any) -> No
     ask(domain, hook.url, ADA)
     answer(domain, ADA)
     send_webhooks(domain.store, 2)
-    results = Listing(domain.store, plan=Plan()).list_results({}, 10, 0).records
+    results = RecordList(domain.store).list_results({}, 10, 0).records
     bodies = sorted((body for _, _, body in hook.requests), key=lambda body: str(body["question_tag"]))
     assert bodies == [{**results[0], "numeric_response": "2"}, {**results[1], "numeric_response": None}]
     assert bodies[0]["result_response"] == "Blue"
-    assert count_webhooks(domain.store) == {"DELIVERED": 2}
+    assert count_webhooks(domain.store.connection) == {"DELIVERED": 2}
 
 
 def test_running_service_sends_what_other_processes_record(db: Path, domain: Service, hook: Any) -> None:
@@ -108,7 +109,7 @@ def test_sender_gives_up_and_says_so(domain: Service, hook: Any) -> None:
     send_webhooks(domain.store, 1)
     assert list_problems(domain.store) == [("FAILED", 3, "answered 503")]
     assert len(hook.requests) == 3
-    assert Listing(domain.store, plan=Plan()).list_results({}, 10, 0).total_count == 1
+    assert RecordList(domain.store).list_results({}, 10, 0).total_count == 1
 
 
 def test_foreign_host_is_given_up_at_once(domain: Service) -> None:
@@ -127,9 +128,9 @@ def test_address_without_scheme_is_never_tried(domain: Service, hook: Any) -> No
     domain.receive(BOB, "red", NOON)
     reason = "the address has no scheme (http:// or https://)"
     assert list_problems(domain.store)[:2] == [("FAILED", 0, reason)] * 2
-    assert count_webhooks(domain.store) == {"UNDELIVERABLE": 2, "WAITING": 1}
+    assert count_webhooks(domain.store.connection) == {"UNDELIVERABLE": 2, "WAITING": 1}
     send_webhooks(domain.store, 3)
-    assert count_webhooks(domain.store) == {"FAILED": 1, "UNDELIVERABLE": 2}
+    assert count_webhooks(domain.store.connection) == {"FAILED": 1, "UNDELIVERABLE": 2}
     assert hook.requests == []
 
 
@@ -139,13 +140,14 @@ def test_slow_receiver_keeps_nobody_waiting(domain: Service, hook: Any) -> None:
         ask(domain, f"http://127.0.0.1:{silent.getsockname()[1]}/", ADA)
         ask(domain, hook.url, BOB)
         answer(domain, ADA, BOB)
-        send_webhooks(domain.store, 2, Patience(timeout=timedelta(minutes=5)))
+        send_webhooks(domain.store, 2, RetrySchedule(timeout=timedelta(minutes=5)))
     assert len(hook.requests) == 2
-    assert count_webhooks(domain.store) == {"DELIVERED": 2, "WAITING": 2}
-    again = WebhookQueue(domain.store, Patience()).claim(5, datetime.now(UTC))
+    assert count_webhooks(domain.store.connection) == {"DELIVERED": 2, "WAITING": 2}
+    again = WebhookQueue(domain.store, RetrySchedule()).claim(5, datetime.now(UTC))
     assert [webhook.tries for webhook in again] == [1, 1]
 
 
+@pytest.mark.slow
 def test_two_services_share_the_work(db: Path, domain: Service, hook: Any) -> None:
     """Services on one file send each result once, as long as none of them dies."""
     phones = [f"+1415556{number:04d}" for number in range(40)]

@@ -10,7 +10,8 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, Self
 
@@ -35,6 +36,10 @@ SETTLE_WINDOW_S = 1.5
 _SOCKET = ".s.PGSQL.5432"
 _PATIENCE_S = 60.0
 _POLL_S = 0.02
+GRACE_S = 6.0
+"""How long a worker that is told to end may take before it is killed, as a platform has it: some leases."""
+RETIRES_S = 20.0
+"""How long a scheduler may take to let a worker go."""
 _REST_S = 0.5
 """A worker that ends sooner than this after its start has to wait, as one that crashes over and over does."""
 _HOLDERS: LiteralString = (
@@ -58,6 +63,8 @@ class Berth:
         port: where the wire begins.
         child: the process.
         is_busy: whether a fault is under way here.
+        is_followed: whether a process that has ended is followed by another one.
+        env: variables of its own; None for one that is missing.
         started_at: when the process was started, in monotonic seconds.
     """
 
@@ -66,6 +73,8 @@ class Berth:
     port: int
     child: Child
     is_busy: bool = False
+    is_followed: bool = True
+    env: Mapping[str, str | None] = field(default_factory=dict)
     started_at: float = 0.0
 
     def is_old_enough(self) -> bool:
@@ -85,7 +94,7 @@ class Fleet:
 
     Attributes:
         env: the whole environment of a run.
-        berths: the workers.
+        berths: the workers; others may join, and leave.
         database: of the ledger, on its server.
         ledger: the wire to it, from every process; a circuit of it is a process id.
     """
@@ -114,8 +123,11 @@ class Fleet:
         (folder / "logs").mkdir()
         self._nursery = self._stack.enter_context(Nursery(folder / "logs", {**self.env, **_DASK}))
         self._port = _choose_port()
+        self._back_at = 0.0
+        self._starting = threading.Lock()
         self.scheduler = self._start_scheduler()
-        self.berths = [self._make_berth(number) for number in range(workers)]
+        self._names = (f"worker-{number}" for number in count())
+        self.berths = [self._make_berth({}) for _ in range(workers)]
         self._is_ending = threading.Event()
         self._watch = threading.Thread(target=self._restart_what_died, daemon=True)
         self._deaths = 0
@@ -157,6 +169,49 @@ class Fleet:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the cluster doesn't come back:\n{self.tail_logs()}")
             time.sleep(_POLL_S)
+
+    def join(self, env: Mapping[str, str | None]) -> Berth:
+        """Start one more worker, with some variables of its own; None for one that it lacks."""
+        berth = self._make_berth(env)
+        berth.started_at = time.monotonic()
+        self.berths = [*self.berths, berth]
+        return berth
+
+    def await_worker(self, berth: Berth, patience_s: float) -> bool:
+        """Wait until a worker has found the scheduler; return whether it did in time."""
+        deadline = time.monotonic() + patience_s
+        while not (is_there := _has_registered(berth.child)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return is_there
+
+    def leave(self, berth: Berth) -> None:
+        """Have a worker that has joined end in order, and none follow it."""
+        with self._starting:
+            berth.is_followed = False
+        self.end_in_order(berth.child)
+        self.berths = [each for each in self.berths if each is not berth]
+
+    def end_in_order(self, child: Child) -> bool:
+        """Tell a process to end, and kill it if it takes too long; return whether it ended by itself."""
+        child.send_signal(signal.SIGTERM)
+        if child.ended.wait(GRACE_S):
+            return True
+        child.send_signal(signal.SIGKILL)
+        child.ended.wait()
+        return False
+
+    def retire(self, berth: Berth) -> bool:
+        """Have the scheduler let a worker go; return whether it does so in time."""
+        address = f"tcp://127.0.0.1:{self._port}"
+        child = self._nursery.start(
+            "retire", address, berth.name, cwd=self._folder, env={**self.env, **_DASK}
+        )
+        return child.finish(RETIRES_S).code == 0
+
+    def kill_scheduler(self, away_s: float) -> bool:
+        """Kill the scheduler, and start another one on its port after so many seconds."""
+        self._back_at = time.monotonic() + away_s
+        return self.scheduler.send_signal(signal.SIGKILL)
 
     def take_deaths(self) -> int:
         """Return how many workers have killed themselves since this was asked last."""
@@ -206,10 +261,10 @@ class Fleet:
             yield f"--- {child.streams[1].name}, process {child.pid}"
             yield from child.streams[1].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
 
-    def _make_berth(self, number: int) -> Berth:
+    def _make_berth(self, env: Mapping[str, str | None]) -> Berth:
         wire, port = self.make_wire()
-        name = f"worker-{number}"
-        return Berth(name, wire, port, self._start_worker(name, port, death=None))
+        name = next(self._names)
+        return Berth(name, wire, port, self._start_worker(name, port, env, death=None), env=env)
 
     def _start_scheduler(self) -> Child:
         return self._nursery.start(
@@ -219,30 +274,38 @@ class Fleet:
             env={**self.env, **_DASK},
         )
 
-    def _start_worker(self, name: str, port: int, death: Death | None) -> Child:
+    def _start_worker(
+        self, name: str, port: int, env: Mapping[str, str | None], death: Death | None
+    ) -> Child:
+        full = {**self.env, **_DASK, **env}
         return self._nursery.start(
             "worker",
             *(f"tcp://127.0.0.1:{port}", "--name", name, "--nthreads", "1", "--memory-limit", "0"),
             *("--no-nanny", "--no-dashboard", "--local-directory", str(self._folder / name)),
             cwd=self._folder,
-            env={**self.env, **_DASK},
+            env={name: value for name, value in full.items() if value is not None},
             death=death,
         )
 
     def _restart_what_died(self) -> None:
         while not self._is_ending.wait(_POLL_S):
-            if self.scheduler.ended.is_set():
+            if self.scheduler.ended.is_set() and time.monotonic() >= self._back_at:
                 self.scheduler = self._start_scheduler()
             for berth in self.berths:
-                if berth.child.ended.is_set() and berth.is_old_enough():
-                    self._deaths += berth.child.code == -signal.SIGKILL and not berth.child.is_killed
-                    # Its connections to the ledger may be dead: that is no business of the next one's.
-                    berth.child = self._start_worker(berth.name, berth.port, self._choose_death())
-                    berth.started_at = time.monotonic()
+                with self._starting:
+                    self._follow(berth)
+
+    def _follow(self, berth: Berth) -> None:
+        if berth.child.ended.is_set() and berth.is_old_enough() and berth.is_followed:
+            self._deaths += berth.child.code == -signal.SIGKILL and not berth.child.is_killed
+            # Its connections to the ledger may be dead: that is no business of the next one's.
+            berth.child = self._start_worker(berth.name, berth.port, berth.env, self._choose_death())
+            berth.started_at = time.monotonic()
 
 
 def _has_registered(child: Child) -> bool:
-    return not child.ended.is_set() and "Registered to" in child.streams[1].read_text(encoding="utf-8")
+    log = child.streams[1]
+    return not child.ended.is_set() and log.exists() and "Registered to" in log.read_text(encoding="utf-8")
 
 
 def _choose_port() -> int:

@@ -8,6 +8,7 @@ milliseconds. It answers each with its process id, and tells of each process tha
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -20,7 +21,9 @@ import traceback
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from distributed import Client
 
 from tests.torture.launcher import HANGS, Ended
 from tests.torture.victim import arm
@@ -30,20 +33,22 @@ if TYPE_CHECKING:
 
     from tests.torture.launcher import Death
 
-Program = Literal["runner", "scheduler", "worker"]
-_COMMANDS: dict[Program, str] = {
+Program = Literal["runner", "scheduler", "worker", "retire"]
+_COMMANDS: dict[str, str] = {
     "scheduler": "distributed.cli.dask_scheduler",
     "worker": "distributed.cli.dask_worker",
 }
+VERSION = "TORTURE_VERSION"
+"""The variable with the version that the runner in a process pretends to have."""
 _TELL_STACKS = signal.SIGUSR1
 """Has a process write to its standard error where its threads are."""
 _STACKS_S = 0.5
 _IMPORTED = (
     *_COMMANDS.values(),
-    "runner.cli.apply",
-    "runner.cli.plan",
-    "runner.cli.cluster_delivery",
-    "runner.cluster.connection",
+    "runner.cli.commands.apply",
+    "runner.cli.commands.plan",
+    "runner.workflow.delivery.cluster_delivery",
+    "runner.cluster.dask_connection",
 )
 
 
@@ -186,6 +191,9 @@ def serve() -> None:
     """Start what is asked for on standard input, and kill what is left when that ends."""
     for module in _IMPORTED:
         importlib.import_module(module)
+    # A collection in a child would copy all that it shares with this process.
+    gc.collect()
+    gc.freeze()
     # A child that ends wakes the loop.
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -238,7 +246,7 @@ def _tell(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201  the answer to the harness
 
 
-def _become(request: dict[str, Any]) -> None:
+def _become(request: dict[str, Any]) -> NoReturn:
     code = 1
     try:
         os.chdir(request["cwd"])
@@ -249,6 +257,7 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.clear()
         os.environ.update(request["env"])
         faulthandler.register(_TELL_STACKS)
+        _pretend_version(os.environ.pop(VERSION, None))
         if request["death"]:
             arm(request["death"])
         code = _run(request["program"], request["arguments"])
@@ -257,17 +266,34 @@ def _become(request: dict[str, Any]) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+    # As every program ends: its threads may have something to finish.
+    sys.exit(code)
+
+
+def _pretend_version(version: str | None) -> None:
+    own = [module for name, module in sys.modules.items() if name.startswith("runner.")]
+    for module in own:
+        if version is not None and hasattr(module, "__version__"):
+            module.__dict__["__version__"] = version
 
 
 def _run(program: Program, arguments: list[str]) -> int:
     if program == "runner":
         return _run_runner(arguments)
+    if program == "retire":
+        return _retire(*arguments)
     main = importlib.import_module(_COMMANDS[program])
     try:
         main.main(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _retire(scheduler: str, worker: str) -> int:
+    """Have a scheduler let a worker go, given its name."""
+    with Client(scheduler, set_as_default=False) as client:
+        client.retire_workers(names=[worker], close_workers=True)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.torture.cluster.faults import LEASE_S, choose_pause
 from tests.torture.form import MESSAGES
+from tests.torture.gauge import Gauge
 from tests.torture.launcher import HANGS, Death
 from tests.torture.repository import Audience, Repository
 from tests.torture.schedule import make_random
@@ -18,6 +19,7 @@ from tests.torture.tally import Tally
 
 if TYPE_CHECKING:
     import random
+    import threading
     from pathlib import Path
 
     from tests.torture.cluster.faults import Pauses
@@ -29,6 +31,10 @@ _LISTS_LATE_S = 0.2
 _READ_TIMEOUT_S = READ_TIMEOUT_S * 4 / 3
 """As long as slow answers let it be: a dozen processes share the machine."""
 _TAKES_S = 0.06
+CONCURRENCIES = (2, 4, 8, 16)
+"""Requests in flight: with four workers and more, fewer than one each, and several."""
+RATE = 40
+"""Sends a second: fewer than come if nobody waits."""
 _TRIES = 8
 """Undisturbed runs after which nothing may be left to do."""
 _PATIENCE_S = 150.0
@@ -58,12 +64,14 @@ class ClusterScenario:
         self._seed = seed
         self._fleet = fleet
         self._rng = rng = make_random(seed, "cluster")
-        self._service = _make_service(seed, rng)
+        rate = rng.choice((None, RATE))
+        self._gauge = Gauge(rng.choice(CONCURRENCIES), rate)
+        self._service = _make_service(seed, rng, self._gauge)
         self._wire, port = fleet.make_wire()
         self._other_folder = folder / "other"
         self._target = f"torture-{seed}"
         self._lockfile = rng.choice(("full", "full", "summary"))
-        limits = {"concurrency": rng.choice((4, 8, 16))} | ({"rate": "90/s"} if rng.random() < 0.5 else {})
+        limits = {"concurrency": self._gauge.concurrency} | ({"rate": f"{rate}/s"} if rate else {})
         self._repository = Repository(
             folder / "repository",
             _make_audience(rng),
@@ -77,15 +85,15 @@ class ClusterScenario:
         self._log: list[str] = []
         self._started_at = time.monotonic()
 
-    def run(self, until: float) -> None:
+    def run(self, is_over: threading.Event) -> None:
         """Run it, and add up what came of it.
 
         Args:
-            until: when the disturbances end, in monotonic seconds.
+            is_over: is set when the disturbances end.
         """
         if self._rng.random() < 0.25:
             self._send_foreign_launch()
-        while time.monotonic() < until:
+        while not is_over.is_set():
             self._disturb()
             self._edit()
             self._lose_lockfile()
@@ -255,6 +263,7 @@ class ClusterScenario:
         recorded = self._repository.list_guids() if is_full else list(in_ledger.elements())
         self.tally.judge(self._service, self._repository.audience.list_due(()), recorded)
         self.tally.faults = met + Counter({f"service: {k}": n for k, n in self.tally.faults.items()})
+        self.tally.judge_limits(self._gauge)
         self._compare_ledger(in_ledger)
         if self.tally.violations:
             story = (f"seed {self._seed}:", *self._log, *self.tally.violations, *self._explain_twice())
@@ -286,7 +295,7 @@ class ClusterScenario:
         self.tally.violations.append(what)
 
 
-def _make_service(seed: int, rng: random.Random) -> Service:
+def _make_service(seed: int, rng: random.Random, gauge: Gauge) -> Service:
     temper = Temper(
         seed,
         send_faults=rng.choice((0.0, 0.05, 0.2)),
@@ -296,7 +305,7 @@ def _make_service(seed: int, rng: random.Random) -> Service:
         skew_s=rng.uniform(-60, 60),
         takes_s=_TAKES_S,
     )
-    return Service(temper)
+    return Service(temper, gauge)
 
 
 def _make_audience(rng: random.Random) -> Audience:

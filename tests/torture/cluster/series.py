@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from tests.torture.schedule import make_random
 from tests.torture.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.postgres import PostgresServer
     from tests.torture.cluster.faults import Pauses
@@ -27,6 +28,7 @@ CAMPAIGNS = 4
 """That are sent at once."""
 ROUND_S = 30.0
 """For how long the campaigns of a round are disturbed."""
+_LOOK_S = 0.05
 _DEATHS = 0.25
 """The share of workers that kill themselves at a step."""
 
@@ -40,6 +42,7 @@ def run_rounds(
     campaigns: int = CAMPAIGNS,
     round_s: float = ROUND_S,
     pauses: Pauses = PAUSES_S,
+    first: Sequence[str] = (),
     show: Callable[[Tally], None] = lambda _: None,
     keep: Path | None = None,
 ) -> Tally:
@@ -53,6 +56,7 @@ def run_rounds(
         campaigns: at once.
         round_s: for how long those of a round are disturbed, in seconds.
         pauses: how long processes are stopped: one of several ranges, in seconds.
+        first: faults of the first round that come before all others.
         show: is told how far it is.
         keep: a folder for what processes wrote, if anything is wrong; None to throw it away.
     """
@@ -64,7 +68,9 @@ def run_rounds(
         stack.enter_context(fleet)
         while count_cluster_faults(total) < faults:
             seeds = range(seed, seed + campaigns)
-            tally = _run_round(fleet, server, folder, seeds, round_s, pauses)
+            scenarios = [ClusterScenario(seed, folder / f"campaign-{seed}", fleet, pauses) for seed in seeds]
+            mishaps = Mishaps(fleet, server, make_random(seed, "mishaps"), pauses, first)
+            tally, first = _run_round(fleet, scenarios, mishaps, round_s), ()
             seed += campaigns
             total.add(tally)
             show(total)
@@ -78,16 +84,16 @@ def count_cluster_faults(tally: Tally) -> int:
     return sum(number for kind, number in tally.faults.items() if not kind.startswith("service: "))
 
 
-def _run_round(
-    fleet: Fleet, server: PostgresServer, folder: Path, seeds: range, round_s: float, pauses: Pauses
-) -> Tally:
+def _run_round(fleet: Fleet, scenarios: Sequence[ClusterScenario], mishaps: Mishaps, round_s: float) -> Tally:
     fleet.wait_until_whole()
-    scenarios = [ClusterScenario(seed, folder / f"campaign-{seed}", fleet, pauses) for seed in seeds]
+    is_over = threading.Event()
     until = time.monotonic() + round_s
     with ThreadPoolExecutor(len(scenarios)) as pool:
-        running = [pool.submit(scenario.run, until) for scenario in scenarios]
-        with Mishaps(fleet, server, make_random(seeds[0], "mishaps"), pauses) as mishaps:
-            time.sleep(max(0.0, until - time.monotonic()))
+        running = [pool.submit(scenario.run, is_over) for scenario in scenarios]
+        with mishaps:
+            while time.monotonic() < until or not mishaps.is_through:
+                time.sleep(_LOOK_S)
+        is_over.set()
     tally = Tally(faults=mishaps.faults)
     for future, scenario in zip(running, scenarios, strict=True):
         future.result()

@@ -9,10 +9,16 @@
   const marker = document.body.dataset.seen;
   const PATIENCE_MS = 9000; // the service itself gives up after 8 s, and says why
 
-  const show = (text) => {
+  // Whether the toast says that nothing answers, which ends by itself.
+  let isAboutConnection = false;
+
+  const show = (text, ofConnection = false) => {
     problem.textContent = text;
     problem.hidden = !text;
+    isAboutConnection = ofConnection;
   };
+
+  const showBack = () => isAboutConnection && show("");
 
   const isAtEnd = () => Math.abs(scroller.scrollTop) < 80;
 
@@ -131,7 +137,7 @@
         // What was shown is gone, or nobody is logged in: the page that says so is the right one now.
         if (answer.status === 404 || answer.redirected) return location.reload();
         if (!answer.ok) return;
-        if (isStuck) show("");
+        showBack();
         isStuck = false;
         const wasAtEnd = scroller && isAtEnd();
         for (const region of document.querySelectorAll("[data-live]")) {
@@ -145,7 +151,7 @@
     } catch (error) {
       // Where nothing answers at all, the stream says when the service is back.
       isStuck = error.name === "AbortError";
-      if (isStuck) show(explain(error));
+      if (isStuck) show(explain(error), true);
     } finally {
       running = false;
     }
@@ -169,7 +175,10 @@
   const open = () => {
     close();
     stream = new EventSource(`/_sandbox/inbox/events?seen=${encodeURIComponent(document.body.dataset.seen)}`);
-    stream.onopen = () => tell("on", "Live");
+    stream.onopen = () => {
+      tell("on", "Live");
+      showBack();
+    };
     stream.addEventListener("change", refresh);
     stream.onerror = () => {
       tell("off", "Reconnecting");
@@ -188,6 +197,26 @@
     if (!document.hidden) open();
   }
 
+  // A draft outlives a reload, a login and a restart of the service, in this tab alone.
+  const DRAFT = `draft ${location.pathname}`;
+
+  const keepDraft = (text) => {
+    try {
+      if (text) sessionStorage.setItem(DRAFT, text);
+      else sessionStorage.removeItem(DRAFT);
+    } catch {
+      // A browser that stores nothing for pages: then drafts are not kept.
+    }
+  };
+
+  const readDraft = () => {
+    try {
+      return sessionStorage.getItem(DRAFT) ?? "";
+    } catch {
+      return "";
+    }
+  };
+
   const send = async (form, button) => {
     const body = new URLSearchParams(new FormData(form, button));
     for (const each of form.querySelectorAll("button")) each.disabled = true;
@@ -196,11 +225,12 @@
       if (answer.ok) {
         show("");
         form.reset();
+        if (form.querySelector("textarea")) keepDraft("");
         form.querySelector("textarea")?.dispatchEvent(new Event("input"));
         if (scroller) scroller.scrollTop = 0;
       } else show(page.getElementById("problem")?.textContent ?? "That was not done; reload the page and try again.");
     } catch (error) {
-      return show(explain(error));
+      return show(explain(error), true);
     } finally {
       for (const each of form.querySelectorAll("button")) each.disabled = false;
     }
@@ -222,5 +252,70 @@
   });
   reply?.addEventListener("input", () => {
     reply.rows = Math.min(5, reply.value.split("\n").length);
+    keepDraft(reply.value);
+  });
+  if (reply && !reply.value && readDraft()) {
+    reply.value = readDraft();
+    reply.dispatchEvent(new Event("input"));
+  }
+
+  document.querySelector(".logout")?.addEventListener("submit", () => sessionStorage.clear());
+
+  document.addEventListener("change", (event) => {
+    if (event.target.matches(".filters select")) event.target.form.requestSubmit();
+  });
+
+  // The conversation is held at its end: what unfolds above would push the button that folds it out of sight.
+  document.addEventListener(
+    "toggle",
+    ({ target }) => target.matches(".stretch[open]") && target.querySelector("summary").scrollIntoView({ block: "nearest" }),
+    true,
+  );
+
+  // The menu of the clock closes by Escape and by a click elsewhere.
+  const menu = document.querySelector("details.clock");
+  document.addEventListener("click", (event) => {
+    if (menu?.open && !menu.contains(event.target)) menu.open = false;
+  });
+
+  // One key each, which people who dictate must be able to turn off (WCAG 2.2, 2.1.4).
+  const OFF = "shortcuts off";
+  const help = document.getElementById("shortcuts");
+  const isOn = document.getElementById("shortcuts-on");
+  if (isOn) {
+    isOn.checked = localStorage.getItem(OFF) === null;
+    isOn.addEventListener("change", () => (isOn.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
+  }
+
+  const step = (by) => {
+    const links = [...document.querySelectorAll("#phones a.phone")];
+    const here = links.findIndex((each) => each === document.activeElement || each.hasAttribute("aria-current"));
+    const focused = links.indexOf(document.activeElement);
+    const from = focused >= 0 ? focused : here;
+    links[from < 0 ? 0 : Math.min(Math.max(from + by, 0), links.length - 1)]?.focus();
+  };
+
+  const SHORTCUTS = {
+    "/": () => document.querySelector(".search input")?.focus(),
+    "?": () => help?.showModal(),
+    j: () => step(1),
+    k: () => step(-1),
+    l: () => location.assign("/"),
+    p: () => location.assign("/phones"),
+    c: () => location.assign("/controls"),
+    r: () => reply?.focus(),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && menu?.open) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+    const isTyping = event.target.closest("input:not([type=checkbox]), textarea, select");
+    if (isTyping || help?.open || event.ctrlKey || event.metaKey || event.altKey) return;
+    // The list itself opens in any case, so that shortcuts can be turned on again.
+    if (!(event.key in SHORTCUTS) || (!isOn?.checked && event.key !== "?")) return;
+    event.preventDefault();
+    SHORTCUTS[event.key]();
   });
 })();

@@ -1,0 +1,368 @@
+"""The Python API: a project of campaigns, with a method for each command.
+
+    project = runner.open("campaigns", target="sandbox")
+    plan = project.plan()
+    project.apply(plan)
+
+Nothing here prints, exits or reads the process's environment. Errors are those of `runner.errors`.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import UsageError
+from runner.report.model import SMALL_GROUP
+from runner.source.diagnostic import Problems
+from runner.source.quantity import parse_duration
+from runner.workflow.apply import ApplyOptions, ApplyResult, apply_campaigns
+from runner.workflow.approval_coverage import is_approval_required
+from runner.workflow.campaigns import load_campaigns, show_path
+from runner.workflow.observer import Observer, observing
+from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
+from runner.workflow.plans.saved import SavedPlan, read_saved_plan
+from runner.workflow.preview import CASES, Preview, preview_campaign
+from runner.workflow.reconcile import ReconcileResult, reconcile_project
+from runner.workflow.report import ProjectReport, ReportOptions, read_answers, report_project
+from runner.workflow.resolve import Unresolved, Word, resolve_launches
+from runner.workflow.scope import Scope
+from runner.workflow.status import StatusResult, find_project_status
+from runner.workflow.validate import Validation, validate_campaigns
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from runner.report.columns.answer_files import Shape
+    from runner.sandbox.rehearsal.simulate import SimulationSummary
+
+__all__ = ["Observer", "Project", "observing", "open"]
+
+_YES = {"1", "true", "t", "yes", "y", "on"}
+
+
+def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
+    campaigns: str | Path | Iterable[str | Path] = "campaigns",
+    *,
+    target: str | None = None,
+    ledger: str | None = None,
+    cluster: str | None = None,
+    cluster_ca: str | Path | None = None,
+    cluster_cert: str | Path | None = None,
+    cluster_key: str | Path | None = None,
+    insecure_cluster: bool | None = None,
+    profile: str | None = None,
+    scratch: str | None = None,
+    state_remote: str | None = None,
+    allow: Iterable[str | Path] = (),
+    environ: Mapping[str, str] | None = None,
+    observer: Observer | None = None,
+    verbose: bool = False,
+) -> Project:
+    """Return a project; nothing is read yet.
+
+    Parameters beat the environment, which beats `targets.yaml`, as on the command line. Relative paths, and
+    the default ledger, start from the current folder.
+
+    Args:
+        campaigns: campaign files, and folders of them.
+        target: a target of `targets.yaml`, `live` or `sandbox`; else RUNNER_TARGET.
+        ledger: the URL of the ledger's database; else RUNNER_LEDGER, else SQLite below `.runner/`.
+        cluster: the address of a Dask scheduler, or `local:N`; else RUNNER_CLUSTER, else this process.
+        cluster_ca: the file with the CA of a `tls://` cluster; else RUNNER_CLUSTER_CA, else Dask's setting.
+        cluster_cert: the file with this machine's certificate; else RUNNER_CLUSTER_CERT, likewise.
+        cluster_key: the file with its key; else RUNNER_CLUSTER_KEY, else in the certificate's file.
+        insecure_cluster: let `tcp://` lead to another machine; else RUNNER_INSECURE_CLUSTER.
+        profile: the profile that a scheduler's workers take ledger and secrets from; else RUNNER_PROFILE,
+            else the workers' ordinary variables.
+        scratch: a folder that all workers of a cluster reach; else RUNNER_SCRATCH.
+        state_remote: a git remote by which machines share their record; else RUNNER_STATE_REMOTE.
+        allow: further folders, and prefixes of URLs, that campaigns may read from.
+        environ: the environment variables (docs/reference/settings.md), such as credentials and the state
+            key; None for none, since `os.environ` is only read if it is given here.
+        observer: receives notes, warnings and progress; None for the one of `observing`, if any.
+        verbose: tell the observer more.
+    """
+    given = {} if environ is None else environ
+    paths = [campaigns] if isinstance(campaigns, (str, Path)) else campaigns
+    is_insecure = given.get("RUNNER_INSECURE_CLUSTER", "").lower() in _YES
+    scope = Scope(
+        paths=tuple(map(Path, paths)),
+        allowed=tuple(allow),
+        target=target,
+        ledger=ledger or given.get("RUNNER_LEDGER") or None,
+        state_remote=state_remote or given.get("RUNNER_STATE_REMOTE") or None,
+        cluster=cluster or given.get("RUNNER_CLUSTER") or None,
+        cluster_ca=_choose_path(cluster_ca, given, "RUNNER_CLUSTER_CA"),
+        cluster_cert=_choose_path(cluster_cert, given, "RUNNER_CLUSTER_CERT"),
+        cluster_key=_choose_path(cluster_key, given, "RUNNER_CLUSTER_KEY"),
+        profile=profile or given.get("RUNNER_PROFILE") or None,
+        insecure_cluster=is_insecure if insecure_cluster is None else insecure_cluster,
+        scratch=scratch or given.get("RUNNER_SCRATCH") or None,
+        verbose=verbose,
+        environ=given,
+    )
+    return Project(scope, observer)
+
+
+def _choose_path(path: str | Path | None, environ: Mapping[str, str], variable: str) -> str | None:
+    return (None if path is None else str(path)) or environ.get(variable) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Campaigns with a target and a ledger. `runner.open` makes one.
+
+    Attributes:
+        scope: the campaigns, the target, the ledger, the environment.
+        observer: receives notes, warnings and progress.
+    """
+
+    scope: Scope = field(repr=False)
+    observer: Observer | None = None
+
+    def validate(self) -> Validation:
+        """Return every problem of every campaign, without sending anything or calling a service."""
+        with self._observed():
+            return validate_campaigns(self.scope)
+
+    def plan(
+        self,
+        *,
+        only: str | None = None,
+        limit: int | None = None,
+        now: datetime | None = None,
+        out: str | Path | None = None,
+        differences: bool = False,
+        launches: bool = False,
+    ) -> ProjectPlan:
+        """Return the messages that `apply` would send, and the reasons for leaving people out. Only reads.
+
+        Args:
+            only: this message alone.
+            limit: at most so many recipients now.
+            now: as of this time, with its offset; else the present.
+            out: save it to this file too, or with a cluster to this folder or URL.
+            differences: compare campaigns with their sent messages.
+            launches: describe each launch with its payload.
+        """
+        if now is not None and now.tzinfo is None:
+            raise UsageError("`now` has no offset from UTC", hint="as in datetime.now(UTC)")
+        wishes = PlanWishes(
+            only=only,
+            limit=limit,
+            now=now,
+            out=None if out is None else str(out),
+            with_differences=differences,
+            with_launches=launches,
+        )
+        with self._observed():
+            return plan_project(self.scope, wishes)
+
+    def read_plan(self, path: str | Path) -> SavedPlan:
+        """Return a saved plan from a file, or from the folder or URL of a plan set."""
+        return read_saved_plan(str(path))
+
+    def apply(
+        self,
+        plan: ProjectPlan | SavedPlan,
+        *,
+        expect_digest: str | None = None,
+        require_approval: bool | None = None,
+        concurrency: int | None = None,
+        settle_window_s: float | None = None,
+        lock_timeout_s: float = 0.0,
+    ) -> ApplyResult:
+        """Send exactly this plan, once, and record it; passing the plan approves it.
+
+        If any of its campaigns has changed, or any of it was sent meanwhile, nothing is sent.
+
+        Args:
+            plan: the plan to send.
+            expect_digest: the digest of the approved plan: another one is refused.
+            require_approval: send nothing that `runner approve` has not recorded; else
+                RUNNER_REQUIRE_APPROVAL.
+            concurrency: sends in flight at once; else the target's.
+            settle_window_s: seconds that a launch may take to be listed; else RUNNER_SETTLE_WINDOW, else the
+                target's.
+            lock_timeout_s: seconds to wait for another run of the same campaign.
+
+        Raises:
+            PlanChangedError: the plan no longer holds.
+            LimitError: the only campaign breaks a limit, or waits for replies to be read or for approval.
+            OnHoldError: the only campaign is paused.
+            RunLockedError: another run is sending the only campaign.
+        """
+        if isinstance(plan, ProjectPlan) and not plan:
+            return ApplyResult(failures=plan.failures, exit_code=plan.failures.find_exit_code(None))
+        with self._observed():
+            options = ApplyOptions(
+                saved=plan.approve() if isinstance(plan, ProjectPlan) else plan,
+                expect_digest=expect_digest,
+                require_approval=is_approval_required(self.scope.environ)
+                if require_approval is None
+                else require_approval,
+                concurrency=concurrency,
+                settle_window_s=self._choose_window(settle_window_s),
+                lock_timeout_s=lock_timeout_s,
+            )
+            return apply_campaigns(replace(self.scope, paths=()), options, _approve)
+
+    def settle(self, *, settle_window_s: float | None = None, lock_timeout_s: float = 0.0) -> ApplyResult:
+        """Find and record what earlier runs have sent, without sending; a plan made afterwards holds."""
+        window_s = self._choose_window(settle_window_s)
+        options = ApplyOptions(settle_only=True, settle_window_s=window_s, lock_timeout_s=lock_timeout_s)
+        with self._observed():
+            return apply_campaigns(self.scope, options, _approve)
+
+    def status(self) -> StatusResult:
+        """Return planned, sent, answered and unresolved counts; only reads, without calling a service."""
+        with self._observed():
+            return find_project_status(self.scope)
+
+    def reconcile(
+        self, *, full: bool = False, accept_differences: bool = False, drop_unlisted: bool = False
+    ) -> ReconcileResult:
+        """Bring counts and results of every launch into the ledger.
+
+        Args:
+            full: read every result again.
+            accept_differences: where the service counts more results than it lists, accept the list as
+                complete.
+            drop_unlisted: remove results that the service no longer lists.
+        """
+        with self._observed():
+            return reconcile_project(self.scope, full=full, accept=accept_differences, drops=drop_unlisted)
+
+    def report(
+        self, *, by: Iterable[str] = (), min_group: int = SMALL_GROUP, reconcile: bool = False
+    ) -> ProjectReport:
+        """Return a report for each campaign, from the ledger.
+
+        Args:
+            by: columns of the audience to break the turnout down by.
+            min_group: leave groups of fewer recipients out.
+            reconcile: bring the ledger up to date first.
+        """
+        options = ReportOptions(tuple(dict.fromkeys(by)), min_group)
+        with self._observed():
+            return report_project(self.scope, options, is_reconciled=reconcile)
+
+    def answers(
+        self,
+        campaign: str | Path | None = None,
+        *,
+        shape: Shape = "answers",
+        library: str = "pandas",
+        include_pii: bool = False,
+    ) -> Any:
+        """Return the answers to one campaign as a `pandas.DataFrame` or a `pyarrow.Table`.
+
+        Args:
+            campaign: its name or file; may be left out of a project with one.
+            shape: `answers`, with rows for people asked and columns for questions; or `results`, with a row
+                each.
+            library: `pandas` or `arrow`.
+            include_pii: with phone numbers and freeform answers.
+        """
+        with self._observed():
+            scope = replace(self.scope, paths=(self._find_file(campaign),))
+            return read_answers(scope, shape=shape, library=library, include_pii=include_pii)
+
+    def preview(
+        self,
+        campaign: str | Path | None = None,
+        *,
+        phone: str | None = None,
+        message: str | None = None,
+        cases: int = CASES,
+    ) -> Preview:
+        """Return whole conversations of a campaign as recipients will see them, worst cases first.
+
+        Args:
+            campaign: its name or file; may be left out of a project with one.
+            phone: show this recipient's instead.
+            message: this message's alone.
+            cases: at most so many of each message and arm.
+        """
+        with self._observed():
+            file = self._find_file(campaign)
+            return preview_campaign(self.scope, file, phone=phone, message=message, cases=cases)
+
+    def resolve(
+        self,
+        *,
+        message: str | None = None,
+        launch: str | None = None,
+        adopt: str | None = None,
+        not_sent: bool = False,
+        adopt_all: bool = False,
+        not_sent_all: bool = False,
+    ) -> Unresolved:
+        """Record the outcome of launches that may have reached people; return those that are left.
+
+        Args:
+            message: the message of the launches.
+            launch: the launch's key, or the service's guid.
+            adopt: it was sent: the guid of the service's launch.
+            not_sent: this campaign did not send it: its people can be texted.
+            adopt_all: all listed launches were sent by their campaigns.
+            not_sent_all: none of them was.
+        """
+        word = Word(
+            message=message,
+            key=launch,
+            guid=adopt,
+            not_sent=not_sent,
+            adopt_all=adopt_all,
+            not_sent_all=not_sent_all,
+        )
+        with self._observed():
+            return resolve_launches(self.scope, word, _approve)
+
+    def simulate(self, *, seed: int = 1, response_rate: float = 0.6) -> SimulationSummary:
+        """Let simulated participants answer on the built-in sandbox, and move its clock along.
+
+        Args:
+            seed: equal seeds give equal participants.
+            response_rate: share of people who reply at all, from 0 to 1.
+        """
+        return Workspace.open(self.scope).simulate_answers(seed=seed, response_rate=response_rate)
+
+    def _observed(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.observer is None else observing(self.observer)
+
+    def _choose_window(self, given_s: float | None) -> float | None:
+        text = self.scope.environ.get("RUNNER_SETTLE_WINDOW")
+        if given_s is not None or not text:
+            return given_s
+        try:
+            return parse_duration(text).total_seconds()
+        except ValueError:
+            raise UsageError(
+                f"RUNNER_SETTLE_WINDOW: {text!r} is not a duration", hint="write for example 500ms, 10s or 2m"
+            ) from None
+
+    def _find_file(self, campaign: str | Path | None) -> Path:
+        """Return the file of a named campaign."""
+        campaigns = load_campaigns(self.scope.paths, self.scope.allowed, Problems())
+        named = {one.name: one.file for one in campaigns.campaigns}
+        if campaign is None and len(campaigns.files) == 1:
+            return campaigns.files[0]
+        if campaign is None:
+            raise UsageError("there are several campaigns", hint=f"name one: {', '.join(sorted(named))}")
+        if str(campaign) in named:
+            return named[str(campaign)]
+        if Path(campaign).is_file():
+            return Path(campaign)
+        known = ", ".join(sorted(named)) or ", ".join(map(show_path, campaigns.files))
+        raise UsageError(f"there is no campaign {str(campaign)!r}", hint=f"known: {known}")
+
+
+def _approve(_: object) -> None:
+    """Approve without asking: the call itself is the approval."""

@@ -1,0 +1,1 @@
+"""Files and queries of recipients: formats, encodings, phones, time zones, consent."""

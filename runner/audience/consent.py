@@ -1,0 +1,194 @@
+"""Consent on record: each person's, by the last row that states it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.audience.phone import mask_written
+from runner.campaign.model import FileRecipients
+from runner.source.diagnostic import Diagnostic, Position, Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.campaign.model import RecipientSource
+
+_FIRST_SMS = date(1992, 12, 3)
+"""The day of the first SMS (Neil Papworth to Richard Jarvis, over the Vodafone network). No consent is older,
+but dates that stand for no date are: 1970-01-01, 1900-01-01, 0001-01-01.
+"""
+_REFUSALS = frozenset(
+    {
+        *("no", "n", "none", "nothing", "never", "not", "false", "f", "0", "null", "nil", "nan"),
+        *("n/a", "na", "n.a.", "#n/a", "not applicable", "-", "--", "–", "—", "?", "x", "unknown", "tbd"),
+        *("not given", "no consent", "not consented", "without consent", "missing", "pending", "declined"),
+        *("denied", "refused", "rejected", "revoked", "withdrawn", "withdrew", "cancelled", "canceled"),
+        *("expired", "opted out", "opt out", "optout", "opt-out", "opted-out", "unsubscribed", "stop"),
+        *("nein", "keine", "widerrufen", "non", "aucun", "retiré", "nessuno", "revocado", "ninguno"),
+        *("não", "nao", "nee", "geen", "nej", "ingen", "nie", "brak", "hayır", "yok", "off", "✗", "✘", "❌"),
+    }
+)
+"""Words for no consent in columns of consent."""
+_WITHDRAWN = re.compile(
+    r"\b(?:revoked|withdrawn|withdrew|unsubscribed|declined|refused|denied|widerrufen|opted[ -]out"
+    r"|(?:no|not|without|never|didn['’]t) (?:given |valid |express |written )?(?:agreed?|consent\w*))\b"
+)
+"""Words for no consent beside others, as in `unsubscribed 2026-03-01` and `double opt-in: revoked`."""
+_ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")
+"""Zero, also as `0.0`: data frames with an empty cell write columns of 0 and 1 so."""
+_DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
+_ISO_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?")
+_HINT = "write year, month and day, as in 2026-03-01: elsewhere 3/1/2026 is the third of January"
+_MISSING_HINT = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
+_ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
+_NO, _YES, _LATER = "no consent", "consent", "consent from a day to come"
+
+
+class RowConsent(NamedTuple):
+    """A person's consent by one row. A tuple, since there may be a million of them.
+
+    Attributes:
+        is_on_record: whether there is a source and, where dates are kept, a date; None if the row says
+            neither.
+        day: the day of consent; None if no dates are kept. Callers check for days in the future.
+    """
+
+    is_on_record: bool | None
+    day: date | None = None
+
+
+NO_CONSENT = RowConsent(is_on_record=False)
+UNSAID = RowConsent(is_on_record=None)
+
+
+def read_consent(source: str, written: str | None) -> RowConsent:
+    """Return the consent of one row, by its source (blank or a word for no: none) and its date.
+
+    The date is blank if it is unknown, and None where no dates are kept.
+    """
+    if is_refusal(source):
+        return NO_CONSENT
+    if written is None:
+        return RowConsent(is_on_record=True)
+    day = _read_day(written.strip())
+    return NO_CONSENT if day is None or day < _FIRST_SMS else RowConsent(is_on_record=True, day=day)
+
+
+def is_refusal(source: str) -> bool:
+    """Return whether a written source of consent means none: blank, or a word for no."""
+    words = " ".join(unicodedata.normalize("NFKC", source).casefold().split()).rstrip(".!")
+    if not words or words in _REFUSALS or f"{words}." in _REFUSALS:
+        return True
+    return _ZERO.fullmatch(words) is not None or _WITHDRAWN.search(words) is not None
+
+
+def find_date_problem(written: str, place: Position) -> Diagnostic | None:
+    """Return the problem of a consent date (ISO 8601, with or without a time), or None."""
+    day = _read_day(written)
+    if day is not None and day >= _FIRST_SMS:
+        return None
+    if day is not None:
+        words = f"the date of consent {written!r} is before the first SMS was sent, on {_FIRST_SMS}"
+        hint = _MISSING_HINT
+    elif _ISO_LIKE.fullmatch(written):
+        words, hint = f"the date of consent {written!r} does not exist", _MISSING_HINT
+    else:
+        shown = written if _DATE_LIKE.fullmatch(written) else mask_written(written)
+        words, hint = f"the date of consent {shown!r} is not an ISO 8601 date", _HINT
+    return place.problem("recipient-consent-date", words, hint)
+
+
+def _read_day(written: str) -> date | None:
+    try:
+        return datetime.fromisoformat(written).date()
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentRecord:
+    """The consent columns of an audience file.
+
+    Attributes:
+        source: the index of the column with the source of consent.
+        date: the index of the column with the date; None if the file has none.
+        problems: receives dates that cannot be read.
+    """
+
+    file: Path
+    source: int
+    date: int | None
+    problems: Problems
+
+    def read(self, cells: list[str], line: int) -> RowConsent:
+        """Return the consent of one row; report a wrong date."""
+        written = None if self.date is None else cells[self.date].strip()
+        consent = read_consent(cells[self.source], written)
+        if written and consent.day is None:
+            problem = find_date_problem(written, Position(self.file, line, 1))
+            if problem is not None:
+                self.problems.add(problem)
+        return consent
+
+
+class ConsentChange(NamedTuple):
+    """A phone's last consent, where it differs from that of its first row.
+
+    Attributes:
+        consent: the last consent.
+        says: the same in words.
+        source: the index of the row's source in the campaign.
+        line: the row's line there.
+    """
+
+    consent: RowConsent
+    says: str
+    source: int
+    line: int
+
+    def note(self, sources: Sequence[RecipientSource], file: Path, line: int) -> Diagnostic:
+        """Return the note of it, at the phone's first row in `file` and `line`."""
+        source = sources[self.source]
+        if isinstance(source, FileRecipients):
+            place = f"{source.unit} {self.line} of {source.path.name}"
+        else:
+            place = f"line {self.line} of {source.position.file.name}"
+        words = f"{place} says {self.says} of the same phone: the last row decides"
+        return Diagnostic("note", "recipient-consent-changed", words, file, line, 1, _ORDER_HINT, self.says)
+
+
+class ConsentChanges:
+    """Phones whose last row has another consent than their first, as `found`, by phone as a number.
+
+    Memory grows with the distinct phones; only differences are kept. `last_day` is the latest valid day of
+    consent; None if any day will do.
+    """
+
+    def __init__(self, last_day: date | None) -> None:
+        self._last_day = last_day
+        self._first: dict[str, set[int]] = {_YES: set(), _NO: set(), _LATER: set()}
+        self.found: dict[int, ConsentChange] = {}
+
+    def add(self, number: int, consent: RowConsent, source: int, line: int) -> None:
+        """Add a row, in the order of the audience; `number` is its phone, `source` its source's index."""
+        says = self._describe(consent)
+        first = next((known for known, phones in self._first.items() if number in phones), None)
+        if first is None:
+            self._first[says].add(number)
+        elif consent.is_on_record is None:
+            return
+        elif says == first:
+            self.found.pop(number, None)
+        else:
+            self.found[number] = ConsentChange(consent, says, source, line)
+
+    def _describe(self, consent: RowConsent) -> str:
+        if not consent.is_on_record:
+            return _NO
+        is_due = consent.day is None or self._last_day is None or consent.day <= self._last_day
+        return _YES if is_due else _LATER

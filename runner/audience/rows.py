@@ -1,0 +1,347 @@
+"""Rows of one source of recipients, in any format, and their columns of phones, time zones and regions."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, read_consent
+from runner.audience.encoding import is_utf8_name
+from runner.audience.phone import (
+    DAMAGE_WORDS,
+    PREMIUM_PROBLEM,
+    Damage,
+    PhoneProblem,
+    expand_national,
+    find_service,
+    is_allocated,
+    mask_written,
+    mend,
+    parse_mended,
+)
+from runner.audience.table import TableProblemError, open_table, read_table
+from runner.campaign.model import ColumnKey, InlineRecipient, Variables
+from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
+from runner.source.normalize import suggest
+from runner.source.storage import open_binary
+from runner.timing.legal_hours import check_region
+from runner.timing.zone import NameProblem, check_zone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+    from runner.audience.table import Table
+    from runner.campaign.model import FileRecipients
+
+
+_BEGINNING = 1 << 16
+_MOST_KEPT = 10_000
+"""The most names to keep; there are 600 zones, and a wrong column may have a million values."""
+_MOST_DIGITS = 4
+"""The most digits of a zone's name (`Etc/GMT+12`); a text with more may be somebody's phone."""
+FoundColumns = dict[ColumnKey, int]
+"""The indexes of the columns that a source names."""
+_MEANINGS: dict[ColumnKey, tuple[str, str]] = {
+    "phone_column": ("csv-phone-column", "holds the phone"),
+    "timezone_column": ("csv-timezone-column", "holds the time zone"),
+    "region_column": ("csv-region-column", "holds the country or state"),
+    "consent.source_column": ("csv-consent-column", "says where people agreed"),
+    "consent.date_column": ("csv-consent-column", "says when people agreed"),
+}
+"""Code and words of a missing column."""
+Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
+"""A phone as written, its line, variables, time zone, region, and consent."""
+_REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
+
+
+@dataclass(slots=True)
+class Repairs:
+    """Repairs of the phones of one source: their number and the first lines, by kind of damage."""
+
+    _counts: Counter[Damage] = field(default_factory=Counter)
+    _lines: dict[Damage, list[int]] = field(default_factory=dict)
+
+    def add(self, damage: Damage, line: int) -> None:
+        """Count a phone in a line that had a damage."""
+        self._counts[damage] += 1
+        self._keep(damage, [line])
+
+    def merge(self, later: Repairs) -> None:
+        """Add the repairs of later lines of the same source."""
+        self._counts.update(later._counts)
+        for damage, lines in later._lines.items():
+            self._keep(damage, lines)
+
+    def _keep(self, damage: Damage, lines: list[int]) -> None:
+        kept = self._lines.setdefault(damage, [])
+        kept += lines[: SHOWN_OF_A_KIND - len(kept)]
+
+    def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
+        """Yield a note of each kind of damage, at its first line and `column` (from 1) of `file`."""
+        for damage, lines in self._lines.items():
+            words = self._describe(damage, lines, unit)
+            yield Diagnostic("note", f"phone-{damage}", words, file, lines[0], column, _REPAIR_HINT)
+
+    def _describe(self, damage: Damage, lines: list[int], unit: str) -> str:
+        count = self._counts[damage]
+        if count == 1:
+            return f"a phone has {DAMAGE_WORDS[damage].format('it')}: it is repaired"
+        listed = [f"{line:,}" for line in lines]
+        if more := count - len(lines):
+            listed.append(f"{more:,} more")
+        words = DAMAGE_WORDS[damage].format("them")
+        return f"{count:,} phones have {words}: repaired in {unit}s {', '.join(listed[:-1])} and {listed[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneColumn:
+    """A reader of the phones of one source.
+
+    Attributes:
+        column: their column, from 1; 1 in a CSV file.
+        region: ISO 3166-1 alpha-2 code for numbers in national form.
+        code: of the problems.
+        unit: the noun for the file's lines.
+        is_texted: whether its phones get texts: then premium numbers are refused, and toll-free ones warned
+            of.
+    """
+
+    file: Path
+    column: int
+    region: str | None
+    code: str
+    problems: Problems
+    repairs: Repairs = field(default_factory=Repairs)
+    unit: str = "line"
+    is_texted: bool = False
+
+    def read(self, written: str, line: int) -> str | None:
+        """Return a phone in E.164 form; report a refused one and return None."""
+        if is_allocated(written):
+            return written
+        if self.region is not None and (national := expand_national(written, self.region)):
+            return national
+        mended = mend(written)
+        phone = parse_mended(mended.text, self.region)
+        if isinstance(phone, PhoneProblem):
+            self.problems.add(self._refuse(written, line, phone))
+            return None
+        if self.is_texted and (service := find_service(phone)) is not None:
+            if service == "premium":
+                self.problems.add(self._refuse(written, line, PREMIUM_PROBLEM))
+                return None
+            self.problems.add(self._warn_toll_free(written, line))
+        for damage in mended.damage:
+            self.repairs.add(damage, line)
+        return phone
+
+    def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
+        is_blank = not mend(written).text
+        words = f"the phone {mask_written(written.strip())!r} is refused: {problem.reason}"
+        message = "the phone is blank" if is_blank else words
+        reason, hint = problem.reason, problem.hint
+        return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
+
+    def _warn_toll_free(self, written: str, line: int) -> Diagnostic:
+        words = (
+            f"the phone {mask_written(written.strip())!r} is toll-free: a business, which seldom gets texts"
+        )
+        hint = "write the number of a person, or remove the row"
+        return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
+
+    def note_repairs(self) -> None:
+        """Note each kind of repaired damage once, at its first line, after the source's end."""
+        self.problems.extend(self.repairs.iterate_notes(self.file, self.column, self.unit))
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceColumn:
+    """A reader of names of one kind in one source; each name is checked once.
+
+    Attributes:
+        kind: the noun for a name.
+        code: of the problems.
+        check: returns a name's value, or the reason why it is refused.
+        column: their column, from 1; 1 in a CSV file.
+    """
+
+    kind: str
+    code: str
+    check: Callable[[str], str | NameProblem]
+    file: Path
+    column: int
+    problems: Problems
+    _checked: dict[str, str | NameProblem | None] = field(default_factory=dict)
+
+    def read(self, written: str, line: int) -> str | None:
+        """Return a name's value; None if it is blank, or refused and reported."""
+        try:
+            found = self._checked[written]
+        except KeyError:
+            found = self.check(written) if written.strip() else None
+            if len(self._checked) < _MOST_KEPT:
+                self._checked[written] = found
+        if isinstance(found, NameProblem):
+            self.problems.add(self._refuse(written, line, found))
+            return None
+        return found
+
+    def _refuse(self, written: str, line: int, problem: NameProblem) -> Diagnostic:
+        name = written.strip()
+        shown = name if sum(map(str.isdigit, name)) <= _MOST_DIGITS else mask_written(name)
+        return Diagnostic(
+            "error",
+            self.code,
+            f"the {self.kind} {shown!r} is refused: {problem.reason}",
+            self.file,
+            line,
+            self.column,
+            problem.hint,
+            problem.reason,
+        )
+
+
+def open_zones(file: Path, column: int, problems: Problems) -> PlaceColumn:
+    """Return the reader of a source's time zones: IANA names."""
+    return PlaceColumn("time zone", "recipient-timezone-unknown", check_zone, file, column, problems)
+
+
+def open_regions(file: Path, column: int, problems: Problems, country: str | None) -> PlaceColumn:
+    """Return the reader of a source's regions: codes of ISO 3166, as `check_region` returns them.
+
+    `country` is the country of the source's people; None if unknown.
+    """
+    check = partial(check_region, country=country)
+    return PlaceColumn("region", "recipient-region-unknown", check, file, column, problems)
+
+
+def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: bool) -> Entry:
+    """Return the entry of a recipient in the campaign file."""
+    place = source.position
+    zones = open_zones(place.file, place.column, problems)
+    regions = open_regions(place.file, place.column, problems, None)
+    timezone = None if source.timezone is None else zones.read(source.timezone, place.line)
+    region = None if source.region is None else regions.read(source.region, place.line)
+    given = source.consent if reads_consent else None
+    consent = UNSAID if given is None else read_consent(given.source, given.date)
+    return source.phone, place.line, leave_out_blank(source.vars), timezone, region, consent
+
+
+def iterate_rows(
+    table: Table,
+    columns: FoundColumns,
+    names: frozenset[str],
+    problems: Problems,
+    *,
+    country: str | None,
+    reads_consent: bool,
+) -> Iterator[Entry]:
+    """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
+
+    Rows of another width than the header are reported and left out. `country` is for numbers in national
+    form, and states without a country; None if it is not given.
+
+    Raises:
+        TableProblemError: the table cannot be read beyond some line.
+    """
+    found = ((name, table.find_column(name)) for name in sorted(names))
+    variables = [(name, index) for name, index in found if index is not None]
+    zones = open_zones(table.file, 1, problems)
+    regions = open_regions(table.file, 1, problems, country)
+    phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
+    record, source = None, columns.get("consent.source_column")
+    if reads_consent and source is not None:
+        record = ConsentRecord(table.file, source, columns.get("consent.date_column"), problems)
+    width = len(table.header)
+    quoted = [] if table.skips_blanks else [index for _, index in variables]
+    for line, cells in table.rows:
+        if len(cells) != width:
+            problems.add(table.width_problem(line, cells))
+            continue
+        for index in quoted:
+            if cells[index].startswith(' "'):
+                problems.add(table.quote_problem(line))
+        given = {name: text for name, index in variables if (text := cells[index].strip())}
+        timezone = None if zone is None else zones.read(cells[zone], line)
+        region = None if place is None else regions.read(cells[place], line)
+        consent = UNSAID if record is None else record.read(cells, line)
+        yield cells[phone], line, given, timezone, region, consent
+
+
+def leave_out_blank(variables: Variables) -> Variables:
+    """Return variables without blank ones."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    }
+
+
+@contextmanager
+def open_source(
+    source: FileRecipients,
+    names: Collection[str],
+    location: str | None = None,
+    groups: tuple[int, int] | None = None,
+    row: int = 1,
+) -> Iterator[Table]:
+    """Open an audience file, from another `location` if given, and read its header.
+
+    Columns that are not in `names` need not be readable. In Parquet, `groups` are the first row group and the
+    one after the last, and `row` is the number of the first row, from 1.
+
+    Raises:
+        TableProblemError: it cannot be read.
+    """
+    where = location or source.location
+    if source.format == "csv":
+        with open_table(source.path, where, source.encoding, is_rendered=bool(names)) as table:
+            yield table
+        return
+    # Imported here: an extra, and most audiences are CSV.
+    from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
+
+    with open_parquet(source.path, where, (*names, *source.columns.values()), groups, row) as table:
+        yield table
+
+
+def read_header(source: FileRecipients) -> list[str]:
+    """Return the columns of an audience file, from its beginning if possible; none if it is wrong."""
+    try:
+        if source.format == "csv" and is_utf8_name(source.encoding):
+            with open_binary(source.location) as stream:
+                start = stream.read(_BEGINNING)
+            with contextlib.suppress(UnicodeDecodeError, TableProblemError):
+                text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig", newline="")
+                return [name for name in read_table(source.path, text, source.location).header if name]
+        with open_source(source, ()) as table:
+            return [name for name in table.header if name]
+    except (OSError, TableProblemError):
+        return []
+
+
+def find_columns(source: FileRecipients, table: Table, problems: Problems) -> FoundColumns | None:
+    """Return the indexes of the columns that a source names; report missing ones and return None."""
+    found: FoundColumns = {}
+    is_complete = True
+    for key, name in source.columns.items():
+        index = table.find_column(name)
+        if index is None:
+            is_complete = False
+            problems.add(_missing(key, name, table))
+        else:
+            found[key] = index
+    return found if is_complete else None
+
+
+def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
+    message = f"there is no column `{name}`{suggest(name, table.header)}"
+    code, held = _MEANINGS[key]
+    hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
+    return Diagnostic("error", code, message, table.file, table.line, 1, hint)

@@ -1,0 +1,389 @@
+"""CSV files as people have them, read as a stream; the only module that reads or writes audiences' CSV."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from runner.audience.encoding import (
+    GUESSED,
+    FoundEncoding,
+    find_encoding,
+    first_undefined,
+    list_foreign_fields,
+)
+from runner.source.diagnostic import Diagnostic
+from runner.source.storage import open_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+DELIMITERS = ",;\t|"
+_QUOTED = re.compile(r'"[^"]*"?')
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=([^\w"\s]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
+_HEADER_LIMIT = 1 << 17
+"""The most characters before a header's quotes close."""
+_SAMPLED_LINES = 20
+MAX_CELL = csv.field_size_limit()
+"""The most characters of a cell."""
+_ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
+_MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
+_QUOTE_HINT = 'write a cell with a quote, separator or line break in "quotes", its own quotes doubled'
+_PHONE_LIKE = re.compile(r"""[\s'’="+(]*\d(?:[\s().,/-]{0,2}\d){9,14}[\s"]*|\d[.,]\d+[eE]\+?\d\d""")
+"""Ten to fifteen digits (ITU-T E.164, section 6.1), which are no column's name; dates have eight."""
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The way in which a CSV file separates its fields, by its first lines.
+
+    Attributes:
+        skipped: lines before the header: Excel's `sep=;`, which names the delimiter.
+        skips_blanks: whether blanks behind the delimiter are not part of the fields.
+    """
+
+    delimiter: str
+    skipped: int = 0
+    skips_blanks: bool = False
+
+
+COMMA = Dialect(",")
+
+
+def _find_dialect(stream: TextIO) -> Dialect:
+    """Find the delimiter: the one that `sep=` names, else the most frequent one in the header.
+
+    The stream, without newline translation, is read on from the file's start by some lines.
+
+    Raises:
+        UnicodeError: the lines are not in the stream's encoding.
+    """
+    line = stream.readline(_HEADER_LIMIT)
+    named = _SEPARATOR_LINE.fullmatch(line)
+    if named:
+        return Dialect(named[1], 1, _skips_blanks(stream.readline(_HEADER_LIMIT), stream, named[1]))
+    while line and not line.strip():
+        line = stream.readline(_HEADER_LIMIT)
+    while line.count('"') % 2 and len(line) < _HEADER_LIMIT:
+        more = stream.readline(_HEADER_LIMIT)
+        if not more:
+            break
+        line += more
+    bare = _QUOTED.sub("", line)
+    delimiter = max(DELIMITERS, key=bare.count)
+    return Dialect(delimiter, 0, _skips_blanks(line, stream, delimiter))
+
+
+def _skips_blanks(header: str, stream: TextIO, delimiter: str) -> bool:
+    """Return whether quoted fields follow a delimiter and blanks, as `phone, "Ada"`.
+
+    If so, all fields that begin like that have to end with their quotes.
+    """
+    lines = header
+    with contextlib.suppress(UnicodeError):  # it is said at its line, when that is read
+        for _ in range(_SAMPLED_LINES):
+            lines += stream.readline(_HEADER_LIMIT)
+    apart = re.escape(delimiter)
+    others = re.sub(rf'(?:(?<={apart})|^)"(?:[^"]|"")*"', "", lines, flags=re.MULTILINE)
+    begun = re.findall(rf'{apart} +"', others)
+    whole = re.findall(rf'{apart} +"(?:[^"]|"")*(?:"(?={apart}|\r|\n)|"?\Z)', others)
+    return bool(begun) and len(whole) == len(begun)
+
+
+class TableProblemError(Exception):
+    """An error of a CSV file that cannot be read, or not beyond the line of its diagnostic."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An open CSV file.
+
+    Attributes:
+        header: the columns' names as written, without outer blanks and invisible characters.
+        line: the header's line, from 1.
+        guess: a warning if the file is not UTF-8 and read as Windows-1252.
+        rows: the records after the header, each with its first line, from 1, without blank ones. A correct
+            record has as many cells as the header. Raises `TableProblemError` at a line that cannot be read.
+        skips_blanks: whether blanks behind it are not part of the cells.
+    """
+
+    file: Path
+    header: list[str]
+    line: int
+    guess: Diagnostic | None
+    rows: Iterator[tuple[int, list[str]]]
+    delimiter: str = ","
+    skips_blanks: bool = False
+
+    def iterate_notes(self) -> Iterator[Diagnostic]:
+        """Yield notes on the way in which the file is read."""
+        if self.guess is not None:
+            yield self.guess
+        if self.skips_blanks:
+            message = "blanks stand behind the separators of this file: they are not part of the cells"
+            yield Diagnostic("note", "csv-blanks", message, self.file, self.line, 1)
+
+    def quote_problem(self, line: int) -> Diagnostic:
+        """Return the warning of a row in which a blank comes before a quote."""
+        message = "a blank stands before a quote in this row: the quotes are read as part of the text"
+        hint = "take the blank out"
+        return Diagnostic("warning", "csv-blank-before-quote", message, self.file, line, 1, hint)
+
+    def find_column(self, name: str) -> int | None:
+        """Return the index of the column `name`, without regard to case, blanks, `_` and `-`."""
+        wanted = normalize_name(name)
+        return next((i for i, column in enumerate(self.header) if normalize_name(column) == wanted), None)
+
+    def width_problem(self, line: int, cells: list[str]) -> Diagnostic:
+        """Return the problem of a row that has more or fewer cells than the header."""
+        count = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
+        message = f"this row has {count}, the header has {len(self.header):,}"
+        hint = (
+            "a cell that contains the separator needs quotes"
+            if len(cells) > len(self.header)
+            else "a cell that is blank still needs its separator, and one with a line break needs quotes"
+        )
+        kind = "long" if len(cells) > len(self.header) else "short"
+        return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
+
+
+def write_row(*cells: str | int) -> str:
+    """Return a row as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def normalize_name(name: str) -> str:
+    """Return a column's name for comparison: `First Name` and `first_name` are one."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+@contextmanager
+def open_table(
+    file: Path, location: str | None = None, encoding: str | None = None, *, is_rendered: bool = False
+) -> Iterator[Table]:
+    """Open a CSV file and read its header.
+
+    The file is UTF-8 or UTF-16, with or without a byte order mark, or else Windows-1252. Its fields are
+    separated by comma, semicolon, tab or pipe: the most frequent in the header, or the one that a first line
+    `sep=…` names. It has RFC 4180 quotes; lines end in CRLF, LF or CR.
+
+    Args:
+        file: for messages.
+        location: a path or a URL.
+        encoding: the encoding that a person names; None to detect it.
+        is_rendered: whether people will read its text: then text that is not UTF-8 must read as Western
+            words.
+
+    Raises:
+        TableProblemError: it cannot be opened, is no text, is in another encoding, mixes encodings, has no
+            header, or names a column twice.
+    """
+    try:
+        where = location or str(file)
+        found = find_encoding(where, encoding)
+        _refuse_binary(file, found)
+        shown = _read_foreign(file, where, found) if is_rendered and found.not_utf8 is not None else None
+        _refuse_mixed(file, found)
+        stream = io.TextIOWrapper(open_binary(where), encoding=found.name, newline="")
+    except OSError as error:
+        raise table_problem(
+            file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
+        ) from None
+    with stream:
+        yield read_table(file, stream, where, _warn_of_guess(file, found, shown))
+
+
+def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | None = None) -> Table:
+    """Return the table in a text that begins with its header; its rows are read on from the stream.
+
+    `guess` is a warning that goes with the table.
+
+    Raises:
+        TableProblemError: it has no header, or names a column twice.
+    """
+    try:
+        dialect = _find_dialect(stream)
+        stream.seek(0)
+        for _ in range(dialect.skipped):
+            stream.readline()
+    except UnicodeError:
+        raise _not_readable(file, location, stream.encoding, 1) from None
+    records = _read_records(file, stream, location, dialect, dialect.skipped + 1)
+    line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
+    header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
+    check_header(file, line, header)
+    rows = _fit_rows(records, header)
+    return Table(file, header, line, guess, rows, dialect.delimiter, dialect.skips_blanks)
+
+
+def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Dialect, line: int) -> Table:
+    """Return the table in a text that begins at a later row, with the whole table's header and dialect."""
+    records = _read_records(file, stream, str(file), dialect, line)
+    rows = _fit_rows(records, header)
+    return Table(file, header, line, None, rows, dialect.delimiter, dialect.skips_blanks)
+
+
+def _refuse_binary(file: Path, found: FoundEncoding) -> None:
+    if found.is_workbook:
+        message = "this is a spreadsheet's own file, not a CSV file"
+        raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
+    if found.nul is not None:
+        raise _nul_problem(file, found.nul.line, found.nul.column)
+
+
+def _refuse_mixed(file: Path, found: FoundEncoding) -> None:
+    place = found.not_utf8
+    if place is not None and found.utf8_line is not None:
+        message = f"this file mixes UTF-8 (line {found.utf8_line:,}) and Windows-1252 (line {place.line:,})"
+        raise TableProblemError(
+            Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _MIXED_HINT)
+        )
+
+
+def _read_foreign(file: Path, location: str, found: FoundEncoding) -> str:
+    """Return a field with bytes that are not UTF-8; refuse it if it does not read as words."""
+    # Imported here: nearly all files are UTF-8.
+    from runner.audience.encoding import WESTERN, find_likely, show_field  # noqa: PLC0415
+
+    fields = list_foreign_fields(location)
+    likely = find_likely(fields)
+    read = {name: show_field(fields[0], name) for name in dict.fromkeys((WESTERN, *likely))}
+    if likely != [WESTERN] and found.not_utf8 is not None:
+        both = ", ".join(f"{text!r} in {name}" for name, text in read.items())
+        message = f"this row is not UTF-8, and does not read as Western words: {both}"
+        hint = (
+            f"write `encoding: {likely[0]}` beside the file, if that reads right, or save it as “CSV UTF-8”"
+        )
+        place = found.not_utf8
+        raise TableProblemError(
+            Diagnostic("error", "csv-encoding-unknown", message, file, place.line, place.column, hint)
+        )
+    return read[WESTERN]
+
+
+def _read_records(
+    file: Path, stream: TextIO, location: str, dialect: Dialect, first: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a text, the first line of which is the file's line `first`."""
+    is_utf16 = stream.encoding.startswith("utf-16")
+    lines = _refuse_nul(file, stream, first) if is_utf16 else stream
+    reader = csv.reader(
+        lines, delimiter=dialect.delimiter, skipinitialspace=dialect.skips_blanks, strict=True
+    )
+    line = first
+    try:
+        for cells in reader:
+            yield line, cells
+            line = first + reader.line_num
+    except csv.Error as error:
+        message, hint = _explain_syntax(str(error))
+        raise table_problem(file, line, "csv-syntax", message, hint) from None
+    except UnicodeError:
+        raise _not_readable(file, location, stream.encoding, line) from None
+
+
+def _refuse_nul(file: Path, stream: TextIO, first: int) -> Iterator[str]:
+    for number, line in enumerate(stream, start=first):
+        if "\0" in line:
+            raise _nul_problem(file, number, line.index("\0") + 1)
+        yield line
+
+
+def _fit_rows(records: Iterable[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Leave out blank rows; fit rows to the header's width if they differ only in blank cells at the end."""
+    width = len(header)
+    named = max((index for index, name in enumerate(header, start=1) if name), default=width)
+    for line, cells in records:
+        if not cells or (not cells[0].strip() and _is_blank(cells)):
+            continue
+        if len(cells) > width and _is_blank(cells[width:]):
+            del cells[width:]
+        elif named <= len(cells) < width:
+            cells.extend([""] * (width - len(cells)))
+        yield line, cells
+
+
+def _is_blank(cells: Iterable[str]) -> bool:
+    return not any(map(str.strip, cells))
+
+
+def _explain_syntax(error: str) -> tuple[str, str]:
+    if "unexpected end" in error:
+        return "a quote opens in this row and never closes", _QUOTE_HINT
+    if "field larger" in error:
+        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
+        return message, "look for a quote that opens in this row and never closes"
+    return f"this row is not CSV: {error}", _QUOTE_HINT
+
+
+def check_header(file: Path, line: int, header: list[str]) -> None:
+    """Refuse a header, in this line from 1, that names no columns, or one twice; raises TableProblemError."""
+    if not header:
+        raise table_problem(file, 1, "csv-empty", "this file is empty", "its first row names the columns")
+    if any(_PHONE_LIKE.fullmatch(name) for name in header):
+        message = "the first row looks like a person, not like a header: there is a phone in it"
+        raise table_problem(
+            file, line, "csv-header-missing", message, "put a row above it that names the columns: phone, …"
+        )
+    seen: dict[str, str] = {}
+    for name in filter(None, header):
+        folded = normalize_name(name)
+        if folded in seen:
+            also = "" if seen[folded] == name else f" (also written `{seen[folded]}`)"
+            message = f"the column `{name}` stands twice in the header{also}"
+            raise table_problem(file, line, "csv-duplicate-column", message, "rename one of them")
+        seen[folded] = name
+
+
+def _nul_problem(file: Path, line: int, column: int) -> TableProblemError:
+    message = "this row has a NUL character in it: the file is damaged, or no text"
+    return TableProblemError(
+        Diagnostic("error", "csv-nul", message, file, line, column, "export it again as “CSV UTF-8”")
+    )
+
+
+def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
+    place = None if encoding.startswith("utf-16") else first_undefined(location, encoding)
+    if place is None:
+        message = "this row is not UTF-16, which the file begins in"
+        return table_problem(file, line, "csv-encoding", message, _ENCODING_HINT)
+    message = (
+        f"byte 0x{place.value:02X} in this row is neither UTF-8 nor Windows-1252"
+        if encoding == GUESSED
+        else f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
+    )
+    return TableProblemError(
+        Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _ENCODING_HINT)
+    )
+
+
+def _warn_of_guess(file: Path, found: FoundEncoding, shown: str | None) -> Diagnostic | None:
+    place = found.not_utf8
+    if place is None:
+        return None
+    message = f"byte 0x{place.value:02X} in this row is not UTF-8: the file is read as Windows-1252"
+    message += f", as in {shown!r}" if shown is not None else ""
+    return Diagnostic(
+        "warning", "csv-encoding-guessed", message, file, place.line, place.column, _ENCODING_HINT
+    )
+
+
+def table_problem(
+    file: Path, line: int, code: str, message: str, hint: str | None = None
+) -> TableProblemError:
+    """Return the error for a line, from 1, of a file."""
+    return TableProblemError(Diagnostic("error", code, message, file, line, 1, hint))

@@ -1,0 +1,219 @@
+"""`runner apply`: sending a plan, exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.confirmation import can_ask, require_approval
+from runner.cli.console import print_json
+from runner.cli.log import is_json, log_record
+from runner.cli.options import DURATION, Command, check_plan_path, clustered_target_scope, format_option
+from runner.cli.output.plan import write_plan
+from runner.errors import UsageError
+from runner.ledger.locks.partition_lease import LEASE_S
+from runner.wording import count_words
+from runner.workflow.apply import ApplyOptions, apply_campaigns, try_texts
+from runner.workflow.approval_coverage import REQUIRE_VARIABLE
+from runner.workflow.delivery.campaign_run import interrupt_run
+from runner.workflow.plans.saved import read_plan_to_send
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.ledger.model import LaunchState
+    from runner.workflow.delivery.campaign_run import CampaignRun
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner apply\n  runner apply campaigns/customer-pulse.yaml --limit 50\n"
+    "  runner apply --auto-approve --quiet\n"
+    "  runner plan --out plan.json && runner apply --plan plan.json",
+)
+@clustered_target_scope
+@format_option("human", "json")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Number of sends in flight at once. Default: the target's, else 16.",
+)
+@click.option(
+    "--plan",
+    "plan_file",
+    callback=check_plan_path,
+    metavar="FILE",
+    help="Send exactly this saved plan, or nothing if one of its campaigns has changed since; with "
+    "--cluster, the folder of a plan set.",
+)
+@click.option(
+    "--expect-digest",
+    metavar="DIGEST",
+    help="With --plan: send the plan only if it has this digest, the approved one.",
+)
+@click.option("--auto-approve", is_flag=True, help="Send without asking.")
+@click.option(
+    "--require-approval",
+    is_flag=True,
+    envvar=REQUIRE_VARIABLE,
+    show_envvar=True,
+    help="Send only what people have approved (`runner approve`); without a state key, only the plan of "
+    "--expect-digest.",
+)
+@click.option("--only", metavar="MESSAGE", help="Send only this message.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
+@click.option(
+    "--settle-window",
+    "settle_window_s",
+    type=DURATION,
+    envvar="RUNNER_SETTLE_WINDOW",
+    show_envvar=True,
+    metavar="TIME",
+    help="Time that the service may take to list a launch; a launch missing after that was not sent. "
+    "Default: the target's, else 60s.",
+)
+@click.option(
+    "--lock-timeout",
+    "lock_timeout_s",
+    type=DURATION,
+    default="0s",
+    show_default=True,
+    metavar="TIME",
+    help="Time to wait for another run of the same campaign.",
+)
+@click.option(
+    "--settle-only",
+    is_flag=True,
+    help="Find and record what earlier runs have sent, and send nothing; a plan made after that stays valid.",
+)
+@click.option("--partition-lease", "lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True)
+@click.option(
+    "--test-to",
+    metavar="PHONE",
+    help="Send texts rendered for the first recipients to PHONE only, and record nothing.",
+)
+def command(
+    scope: Scope, format_: str, plan_file: str | None, auto_approve: bool, test_to: str | None, **wishes: Any
+) -> int:
+    """Send the planned texts, each exactly once, and write the lockfiles.
+
+    At a terminal it shows the plan, and asks before it sends. People whose text is on record do not get it
+    again, whatever happened to the run before. Ctrl-C stops new sends, waits for those in flight, and records
+    them.
+
+    Campaigns are independent: one that is invalid, locked by another run or over a limit is left out, and the
+    others are sent. The exit code is then 5 for a limit, else 3; it is 4 if the outcome of a send is unknown.
+
+    Nothing is sent if the replies on the target have not been read for longer than
+    `policy.read_replies_within`, because somebody may have opted out: `runner reconcile` reads them.
+    """
+    if wishes["settle_only"] and (plan_file or test_to is not None):
+        raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
+
+    def approve(question: str) -> None:
+        require_approval(
+            question,
+            is_approved=auto_approve,
+            otherwise="nothing was sent",
+            hint="send without asking with --auto-approve, or a reviewed plan with --plan FILE",
+        )
+
+    saved = None
+    if plan_file is not None:
+        saved = read_plan_to_send(plan_file, is_clustered=scope.cluster is not None)
+    options = ApplyOptions(saved=saved, **wishes)
+    if test_to is not None:
+        try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))
+        return 0
+
+    def show_and_approve(planned: Sequence[PlanResult]) -> None:
+        if not auto_approve and can_ask():
+            # What is approved, where the question is.
+            _show_plan(planned)
+        approve("Send?")
+
+    result = apply_campaigns(scope, options, show_and_approve)
+    if format_ == "json":
+        print_json(result.to_dict())
+    else:
+        for run in result.runs:
+            click.echo(_describe_settled(run) if options.settle_only else _describe_run(run))
+    if result.is_interrupted:
+        raise interrupt_run()
+    return result.exit_code
+
+
+def _show_plan(planned: Sequence[PlanResult]) -> None:
+    if not is_json():
+        write_plan(planned, err=True)
+        return
+    for item in planned:
+        to_send = item.plan.recipients_to_send
+        log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
+
+
+def _describe_run(run: CampaignRun) -> str:
+    """Return the results of a run; each delivery of the plan is counted once.
+
+    Recipients are people, as in the plan. If people get several messages, texts are counted instead.
+    """
+    done = [*_iterate_done(run)] or ["nothing sent"]
+    pause = run.planned.plan.pause
+    on_hold = "" if pause is None else f" It is {pause.describe()}."
+    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{on_hold}{_say_held(run)}"
+
+
+def _describe_settled(run: CampaignRun) -> str:
+    """Return a run's findings about earlier runs."""
+    found = count_words(run.adopted, "launch", "launches")
+    what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"
+    return f"{run.planned.campaign.name}: {what}.{_say_held(run)}"
+
+
+def _say_held(run: CampaignRun) -> str:
+    people = count_words(run.unresolved, "recipient has", "recipients have")
+    return f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
+
+
+def _iterate_done(run: CampaignRun) -> Iterator[str]:
+    summary = run.summary
+    # Launches that became too late are reported as deferred or expired, with their recipients.
+    if not summary.has_outcomes_in_time:
+        return
+    launches = count_words(summary.count("sent"), "launch", "launches")
+    if not run.sends_several_each:
+        yield f"{count_words(summary.recipients_sent, 'recipient')} texted in {launches}"
+    elif summary.recipients_sent == run.to_send:
+        people = count_words(run.planned.plan.recipients_to_send, "recipient")
+        yield f"{count_words(summary.recipients_sent, 'text')} to {people} in {launches}"
+    else:
+        yield f"{count_words(summary.recipients_sent, 'text')} sent in {launches}"
+    words: dict[LaunchState, str] = {
+        "rejected": "rejected",
+        "unknown": "of unknown outcome",
+        "not_sent": "not sent",
+    }
+    for state, text in words.items():
+        count = summary.count(state) - (summary.launches_too_late if state == "not_sent" else 0)
+        if count:
+            yield f"{count_words(count, 'launch', 'launches')} {text}"
+
+
+def _iterate_left(run: CampaignRun) -> Iterator[str]:
+    unit = "text" if run.counts_texts else "recipient"
+    for count, why in (
+        (run.not_tried, "left for the next run, since this one ended early"),
+        (run.deferred, "deferred"),
+        (run.expired, "too late for `expires`"),
+        (run.summary.opted_out, "opted out meanwhile"),
+        (run.summary.capped, "at the frequency cap meanwhile"),
+        (run.open_session, "behind an open survey"),
+        (run.no_rule, "in places whose legal hours are not known"),
+        (run.summary.waiting, "left for the next run, since an earlier message may not have gone out"),
+    ):
+        if count:
+            yield f"{count_words(count, unit)} {why}"

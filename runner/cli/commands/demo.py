@@ -1,0 +1,110 @@
+"""`runner demo`: the whole loop on the sandbox, each step a command as a user would type it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.log import is_json, log_record
+from runner.errors import InterruptedRunError, RunnerError
+from runner.source.storage import shipped_folder
+from runner.workflow.observer import note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FEATURED = "customer-pulse"
+_STEPS = (
+    "validate",
+    "plan",
+    f"preview campaigns/{FEATURED}.yaml",
+    "apply --auto-approve",
+    "sandbox simulate --seed {seed}",
+    "reconcile",
+    "status",
+    "report --out reports --format html --format md --format json --format csv",
+    f"report campaigns/{FEATURED}.yaml",
+)
+
+
+@click.command(epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The folder to run in. Default: a new temporary folder, which is kept.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
+def command(folder: Path | None, seed: int) -> int:
+    """Run all steps on the sandbox: validate, plan, apply, answers, reconcile, report.
+
+    The example campaigns are copied to a new folder, sent to the built-in service, answered by simulated
+    participants, and reported. Nobody is texted.
+    """
+    scratch = _prepare(folder)
+    is_done = False
+    try:
+        code = _run_steps(scratch, seed)
+        is_done = not code
+    finally:
+        if not is_done:
+            note(f"What it has done is in {scratch.resolve()}")
+    if code:
+        return code
+    reports = (scratch / "reports").resolve()
+    click.echo(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
+    click.echo(f"Everything else: {scratch.resolve()}")
+    return 0
+
+
+def _run_steps(scratch: Path, seed: int) -> int:
+    for step in _STEPS:
+        arguments = step.format(seed=seed).split()
+        if is_json():
+            log_record("info", f"runner {' '.join(arguments)}")
+        else:
+            click.secho(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
+        code = _run_step(arguments, scratch)
+        if code == InterruptedRunError.exit_code:
+            # The step has reported it.
+            return code
+        if code:
+            raise RunnerError(f"the step `runner {step}` ended with exit code {code}")
+    return 0
+
+
+def _run_step(arguments: Sequence[str], scratch: Path) -> int:
+    # A demonstration never reaches a real service, whatever the environment.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RUNNER_")}
+    command = [sys.executable, "-P", "-m", "runner", *arguments]
+    with subprocess.Popen(command, cwd=scratch, env=environment) as process:  # noqa: S603  our own command
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # At a terminal the step is interrupted, too, and `wait` has given it a moment.
+            process.terminate()
+            if process.wait() == InterruptedRunError.exit_code:
+                return InterruptedRunError.exit_code
+            raise
+
+
+def _prepare(folder: Path | None) -> Path:
+    scratch = folder or Path(tempfile.mkdtemp(prefix="runner-demo-"))
+    campaigns = scratch / "campaigns"
+    if campaigns.exists():
+        raise RunnerError(f"there is a {campaigns} already", hint="name an empty folder with --dir")
+    try:
+        shutil.copytree(
+            shipped_folder("campaigns"), campaigns, ignore=shutil.ignore_patterns("*.lock.json", ".*")
+        )
+    except OSError as error:
+        raise RunnerError(f"the example campaigns cannot be copied to {scratch}: {error}") from None
+    return scratch

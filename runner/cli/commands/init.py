@@ -1,0 +1,97 @@
+"""`runner init`: a new campaign repository."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.wording import count_words
+from runner.workflow.observer import warn
+from runner.workflow.starting import (
+    BRANCH,
+    EXAMPLE,
+    TARGETS,
+    Started,
+    StarterPlace,
+    find_night,
+    write_starter,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@click.command(
+    epilog="\b\nExamples:\n  runner init campaigns-of-acme --owner @acme/texting\n"
+    "  runner init campaigns-of-acme --base-url https://sms.example.com\n  runner init teams/support"
+)
+@click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="The URL of the service. It can be set later by the same command; until then nothing is sent.",
+)
+@click.option(
+    "--owner",
+    "owners",
+    multiple=True,
+    metavar="NAME",
+    help="A person or team that must approve changes of workflows, pins and targets, such as @acme/texting; "
+    "may be repeated. Can be set later.",
+)
+@click.option(
+    "--requirement",
+    metavar="TEXT",
+    help="The runner that CI installs, by commit or hash. Default: the one that runs here, if its source is "
+    "known. Can be set later.",
+)
+def command(folder: Path, base_url: str | None, owners: tuple[str, ...], requirement: str | None) -> int:
+    """Create a campaign repository: an example, its audience, and workflows that check and send it.
+
+    If DIR is not in a git repository, it becomes one. In an existing repository the workflows go to its top
+    folder, named after DIR, and everything else goes to DIR. No file is ever overwritten, so the command can
+    be run again.
+    """
+    place, started, missing = write_starter(folder, base_url, owners, requirement)
+    _report(folder, place, started, missing)
+    return 0
+
+
+def _report(folder: Path, place: StarterPlace, started: Started, missing: Sequence[str]) -> None:
+    top = folder if place.is_top else Path(os.path.relpath(place.top))
+    if started.written:
+        click.echo(f"Wrote {count_words(len(started.written), 'file')} to {top}:")
+        for name in started.written:
+            click.echo(f"  {name}")
+    else:
+        click.echo(f"Nothing to write: {top} has everything already.")
+    if started.is_new_repository:
+        click.echo(f"Created a git repository on the branch {BRANCH}.")
+    elif not started.has_repository:
+        warn("git is not installed: the folder is no repository yet")
+    elif started.branch != BRANCH:
+        warn(f"the workflows send from {BRANCH}, and this work tree is on {started.branch or 'no branch'}")
+    click.echo("\nNext:")
+    is_new = any(name.endswith(EXAMPLE) for name in started.written)
+    for words in _iterate_next(folder, missing, is_new=is_new):
+        click.echo(f"  {words}")
+
+
+def _iterate_next(folder: Path, missing: Sequence[str], *, is_new: bool) -> Iterator[str]:
+    where = "" if folder.resolve() == Path.cwd() else f"in {folder}, "
+    yield f"{where}look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`"
+    if not (folder / TARGETS).exists():
+        night = find_night(folder, datetime.now(UTC)) if is_new else None
+        if night is not None:
+            yield (
+                f"of the example's {night.people} people, {night.awake} may be texted at this hour: "
+                f"`runner sandbox clock +{night.hours}h` makes it day for all"
+            )
+        yield "say where the service is: `runner init --base-url URL`; until then nothing is sent for real"
+    yield from missing
+    yield "commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`"
+    yield "there, make the settings that README.md lists: secrets, and who may send"

@@ -1,0 +1,41 @@
+"""`runner law`: the known legal sending hours, with their sources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from runner.cli.output.law_text import write_law
+from runner.errors import RunnerError
+from runner.timing.legal_hours import load_law
+from runner.wording import count_words
+
+
+@click.command(epilog="\b\nExamples:\n  runner law\n  runner law --stale")
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="List the laws whose sources were last checked over a year ago; exit with 1 if there are any.",
+)
+def command(stale: bool) -> int:
+    """Print the legal sending hours that `quiet_hours: legal` applies.
+
+    Each comes with its law, its source, and the date of the last check: as tables at a terminal, as Markdown
+    elsewhere. An aid, not legal advice.
+    """
+    book = load_law()
+    if not stale:
+        write_law(book)
+        return 0
+    found = book.list_stale(datetime.now(UTC).date())
+    for rule in found:
+        click.echo(f"{', '.join(rule.places)}: {rule.citation}, looked at on {rule.looked_at}")
+    if found:
+        sources = count_words(len(found), "source was", "sources were")
+        raise RunnerError(
+            f"{sources} last looked at more than a year ago",
+            hint="read them again, and bring runner/timing/legal_hours.json up to date",
+        )
+    click.echo("All sources were looked at within the last year.")
+    return 0

@@ -1,0 +1,283 @@
+"""`runner optouts`: the people that no campaign on a target may text."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.confirmation import APPROVAL, require_approval, review_replies
+from runner.cli.console import print_json, print_table
+from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
+from runner.wording import count_words, printable, show_time
+from runner.workflow.records.opt_outs import (
+    decide_replies,
+    enter_people,
+    export_people,
+    import_people,
+    let_people_in,
+    list_opt_outs,
+    review_opt_outs,
+)
+from runner.workflow.review.reply_issue import keep_reply_issue
+
+if TYPE_CHECKING:
+    from runner.workflow.records.opt_outs import OptOutView
+    from runner.workflow.scope import Scope
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OUT = click.Path(dir_okay=False, path_type=Path)
+_PHONES = click.argument("phones", nargs=-1, required=True, metavar="PHONE...")
+_REPLIES = click.argument("replies", nargs=-1, required=True, metavar="REPLY...")
+
+
+@click.group(cls=Group, name="optouts")
+def command() -> None:
+    """Show and change who has opted out on a target.
+
+    No campaign on the target texts these people. `runner reconcile` recognises opt-outs in replies, in ten
+    languages. A keyword such as STOP, or a sentence that begins with STOP, counts at once. A reply that only
+    sounds like an opt-out, such as "please stop texting me", is listed for a person to decide; until then its
+    author is not texted either. A reply that asks for texts again, such as START, is listed too: it does not
+    let anybody in by itself.
+
+    Some services handle STOP themselves and report no result for it. If the service says that a participant
+    opted out, as the sandbox does, that counts. Opt-outs that the service does not report are not seen, such
+    as replies to a plain text without `replies: recorded`, or after the end of a survey: add these people by
+    hand, or import the service's list.
+
+    Opt-outs are stored as keyed fingerprints: in the ledger, and in campaigns/<target>.suppressions.json,
+    which `runner record` commits and every plan reads. So they hold on machines with another ledger, and when
+    the campaign that somebody replied to is gone.
+    """
+
+
+@command.command(
+    "list",
+    epilog="\b\nExamples:\n  runner optouts list\n  runner optouts list --show-replies --target live",
+)
+@ledger_scope
+@format_option("human", "json")
+@click.option("--show-replies", is_flag=True, help="Show the text of each reply, and of its question.")
+def list_(scope: Scope, format_: str, show_replies: bool) -> int:
+    """Count opt-outs, and list replies to decide."""
+    view = list_opt_outs(scope, with_texts=show_replies)
+    if format_ == "json":
+        print_json(_describe(view, "list", 0) | {"replies": view.describe_replies()})
+    else:
+        _write_list(view, with_texts=show_replies)
+    return 0
+
+
+@command.command(epilog="\b\nExample:\n  runner optouts add +14155550101 +14155550102 --target live")
+@_PHONES
+@ledger_scope
+@format_option("human", "json")
+def add(scope: Scope, phones: tuple[str, ...], format_: str) -> int:
+    """Add people who opted out.
+
+    Use it for people who opted out in another way than by a reply, such as by mail or on the phone.
+    """
+    return _show_change("add", enter_people(scope, phones), format_)
+
+
+@command.command(epilog="\b\nExample:\n  runner optouts remove +14155550101 --target live")
+@_PHONES
+@ledger_scope
+@format_option("human", "json")
+@APPROVAL
+def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bool) -> int:
+    """Let people be texted again.
+
+    Use it for people who have asked for texts again. Their earlier opt-outs stay on record but no longer
+    count; their next STOP counts again. If they had asked to be forgotten, there is no record of what they
+    got: they are texted like newcomers. The change applies to this ledger, whatever old lockfiles say; other
+    ledgers need the same command.
+    """
+    approve = partial(require_approval, is_approved=auto_approve)
+    return _show_change("remove", let_people_in(scope, phones, approve), format_)
+
+
+@command.command(
+    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
+    "  runner optouts confirm 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
+)
+@_REPLIES
+@ledger_scope
+@format_option("human", "json")
+def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
+    """Confirm what replies seem to ask for.
+
+    The author of a reply that opts out is not texted any more. The author of a reply that asks for texts
+    again is let in: earlier opt-outs no longer count.
+    """
+    return _show_change("confirm", decide_replies(scope, replies, "confirmed"), format_)
+
+
+@command.command(
+    epilog="\b\nExample:\n  runner optouts list --show-replies\n"
+    "  runner optouts dismiss 4ef8a3a0-4c5b-4bb6-a9f7-0e6ad0b3bd2b",
+)
+@_REPLIES
+@ledger_scope
+@format_option("human", "json")
+def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
+    """Dismiss what replies seem to ask for.
+
+    The author of a reply that sounded like an opt-out is texted again, unless there is another opt-out. The
+    author of a reply that asked for texts again stays out.
+    """
+    return _show_change("dismiss", decide_replies(scope, replies, "dismissed"), format_)
+
+
+@command.command(epilog="\b\nExample:\n  runner optouts review --target live")
+@ledger_scope
+def review(scope: Scope) -> int:
+    """Decide waiting replies, with one key each.
+
+    Shows one reply after the other, and saves each decision at once. Without a terminal, use
+    `list --show-replies`, `confirm` and `dismiss`.
+    """
+    return _show_change("review", review_opt_outs(scope, review_replies), "human")
+
+
+@command.command(
+    epilog="\b\nExamples:\n  runner reconcile && runner optouts issue\n"
+    "  runner optouts issue --show-replies --target live",
+)
+@recorded_scope
+@click.option(
+    "--show-replies", is_flag=True, help="Show the replies, shortened, with digits and addresses masked."
+)
+def issue(scope: Scope, show_replies: bool) -> int:
+    """Keep a GitHub issue that lists waiting replies.
+
+    The issue shows masked phones and explains how to decide: with the workflow's *Run workflow*, or in a
+    clone. It is edited in place, gets a comment when more replies wait, and is closed when none is left.
+
+    Run it in a GitHub job after a complete `runner reconcile`, with GITHUB_TOKEN in the step's environment
+    and the permission `issues: write`. Without that permission the text goes to the job's summary; outside of
+    a job it is printed.
+    """
+    keep_reply_issue(scope, shows_words=show_replies)
+    return 0
+
+
+@command.command(
+    "import",
+    epilog="\b\nExamples:\n  runner optouts import stopped.csv --phone-column Mobile --region US\n"
+    "  runner optouts import optouts.jsonl --target live",
+)
+@click.argument("file", type=_FILE)
+@ledger_scope
+@format_option("human", "json")
+@click.option(
+    "--phone-column",
+    default="phone",
+    show_default=True,
+    metavar="NAME",
+    help="The column of a CSV file that has the phones.",
+)
+@click.option(
+    "--region", metavar="CC", help="The country of a CSV file's national phone numbers, such as US."
+)
+def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: str | None) -> int:
+    """Import opt-outs from a CSV file or an export.
+
+    FILE is a CSV file with a column of phones, or a file from `runner optouts export`. It is imported
+    completely or not at all: if one row cannot be read, nothing changes.
+
+    An export never lets anybody in. A newer opt-out in it beats a decision here to let the person in. Other
+    entries about people who were let in here, and about replies that were dismissed here, are left out and
+    counted.
+    """
+    return _show_change("import", import_people(scope, file, phone_column, region), format_)
+
+
+@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")
+@ledger_scope
+@click.option("--out", type=_OUT, metavar="FILE", help="Write to this file.  [default: standard output]")
+def export(scope: Scope, out: Path | None) -> int:
+    """Export all opt-outs as JSON Lines.
+
+    Keep the file as a backup, or import it into another ledger. It has no phones in it. Without a
+    RUNNER_STATE_KEY it has the salt of the fingerprints, with which phones can be found by trying: then keep
+    the file as safe as a list of phones.
+    """
+    export_people(scope, out, partial(click.echo, nl=False))
+    return 0
+
+
+_DONE = {
+    "add": "new",
+    "import": "new",
+    "remove": "dismissed",
+    "confirm": "confirmed",
+    "dismiss": "dismissed",
+    "review": "decided",
+}
+
+
+def _show_change(name: str, change: tuple[int, OptOutView], format_: str) -> int:
+    """Write the number of entries that a command has made or changed, and the record since."""
+    changed, view = change
+    if format_ == "json":
+        print_json(_describe(view, name, changed))
+    else:
+        more = f" {_count_returning(view)}: `runner optouts list`." if view.returning else ""
+        click.echo(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}{more}")
+    return 0
+
+
+def _write_list(view: OptOutView, *, with_texts: bool) -> None:
+    click.echo(_sentence(view))
+    if view.waiting:
+        _print_replies(view, "opt_out", with_texts=with_texts)
+        click.echo("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
+    if view.returning:
+        click.echo(f"{_count_returning(view)}:")
+        _print_replies(view, "opt_in", with_texts=with_texts)
+        click.echo(
+            "Let its author in with `runner optouts confirm REPLY`, or not with "
+            "`runner optouts dismiss REPLY`."
+        )
+
+
+def _print_replies(view: OptOutView, asks: str, *, with_texts: bool) -> None:
+    replies = [one for one in view.describe_replies() if one["asks"] == asks]
+    if not with_texts:
+        print_table(("reply", "found"), [(one["reply"], show_time(one["found_at"])) for one in replies])
+        return
+    rows = [
+        (
+            one["reply"],
+            f"{one['campaign']}/{one['message']}" if "campaign" in one else "",
+            *(printable(one.get(name, "")) for name in ("question", "text")),
+        )
+        for one in replies
+    ]
+    print_table(("reply", "campaign", "question", "what it says"), rows)
+
+
+def _sentence(view: OptOutView) -> str:
+    people = count_words(view.people, "person has", "people have")
+    waiting = count_words(len(view.waiting), "doubtful reply waits", "doubtful replies wait")
+    return f"{view.target}: {people} opted out; {waiting} for a decision."
+
+
+def _count_returning(view: OptOutView) -> str:
+    return f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again"
+
+
+def _describe(view: OptOutView, command: str, changed: int) -> dict[str, Any]:
+    return {
+        "target": view.target,
+        "command": command,
+        "changed": changed,
+        "opted_out": view.people,
+        "doubtful": len(view.waiting),
+        "opt_ins": len(view.returning),
+        "dismissed": view.dismissed,
+    }

@@ -1,0 +1,106 @@
+"""`runner plan`: the texts that apply would send, their recipients, and the reasons to leave out others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.console import print_json
+from runner.cli.options import Command, clustered_target_scope, format_option, rejected_option
+from runner.cli.output.plan import (
+    WRITERS,
+    set_plan_outputs,
+    write_coverage,
+    write_differences,
+    write_failures,
+)
+from runner.github.job_summary import has_outputs
+from runner.workflow.plan import PlanWishes, plan_project
+from runner.workflow.plans.planning import count_to_send
+from runner.workflow.validate import write_rejected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.workflow.plan import ProjectPlan
+    from runner.workflow.scope import Scope
+
+SOMETHING_TO_SEND = 2
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
+    "  runner plan --target live --format json --launches\n  runner plan --diff",
+)
+@clustered_target_scope
+@format_option("human", "json", "markdown", "github")
+@click.option("--only", metavar="MESSAGE", help="Plan only this message.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
+@click.option("--diff", "with_differences", is_flag=True, help="Show the differences from what was sent.")
+@click.option(
+    "--launches",
+    "with_launches",
+    is_flag=True,
+    help="With --format json: include each launch with its payload.",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Save the plan for `runner apply --plan FILE`; with --cluster, to a folder, by path or URL.",
+)
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
+)
+@click.option("--now", metavar="TIME", help="Plan as of this time (ISO 8601).")
+@rejected_option
+def command(
+    scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, rejected: Path | None, **wished: Any
+) -> int:
+    """Show what apply would send and to whom, and why others are left out. Reads only.
+
+    Planning uses the record and needs no credentials. With credentials, the service is also asked for
+    launches of campaigns whose record is empty.
+
+    Exits with 5 if a plan breaks a limit of its campaign, or must wait until replies are read. Campaigns are
+    independent: one that cannot be planned is left out of the plan and of the file of --out, with exit code
+    3.
+    """
+    wishes = PlanWishes(
+        now=parse_moment(now) if now else None,
+        # Digests take time, and are not shown on a screen.
+        with_digests=format_ != "human",
+        is_job=format_ == "github" and has_outputs(),
+        **wished,
+    )
+    if rejected is not None:
+        write_rejected(rejected, scope)
+    plan = plan_project(scope, wishes)
+    _show(plan, format_)
+    kept = plan.leave_out_unsendable()
+    code = plan.failures.find_exit_code(0 if kept else None)
+    return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
+
+
+def _show(plan: ProjectPlan, format_: str) -> None:
+    if format_ == "json":
+        print_json(plan.to_dict())
+    elif plan.planned:
+        WRITERS[format_](plan.planned, plan.digest)
+        write_differences(plan.differences, format_)
+    write_coverage(plan.coverages, format_)
+    write_failures(plan.failures, format_)
+    set_plan_outputs(plan, format_)
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the moment of `--now`; UTC if it has no offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            "not a time in ISO 8601, as in 2026-12-01T09:00Z", param_hint="--now"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,54 @@
+"""`runner preview`: the conversations that recipients will see, worst cases first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.console import show
+from runner.cli.options import CampaignPath, Command, format_option, single_scope
+from runner.cli.output.conversations import write_markdown, write_preview
+from runner.workflow.preview import CASES, preview_campaign
+
+if TYPE_CHECKING:
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner preview campaigns/customer-pulse.yaml\n"
+    "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
+    "  runner preview campaigns/customer-pulse.yaml --message ask --cases 10",
+)
+@click.argument(
+    "campaign_file", metavar="FILE", type=CampaignPath(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--phone",
+    metavar="PHONE",
+    help="Show the conversation of this recipient. Default: the worst cases of all.",
+)
+@click.option("--message", metavar="MESSAGE", help="Show only this message.")
+@click.option(
+    "--cases",
+    type=click.IntRange(1),
+    metavar="N",
+    default=CASES,
+    show_default=True,
+    help="Show at most N conversations for each message and each of its arms.",
+)
+@single_scope
+@format_option("human", "json", "markdown")
+def command(
+    scope: Scope, campaign_file: Path, phone: str | None, message: str | None, cases: int, format_: str
+) -> int:
+    """Show whole conversations as recipients will see them, worst cases first.
+
+    For each message these are the most segments, the longest text, and the branches of its templates that the
+    fewest people get. Nothing is sent. The whole audience is checked on the way.
+    """
+    preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
+    show(preview, format_, {"human": write_preview, "markdown": write_markdown})
+    return 0

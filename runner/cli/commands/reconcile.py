@@ -1,0 +1,94 @@
+"""`runner reconcile`: counts and results, read into the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.console import show
+from runner.cli.options import Command, clustered_target_scope, format_option
+from runner.wording import count_words
+from runner.workflow.reconcile import reconcile_project
+
+if TYPE_CHECKING:
+    from runner.workflow.reconcile import ReconciledCampaign, ReconcileResult
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
+    "  runner reconcile campaigns/customer-pulse.yaml --target live",
+)
+@clustered_target_scope
+@format_option("human", "json")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Read all results again, to find edited answers, which do not show in the service's counts.",
+)
+@click.option(
+    "--accept-differences",
+    "accept",
+    is_flag=True,
+    help="If the service counts more results than it lists, accept the list as complete: follow-ups no "
+    "longer wait.",
+)
+@click.option(
+    "--drop-unlisted",
+    "drops",
+    is_flag=True,
+    help="Read all results again, and remove those that the service no longer lists from the ledger.",
+)
+def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
+    """Read counts and results of all launches into the ledger.
+
+    Only new results are read, and stored ones are checked against the service's own counts. Exits with 3 if
+    some launches could not be read, and with 1 if none could. Campaigns are independent: one that is invalid,
+    or whose lists cannot be read, is left out, with exit code 3. If a campaign's file is gone, the campaign
+    is named, and its launches are read like the others: its people may still opt out.
+
+    If the service counts more results than it lists, somebody may have answered unseen: follow-ups that
+    depend on answers wait. A lasting difference can be accepted with --accept-differences; a new one makes
+    them wait again.
+
+    Results that the service no longer lists stay in the ledger and in reports, and are named; the people who
+    gave them count as having answered. --drop-unlisted removes these results. If the service lists a result
+    under another guid, with the same participant, question, time and words, it counts once.
+
+    With --cluster, workers read several lists at a time, within the target's `limits.concurrency`.
+
+    Replies that opt out are recorded, and no campaign on the target texts their authors again. Replies that
+    only sound like an opt-out wait for your decision, and their authors are not texted until then: see
+    `runner optouts`.
+    """
+    result = reconcile_project(scope, full=full, accept=accept, drops=drops)
+    show(result, format_, {"human": _write_human})
+    return result.exit_code
+
+
+def _write_human(result: ReconcileResult) -> None:
+    for campaign in result:
+        click.echo(_sentence(campaign))
+
+
+def _sentence(campaign: ReconciledCampaign) -> str:
+    summary = campaign.summary
+    sessions = ", ".join(
+        f"{count:,} {state}" if count is not None else f"{state} {_write_unknown(campaign, state)}"
+        for state, count in summary.sessions.items()
+    )
+    return (
+        f"{campaign.name}: {count_words(summary.launches, 'launch', 'launches')}; sessions: {sessions}; "
+        f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new"
+        + (f"; {count_words(summary.opted_out, 'opt-out')} found." if summary.opted_out else ".")
+    )
+
+
+def _write_unknown(campaign: ReconciledCampaign, state: str) -> str:
+    part = campaign.summary.partly_known.get(state)
+    if part is None:
+        return "not known"
+    launches = f"{part.launches:,} of {campaign.summary.recorded_launches:,} launches"
+    return f"not known ({part.count:,} in {launches})"

@@ -1,0 +1,95 @@
+"""`runner record`: commits of lockfiles, suppressions and approvals, and their push."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.guard import write_command
+from runner.cli.options import Command, path_scope
+from runner.cli.output.problems import job_warning
+from runner.errors import UsageError
+from runner.git.recording import ASIDE, Recorded
+from runner.workflow.observer import note, warn
+from runner.workflow.records.record_push import fetch_record, push_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner record\n  runner record --no-push\n"
+    "  runner record campaigns/customer-pulse.yaml --remote origin --branch main",
+)
+@path_scope
+@click.option(
+    "--push/--no-push",
+    "is_pushed",
+    default=True,
+    show_default=True,
+    help="Push the commit, or keep it local.",
+)
+@click.option(
+    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to push to."
+)
+@click.option(
+    "--branch", metavar="NAME", help="The branch to commit to. Default: the current one; in CI, the job's."
+)
+@click.option(
+    "--fetch",
+    "is_fetched",
+    is_flag=True,
+    help=f"Instead, copy the record that waits on the branch {ASIDE} to the work tree, for the next run.",
+)
+def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
+    """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
+
+    Run it after every `runner apply`, even if that failed. If the branch has moved on, the commit is made on
+    its new tip. If the push is refused, the commit goes to the branch runner/record, for you to merge. So
+    git's log tells what was sent, when, and by which run. A file that cannot be read is left out, with exit
+    code 3.
+    """
+    if is_fetched and (scope.paths or not is_pushed):
+        raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
+    if is_fetched:
+        click.echo(_say_taken(fetch_record(scope, remote, branch)))
+        return 0
+    pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
+    if not pushed.has_files:
+        click.echo("Nothing to record: there is no lockfile.")
+    if pushed.recorded is not None:
+        _report(pushed.recorded, pushed.place)
+    return pushed.code
+
+
+def _say_taken(taken: Sequence[str]) -> str:
+    if not taken:
+        return f"Nothing waits on the branch {ASIDE}."
+    return f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(taken)}."
+
+
+def _report(recorded: Recorded, place: str) -> None:
+    subject = recorded.message.partition("\n")[0]
+    if recorded.refusal is not None:
+        what = f"{subject}: it is" if recorded.commit else "what is new is already"
+        text = (
+            f"{place} takes no push from here ({recorded.refusal}). {what} on the branch {recorded.branch}, "
+            "which is to be merged; until then the service tells the next run what was sent"
+        )
+        warn(text)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            # The job succeeds, and nobody reads the log of a successful job.
+            write_command(job_warning("The record must be merged", text))
+    elif recorded.commit is None:
+        click.echo("Nothing to record: the lockfiles are unchanged.")
+    elif recorded.branch is None:
+        click.echo(f"Committed: {subject} ({recorded.commit[:10]}).")
+    else:
+        click.echo(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+        if not recorded.is_followed:
+            note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")

@@ -1,0 +1,157 @@
+"""`runner report`: a report per campaign from the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+
+from runner.cli.options import Command, clustered_target_scope
+from runner.cli.output.report import choose_documents, print_reports, save_reports
+from runner.errors import UsageError
+from runner.report.columns.answer_files import FileFormat, Shape
+from runner.report.documents.formats import WRITERS
+from runner.report.model import SMALL_GROUP
+from runner.workflow.observer import note
+from runner.workflow.report import AnswerFile, ReportOptions, report_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.workflow.scope import Scope
+
+ANSWER_FORMATS = {
+    f"{shape}.{file_format}": (cast("Shape", shape), cast("FileFormat", file_format))
+    for shape in get_args(Shape)
+    for file_format in get_args(FileFormat)
+}
+"""Formats that are files of answers, not documents."""
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner report --reconcile\n"
+    "  runner report --format html --format json --out reports\n"
+    "  runner report campaigns/customer-pulse.yaml --by plan\n"
+    "  runner report --format answers.csv --out answers --include-pii",
+)
+@clustered_target_scope
+@click.option(
+    "--reconcile",
+    "reconcile_first",
+    is_flag=True,
+    help="Update the ledger first, as `runner reconcile` does.",
+)
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS]),
+    help="A format; may be repeated. answers.*: a row per person asked, a column per question; results.*: a "
+    "row per result. Default: md.",
+)
+@click.option(
+    "--template",
+    "template_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Use your own Jinja2 template.",
+)
+@click.option(
+    "--by",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="Break down by this column of the audience; may be repeated.",
+)
+@click.option(
+    "--min-group",
+    "least",
+    type=click.IntRange(1),
+    default=SMALL_GROUP,
+    show_default=True,
+    metavar="N",
+    help="Leave groups of fewer than N recipients out of breakdowns.",
+)
+@click.option(
+    "--include-pii",
+    is_flag=True,
+    help="Include phone numbers and free texts in files of answers and results.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a file for each campaign and format, and an index.html for several campaigns in HTML. "
+    "Default: standard output, for one document.",
+)
+def command(
+    scope: Scope,
+    reconcile_first: bool,
+    formats: tuple[str, ...],
+    template_file: Path | None,
+    columns: tuple[str, ...],
+    least: int,
+    include_pii: bool,
+    out: Path | None,
+) -> int:
+    """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
+
+    A report depends only on the ledger: the same ledger gives the same bytes. It has no phone numbers and no
+    free texts, and leaves out groups so small that people could be identified. A count that was not read for
+    all launches is "not known", never 0. With --reconcile the exit code is that of `reconcile`. Campaigns are
+    independent: one without a report is left out, with exit code 3.
+
+    With --cluster, workers count parts of the results, and the figures are the same. Files of answers and
+    results are written by this process alone, which then also counts.
+    """
+    answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
+    documents = choose_documents(formats if formats or template_file else ("md",), template_file)
+    _refuse_nonsense(answers, out, include_pii=include_pii)
+    options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
+
+    def check(campaigns: int) -> None:
+        if out is None and list(documents) != ["md"]:
+            _refuse_several(len(documents) * campaigns)
+
+    made = report_project(
+        scope,
+        options,
+        is_reconciled=reconcile_first,
+        check=check,
+        list_files=lambda campaign: _list_files(campaign, answers, out),
+    )
+    reports = [one.report for one in made]
+    if out is None:
+        print_reports(reports, *documents.values())
+    else:
+        save_reports(reports, documents, out, quiet=scope.quiet)
+        for one in (one for report in reports for one in made.files[report.campaign] if not scope.quiet):
+            note(f"Wrote {one.file}")
+    return made.exit_code
+
+
+def _refuse_several(documents: int) -> None:
+    if documents > 1:
+        raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
+
+
+def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii: bool) -> None:
+    if answers and out is None:
+        raise UsageError(
+            f"--format {answers[0]} writes a file for each campaign", hint="name a folder with --out DIR"
+        )
+    if include_pii and not answers:
+        formats = ", ".join(ANSWER_FORMATS)
+        raise UsageError(
+            "--include-pii has no effect here: reports have no phone numbers or free texts",
+            hint=f"it is for files of answers: add --format with one of {formats}",
+        )
+
+
+def _list_files(campaign: Campaign, answers: Sequence[str], out: Path | None) -> Iterator[AnswerFile]:
+    for name in answers:
+        if out is not None:
+            yield AnswerFile(*ANSWER_FORMATS[name], out / f"{campaign.name}.{name}")

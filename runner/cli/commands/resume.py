@@ -1,0 +1,32 @@
+"""`runner resume`: the end of a campaign's pause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.commands.pause import CAMPAIGNS, write_pauses
+from runner.cli.options import Command, format_option, ledger_scope
+from runner.workflow.records.pausing import change_pauses
+
+if TYPE_CHECKING:
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner resume customer-pulse\n"
+    "  runner resume campaigns/customer-pulse.yaml --target live && runner record",
+)
+@CAMPAIGNS
+@ledger_scope
+@format_option("human", "json")
+def command(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
+    """Resume campaigns that are paused: the next `runner apply` sends what is due.
+
+    CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner record`, so that other
+    machines know.
+    """
+    write_pauses(change_pauses(scope, campaigns, None), "resume", format_, quiet=scope.quiet)
+    return 0

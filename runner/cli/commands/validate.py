@@ -1,0 +1,57 @@
+"""`runner validate`: every problem of every campaign."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.console import print_prose, show
+from runner.cli.options import Command, clustered_file_scope, format_option, rejected_option
+from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
+from runner.wording import count_words
+from runner.workflow.validate import validate_campaigns, write_rejected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.workflow.scope import Scope
+    from runner.workflow.validate import Validation
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
+    "  runner validate --format github\n  runner validate --format sarif >runner.sarif",
+)
+@clustered_file_scope
+@format_option("human", "json", "markdown", "github", "sarif")
+@rejected_option
+def command(scope: Scope, format_: str, rejected: Path | None) -> int:
+    """Find all problems of all campaigns, each with file, line, column and a remedy.
+
+    Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
+    service is called. Exits with 1 if there are errors.
+
+    The format `github` annotates lines of the pull request, and writes the rest to the log and the job's
+    summary; `sarif` is for code scanning.
+    """
+    found = validate_campaigns(scope)
+    if rejected is not None:
+        write_rejected(rejected, scope)
+    writers = {
+        "human": _write_human,
+        "markdown": write_markdown,
+        "github": write_github,
+        "sarif": write_sarif,
+    }
+    show(found, format_, writers)
+    return 0 if found.is_valid else 1
+
+
+def _write_human(found: Validation) -> None:
+    problems, files = found.problems, len(found.files)
+    for line in human_lines(problems):
+        print_prose(line)
+    verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
+    click.echo(f"{verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}.")

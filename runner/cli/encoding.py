@@ -1,0 +1,66 @@
+"""Outputs that are closed, or not in UTF-8: plain characters for people, escapes in JSON and HTML."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+_PLAIN = str.maketrans(
+    {"─": "-", "│": "|", "█": "#", "→": ">", "•": "*", "·": "-", "–": "-", "—": "-", "×": "x"}
+    | {"‘": "'", "’": "'", "“": '"', "”": '"', "…": "...", "\u00a0": " ", "\u2060": "", "\u200b": ""}
+)  # fmt: skip
+_HANDLER = "runner-plain"
+_DEFAULTS = {"strict", "surrogateescape", "backslashreplace"}
+"""What Python has streams do with characters that they can't carry, unless a user chose something else."""
+
+
+def open_closed_streams() -> None:
+    """Let standard output and error lead nowhere if they are closed (`>&-`): Python has None for them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The lowest free descriptor is mostly the closed one: no file of ours is taken for it.
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open while the process is
+            setattr(sys, name, nowhere)
+
+
+def replace_unencodable() -> None:
+    """Let standard output and error write a plain character for each that their encoding lacks."""
+    codecs.register_error(_HANDLER, _write_plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in _DEFAULTS and not _is_utf_8(stream):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _write_plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(c if c.isascii() else "?" for c in plain), error.end
+
+
+def fit_json(text: str, stream: TextIO) -> str:
+    """Return JSON as a stream can carry it: exactly, with escapes unless the stream is UTF-8."""
+    # Imported here: few streams need it.
+    import json
+
+    # Names of files may contain bytes that are no text: UTF-8 cannot carry these either.
+    escaped = r"[\ud800-\udfff]+" if _is_utf_8(stream) else r"[^\0-\x7f]+"
+    return re.sub(escaped, lambda run: json.dumps(run[0])[1:-1], text)
+
+
+def fit_html(text: str, stream: TextIO) -> str:
+    """Return HTML as a stream can carry it: exactly, with references unless the stream is UTF-8."""
+    return text if _is_utf_8(stream) else text.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _is_utf_8(stream: TextIO) -> bool:
+    # A closed stream has no encoding.
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name == "utf-8"

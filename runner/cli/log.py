@@ -1,0 +1,79 @@
+"""Structured logs: what a command says on standard error, as one JSON object a line.
+
+Standard output is the same in either format.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from runner.cli.encoding import fit_json
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+FORMAT_VARIABLE = "RUNNER_LOG_FORMAT"
+FORMATS = ("text", "json")
+_chosen = [FORMATS[0]]
+_about: list[Callable[[], dict[str, str]]] = []
+_handlers: list[logging.Handler] = []
+
+
+def choose_format(name: str, describe: Callable[[], dict[str, str]] | None = None) -> None:
+    """Choose the format of this process's logs; `describe` returns fields that each record gets."""
+    _chosen[:] = [name]
+    _about[:] = [describe] if describe is not None else []
+    if is_json() is not bool(_handlers):
+        (_listen_to_libraries if is_json() else _stop_listening)()
+
+
+def is_json() -> bool:
+    """Return whether logs are JSON."""
+    return _chosen[0] == "json"
+
+
+def log_record(level: str, message: str, **fields: Any) -> None:
+    """Write one record to standard error; fields that are None are left out."""
+    sys.stderr.write(format_record(level, message, **fields))
+    sys.stderr.flush()
+
+
+def format_record(level: str, message: str, **fields: Any) -> str:
+    """Return one record as a line, phones masked."""
+    # Imported here: only these logs need them.
+    import json
+
+    from runner.wording import hide_phones
+
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    record: dict[str, Any] = {"level": level, "message": message}
+    for describe in _about:
+        record |= describe()
+    record |= {name: value for name, value in fields.items() if value is not None}
+    shown = {name: hide_phones(value) if isinstance(value, str) else value for name, value in record.items()}
+    timestamp = f"{stamp}.{nanoseconds // 1000:06d}Z"
+    return fit_json(json.dumps({"timestamp": timestamp, **shown}, ensure_ascii=False), sys.stderr) + "\n"
+
+
+def _listen_to_libraries() -> None:
+    """Have warnings of libraries become records, without their words, which may hold a URL with its key."""
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log_record(record.levelname.lower(), "a library has something to say", logger=record.name)
+
+    _handlers.append(Handler(logging.WARNING))
+    logging.getLogger().addHandler(_handlers[0])
+    logging.captureWarnings(capture=True)
+
+
+def _stop_listening() -> None:
+    import logging
+
+    logging.captureWarnings(capture=False)
+    logging.getLogger().removeHandler(_handlers.pop())

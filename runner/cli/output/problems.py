@@ -1,0 +1,198 @@
+"""Problems, written for people, programs, pull requests and job logs.
+
+A GitHub job shows them as annotations at lines of the pull request, as many as the platform shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.encoding import fit_json
+from runner.cli.guard import write_command
+from runner.github.job_summary import append_summary
+from runner.wording import Markdown, count_words, inert, markdown_table, printable
+from runner.workflow.campaigns import show_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.source.diagnostic import Diagnostic, Problems, Severity
+    from runner.workflow.validate import Validation
+
+SHOWN_OF_A_SEVERITY = 10
+"""GitHub's limit for a step: 10 errors, 10 warnings, 10 notices; for a job 50 in all.
+
+https://docs.github.com/rest/checks/runs gives the 50 of one request,
+https://github.com/orgs/community/discussions/26680 those of a step.
+"""
+LONGEST = 4096
+"""Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, or change the direction of a text."""
+_LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+"""GitHub's words for severities in a workflow command."""
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+def human_lines(problems: Problems, *, with_notes: bool = True) -> list[str]:
+    """Return the problems as lines for people: place, fault, remedy."""
+    shown = [one for one in problems if with_notes or one.severity != "note"]
+    hidden = {one.code for one in problems} - {one.code for one in shown}
+    lines = list(_human_lines(shown))
+    lines += [
+        f"{printable(show_path(file))}: and {count:,} more [{code}]"
+        for code, file, count in problems.omitted()
+        if code not in hidden
+    ]
+    return lines
+
+
+def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
+    said: tuple[Path, str, str | None] | None = None
+    for diagnostic in diagnostics:
+        place = printable(f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
+        label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
+        yield f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]"
+        advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
+        # One problem in many rows has one remedy, said once.
+        if diagnostic.hint and advice != said:
+            yield f"    {printable(diagnostic.hint)}"
+        said = advice
+
+
+def count_problems(problems: Problems) -> str:
+    """Return the number of errors, warnings and, if there are any, notes."""
+    counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
+    return ", ".join(counts + ([count_words(problems.note_count, "note")] if problems.note_count else []))
+
+
+def problems_markdown(problems: Problems, files: int) -> str:
+    """Return the problems of a number of files as Markdown: their counts, and a table of them."""
+    verdict = "Invalid" if problems.error_count else "Valid"
+    text = f"## {verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}\n"
+    rows = [
+        (
+            d.severity,
+            Markdown(inert(f"{show_path(d.file)}:{d.line}:{d.column}")),
+            printable(d.message),
+            printable(d.hint or ""),
+        )
+        for d in problems
+    ]
+    if rows:
+        text += "\n" + markdown_table(("severity", "where", "what", "what to do"), rows)
+    for code, file, count in problems.omitted():
+        text += f"\n{inert(show_path(file))}: and {count:,} more ({code})\n"
+    return text
+
+
+def list_annotations(problems: Problems) -> Iterator[str]:
+    """Yield the workflow commands that annotate problems: errors first, then warnings, then notes.
+
+    If a severity has more problems than are shown, its last annotation counts the others.
+    """
+    counts = _count_severities(problems)
+    for severity in _LEVELS:
+        found = [diagnostic for diagnostic in problems if diagnostic.severity == severity]
+        total = counts[severity]
+        if total <= SHOWN_OF_A_SEVERITY:
+            yield from _annotate(found)
+        else:
+            shown = found[: SHOWN_OF_A_SEVERITY - 1]
+            yield from _annotate(shown)
+            yield _roll_up(severity, total - len(shown))
+
+
+def list_unannotated(problems: Problems) -> list[Diagnostic]:
+    """Return the kept problems that `list_annotations` only counts."""
+    counts = _count_severities(problems)
+    left: list[Diagnostic] = []
+    for severity in _LEVELS:
+        if counts[severity] > SHOWN_OF_A_SEVERITY:
+            left += [one for one in problems if one.severity == severity][SHOWN_OF_A_SEVERITY - 1 :]
+    return left
+
+
+def _count_severities(problems: Problems) -> dict[Severity, int]:
+    return {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
+
+
+def annotation(diagnostic: Diagnostic, file: str) -> str:
+    """Return a workflow command that annotates a line; its values cannot start another one.
+
+    `file` is the path from the top of the repository, as GitHub knows it.
+    """
+    message = diagnostic.message + (f"\n{diagnostic.hint}" if diagnostic.hint else "")
+    place = {"file": file, "line": str(diagnostic.line), "col": str(diagnostic.column)}
+    return _command(_LEVELS[diagnostic.severity], place | {"title": diagnostic.code}, message)
+
+
+def job_warning(title: str, message: str) -> str:
+    """Return a workflow command that puts a warning on a job's page, without a file."""
+    return _command("warning", {"title": title}, message)
+
+
+def workspace_path(file: Path) -> str:
+    """Return a path from the top of the checked out repository, if it is below it."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    absolute = Path(os.path.normpath(file.absolute()))
+    if workspace and absolute.is_relative_to(workspace):
+        return absolute.relative_to(workspace).as_posix()
+    return show_path(file)
+
+
+def _annotate(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
+    for diagnostic in diagnostics:
+        yield annotation(diagnostic, workspace_path(diagnostic.file))
+
+
+def _roll_up(severity: Severity, count: int) -> str:
+    words = {"error": "more error", "warning": "more warning", "note": "more note"}[severity]
+    return _command(
+        _LEVELS[severity],
+        {"title": count_words(count, words)},
+        f"{count_words(count, words)}: the job's summary and the step's log list them",
+    )
+
+
+def _command(level: str, properties: dict[str, str], message: str) -> str:
+    written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
+    cut = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
+    return f"::{level} {written}::{_escape_data(cut)}"
+
+
+def _escape_data(text: str) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def write_markdown(found: Validation) -> None:
+    """Write a verdict and a table of problems as Markdown."""
+    click.echo(problems_markdown(found.problems, len(found.files)), nl=False)
+
+
+def write_github(found: Validation) -> None:
+    """Write annotations, the problems beyond their number, and a summary of the job."""
+    for command in list_annotations(found.problems):
+        write_command(command)
+    for line in _human_lines(list_unannotated(found.problems)):
+        click.echo(line)
+    append_summary(problems_markdown(found.problems, len(found.files)))
+
+
+def write_sarif(found: Validation) -> None:
+    """Write problems for code scanning."""
+    # Imported here: only SARIF needs compression and hashing.
+    from runner.cli.output.sarif import sarif_text
+
+    click.echo(fit_json(sarif_text(found.problems), sys.stdout))

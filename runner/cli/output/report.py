@@ -1,0 +1,104 @@
+"""Reports as documents: printed one after the other, or written to files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+
+from runner.cli.encoding import fit_html, fit_json
+from runner.errors import RunnerError
+from runner.ledger.atomic_write import drafting, remove_leftovers
+from runner.report.documents.formats import WRITERS
+from runner.report.documents.html import write_with_template
+from runner.report.documents.index import write_index
+from runner.workflow.observer import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from runner.report.model import CampaignReport
+
+_NEW_FILE = 0o666
+_FITTING = {".json": fit_json, ".html": fit_html}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """A format of reports: the ending of the file's name, and the function that writes it."""
+
+    suffix: str
+    write: Callable[[CampaignReport], str]
+
+
+def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict[str, ReportDocument]:
+    """Return the documents to write, by format; formats that are not in `WRITERS` are skipped.
+
+    `template_file` is a Jinja2 template of the user's own.
+
+    Raises:
+        RunnerError: it cannot be read.
+    """
+    documents = {name: ReportDocument(*WRITERS[name]) for name in dict.fromkeys(formats) if name in WRITERS}
+    if template_file is not None:
+        documents["template"] = _read_template(template_file)
+    return documents
+
+
+def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
+    """Print one document after the other."""
+    if reports:
+        text = "\n\n".join(document.write(report).rstrip("\n") for report in reports)
+        fit = _FITTING.get(document.suffix)
+        click.echo(fit(text, sys.stdout) if fit else text)
+
+
+def save_reports(
+    reports: Sequence[CampaignReport], documents: Mapping[str, ReportDocument], folder: Path, *, quiet: bool
+) -> None:
+    """Write each report in each format to files, with an index for several in HTML."""
+    for report in reports:
+        for document in documents.values():
+            _write(folder / f"{report.campaign}{document.suffix}", document.write(report), quiet=quiet)
+    if "html" in documents and len(reports) > 1:
+        suffix = documents["html"].suffix
+        links = {report.campaign: quote(f"{report.campaign}{suffix}") for report in reports}
+        _write(folder / "index.html", write_index(reports, links), quiet=quiet)
+
+
+def _write(file: Path, text: str, *, quiet: bool) -> None:
+    """Write a document whole or not at all: half of a report looks like one."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(file)
+        with drafting(file) as (stream, draft):
+            stream.write(text)
+            stream.flush()
+            draft.chmod(_NEW_FILE & ~_read_umask())
+            draft.replace(file)
+    except OSError as error:
+        raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
+    if not quiet:
+        note(f"Wrote {file}")
+
+
+def _read_umask() -> int:
+    """Return the umask of this process, which can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def _read_template(file: Path) -> ReportDocument:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise RunnerError(f"the template {file} cannot be read: {reason}") from None
+    name = file.name.removesuffix(".j2")
+    return ReportDocument(f".{name}", lambda report: write_with_template(report, text, file.name))

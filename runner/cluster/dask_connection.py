@@ -1,0 +1,347 @@
+"""Connections to Dask clusters, and checks that workers have this program's version, secrets and folder.
+
+Secrets are never sent: each worker digests its own with a key that it reads from the shared folder, so that
+the scheduler learns nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any
+
+import dask
+from distributed import Client, LocalCluster
+from distributed.security import Security
+from distributed.versions import VersionMismatchWarning
+
+from runner.cluster.address import LEDGER, pack_call
+from runner.cluster.dask_engine import PATIENCE_S, Cluster
+from runner.cluster.roster import PYTHON, refuse_version
+from runner.cluster.scheduler_probe import check_files, no_scheduler, require_listener
+from runner.cluster.worker_access import open_worker_ledger
+from runner.cluster.worker_environment import OWN, WorkerEnvironment
+from runner.errors import ConfigurationError, RunnerError
+from runner.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from ssl import SSLContext
+
+    from runner.cluster.address import Address
+    from runner.cluster.folder import SharedFolder
+    from runner.cluster.worker_environment import Variables
+
+
+_CLOSE_S = 10.0
+_SAFE_PATH = "PYTHONSAFEPATH"
+_SILENT = logging.CRITICAL + 1
+_LOGGERS = (
+    "distributed",
+    "distributed.client",
+    "distributed.gc",
+    "tornado",
+    "tornado.application",
+    "asyncio",
+)
+_SETTINGS: dict[str, Any] = {
+    # Tasks keep their own memory small; Dask would count the page cache of their files.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.http.routes": [],
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.allowed-failures": 5,
+    "distributed.scheduler.worker-ttl": "60s",
+    "distributed.diagnostics.nvml": False,
+    # Dask reads this when it starts in a worker, which writes to the same terminal.
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": _SILENT,
+}
+
+
+@contextmanager
+def open_cluster(
+    address: Address,
+    environment: Mapping[str, str],
+    patience_s: float = PATIENCE_S,
+    tell: Callable[[str], None] = lambda _text: None,
+) -> Iterator[Cluster]:
+    """Connect to a cluster while the block lasts; `local:N` starts one of N processes on this machine.
+
+    Workers started here get the additional variables of `environment`; the scheduler, or the last worker, may
+    be away for `patience_s` seconds. `tell` receives notes: the reasons for waiting, and workers put aside.
+
+    Raises:
+        RunnerError: no scheduler answers, or the processes cannot be started.
+    """
+    with _silence(), dask.config.set(_SETTINGS), _start_safely():
+        if address.workers is None:
+            with _connect(address, patience_s, tell) as client:
+                yield Cluster(client, address.text, patience_s, tell)
+        else:
+            with _start_local(address.workers, environment) as local, _join(local, patience_s) as client:
+                yield Cluster(client, address.text, patience_s, tell)
+
+
+@contextmanager
+def _start_safely() -> Iterator[None]:
+    """Keep the working folder off the workers' path, and remove what Dask leaves in the environment."""
+    names = ("PYTHONHASHSEED", _SAFE_PATH, *dask.config.get("distributed.nanny.pre-spawn-environ"))
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    # Workers and their nannies begin with `python -c`, which would import from a checkout first.
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Dask's logs from the terminal: relevant failures are raised as errors."""
+    # For good: its threads log while they end, after an interrupt even later than this block.
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(_SILENT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VersionMismatchWarning)
+        yield
+
+
+@contextmanager
+def _connect(address: Address, patience_s: float, tell: Callable[[str], None]) -> Iterator[Client]:
+    security, context = _make_security(address)
+    require_listener(address.text, context, patience_s, tell)
+    client = Client.__new__(Client)
+    try:
+        Client.__init__(client, address.text, timeout=patience_s, set_as_default=False, security=security)
+    except (OSError, TimeoutError, TypeError, ValueError, RuntimeError, ImportError) as error:
+        # One that is not closed would be by the end of Python, which waits for its stopped thread for ever.
+        with suppress(Exception):
+            client.close(timeout=1)
+        raise no_scheduler(address.text, error) from None
+    try:
+        yield client
+    finally:
+        # A scheduler that stands still would hold up the end.
+        with suppress(OSError, TimeoutError):
+            client.close(timeout=_CLOSE_S)
+
+
+def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
+    """Return the settings for TLS, the address's own or else Dask's, and the context for `tls://`.
+
+    Raises:
+        ConfigurationError: they do not suffice or cannot be used.
+    """
+    if not address.is_secured:
+        if dask.config.get("distributed.comm.require-encryption"):
+            raise ConfigurationError(
+                f"Dask's own settings require encryption, and {address.text} has none",
+                hint="say tls://…, or take distributed.comm.require-encryption out of them",
+            )
+        return Security(), None
+    tls = address.tls
+    given: dict[str, str | None] = {"tls_ca_file": tls.ca} if tls.ca else {}
+    if tls.cert:
+        # Without a key of its own, its file has it: Dask's key belongs to Dask's certificate.
+        given |= {"tls_client_cert": tls.cert, "tls_client_key": tls.key}
+    elif tls.key:
+        given |= {"tls_client_key": tls.key}
+    try:
+        security = Security(require_encryption=True, **given)
+        check_files(
+            security.tls_ca_file,
+            security.tls_client_cert,
+            security.tls_client_key,
+            is_own_key=bool(tls.key or tls.cert),
+        )
+        return security, security.get_connection_args("client")["ssl_context"]
+    except (OSError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the settings for TLS cannot be used: {error.args[-1]}",
+            hint="check Dask's own ones (distributed.comm.tls)",
+        ) from None
+
+
+@contextmanager
+def _join(local: LocalCluster, patience_s: float) -> Iterator[Client]:
+    with Client(local, timeout=patience_s, set_as_default=False) as client:
+        yield client
+
+
+@contextmanager
+def _start_local(workers: int, environment: Mapping[str, str]) -> Iterator[LocalCluster]:
+    try:
+        # The thread that starts this first gets SIGINT unblocked again, so it must not be the main thread.
+        resource_tracker.ensure_running()
+        # Workers inherit the mask from the thread that starts them: Ctrl-C in the terminal reaches this
+        # process alone, which then ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            local = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                security=Security.temporary(),
+                silence_logs=False,
+                env=dict(environment),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise RunnerError(
+            f"the {workers} processes of --cluster local:{workers} cannot be started: {error}",
+            hint="check the memory of this machine, and how many processes and files this user may have",
+        ) from None
+    try:
+        yield local
+    finally:
+        _close(local)
+
+
+def _close(local: LocalCluster) -> None:
+    """End a cluster's processes: in order if that takes no longer than usual, else by force."""
+    nannies = list(local.workers.values())
+    pids = [nanny.pid for nanny in nannies if nanny.pid]
+    for nanny in nannies:
+        nanny.auto_restart = False
+    try:
+        with suppress(OSError, TimeoutError):
+            local.close(timeout=_CLOSE_S)
+    finally:
+        # Dask's ending of busy workers can be cut short, and its threads wait for them for ever.
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+_KEY_FILE = "workers.key"
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Properties that every process must share.
+
+    Attributes:
+        python: major and minor version of Python.
+        digests: of the values of variables, by name; None for one that is not set.
+    """
+
+    version: str
+    python: str
+    digests: Mapping[str, str | None]
+
+
+def check_workers(
+    cluster: Cluster,
+    folder: SharedFolder,
+    names: Sequence[str],
+    environment: Mapping[str, str],
+    theirs: WorkerEnvironment = OWN,
+) -> None:
+    """Have only workers make calls that are like this process, and put the others aside.
+
+    The variables `names` of `theirs` must have the values in `environment`, and be missing where they are
+    missing there; the ledger, if it is named, must be within reach. Workers that come later are judged, too.
+
+    Raises:
+        ConfigurationError: no worker is like this process; the message names each with its difference.
+        RunnerError: the folder cannot be written, or no worker can be asked.
+    """
+    key = secrets.token_bytes(_KEY_BYTES)
+    folder.write(_KEY_FILE, key)
+    own = _describe(key, names, environment)
+    cluster.admit_workers(pack_call(judge_worker, (folder, own, theirs)))
+
+
+def judge_worker(
+    worker: str, folder: SharedFolder, own: Likeness, environment: WorkerEnvironment
+) -> RunnerError | None:
+    """Return the reason for which this process, a worker of that address, is unfit; None if it is fit."""
+    try:
+        found = _describe_worker(folder, tuple(own.digests), environment)
+        refuse_difference(worker, found, own, folder, environment)
+        _require_reach(worker, folder, environment, has_ledger=own.digests.get(LEDGER) is not None)
+    except RunnerError as error:
+        return error
+    return None
+
+
+def _require_reach(
+    worker: str, folder: SharedFolder, environment: WorkerEnvironment, *, has_ledger: bool
+) -> None:
+    """Refuse a worker that cannot write to the folder, or cannot read the ledger.
+
+    Raises:
+        RunnerError: it cannot.
+    """
+    try:
+        folder.write(f"worker-{secrets.token_hex(4)}", b"")
+        if has_ledger:
+            with open_worker_ledger(environment) as ledger:
+                ledger.is_blank()
+    except RunnerError as error:
+        raise type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint) from None
+
+
+def _describe_worker(
+    folder: SharedFolder, names: Sequence[str], environment: WorkerEnvironment
+) -> Likeness | None:
+    try:
+        key = folder.read(_KEY_FILE)
+    except FileNotFoundError:
+        return None
+    return _describe(key, names, environment)
+
+
+def _describe(key: bytes, names: Sequence[str], environment: Variables) -> Likeness:
+    return Likeness(__version__, PYTHON, {name: _digest(key, environment.get(name)) for name in names})
+
+
+def _digest(key: bytes, value: str | None) -> str | None:
+    # An empty variable counts as missing, as everywhere.
+    return blake2b(value.encode(errors="surrogateescape"), key=key).hexdigest() if value else None
+
+
+def refuse_difference(
+    worker: str,
+    found: Likeness | None,
+    own: Likeness,
+    folder: SharedFolder,
+    theirs: WorkerEnvironment = OWN,
+) -> None:
+    """Refuse a worker that differs; `found` is None if it does not see the folder.
+
+    Raises:
+        ConfigurationError: it differs.
+    """
+    if found is None:
+        raise ConfigurationError(
+            f"the worker {worker} does not see what is put into {folder.url}",
+            hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
+        )
+    for what, said, expected in (
+        ("sms-campaign-runner", found.version, own.version),
+        ("Python", found.python, own.python),
+    ):
+        if said != expected:
+            raise refuse_version(worker, what, said, expected)
+    for name, digest in own.digests.items():
+        value = found.digests[name]
+        if value != digest:
+            state = f"no {name}" if value is None else f"another {name} than this process"
+            raise ConfigurationError(
+                f"the worker {worker} has {state}{theirs.say_where()}",
+                hint=theirs.say_remedy(name, is_needed=digest is not None),
+            )

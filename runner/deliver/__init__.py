@@ -1,1 +1,0 @@
-"""Makes a plan true, exactly once (design: delivery)."""

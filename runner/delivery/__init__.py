@@ -1,0 +1,1 @@
+"""Delivery of a plan's launches, exactly once."""

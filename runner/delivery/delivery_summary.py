@@ -1,0 +1,160 @@
+"""The outcome of a run for a campaign: its launches in the ledger, and the recipients left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from runner.errors import LedgerError, RunLockedError
+from runner.ledger.results.runs import RunLaunch, TallyRow, iterate_run, tally_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.errors import RunnerError
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import LaunchState
+    from runner.service.model import SendReply
+
+
+TOO_LATE = "the hours in which it may be sent were over before its turn"
+"""The detail of a launch whose hours ended before it was sent."""
+OPTED_OUT = "somebody of it opted out before its turn"
+"""The detail of a launch with an opt-out before its turn; the other recipients are tried again."""
+TRIED_AGAIN = "it was not sent, and its recipients were tried again"
+"""The detail of a launch whose recipients the run tried again, with the outcome in another launch."""
+_IGNORED = (OPTED_OUT, TRIED_AGAIN)
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Numbers of recipients who were planned and got no launch.
+
+    Attributes:
+        deferred: of launches whose hours were over before their turn: a later run sends them.
+        opted_out: had opted out, or may have, since the plan was made.
+        capped: had reached the frequency cap since.
+        open_session: had got a survey from another campaign since.
+        waiting: left for the next run, as an earlier message to them may not have gone out.
+    """
+
+    deferred: int = 0
+    opted_out: int = 0
+    capped: int = 0
+    open_session: int = 0
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class PartReport(LeftOut):
+    """The outcome of sending one part of a campaign, as numbers. It can be pickled and names nobody.
+
+    Attributes:
+        is_complete: whether it was sent to its end.
+        unclear: launches, or recipients, of unknown outcome, some of which settling may free.
+        final_reply: the answer that ended the run, which every further send would get too.
+        failure: the error that ended it.
+    """
+
+    is_complete: bool = False
+    unclear: int = 0
+    final_reply: SendReply | None = None
+    failure: RunnerError | None = None
+
+    @property
+    def may_try_again(self) -> bool:
+        """True if the failure may have passed when the part is sent once more."""
+        return isinstance(self.failure, (LedgerError, RunLockedError))
+
+
+@dataclass(slots=True)
+class DeliverySummary(LeftOut):
+    """The outcome of a run for one campaign; those left out are the sum of the parts.
+
+    Attributes:
+        tally: the run's launches, grouped by outcome.
+        launches: the run's launches one by one; none if there are too many to be listed.
+        is_listed: whether `launches` has all of them.
+        final_reply: the answer that ended the run, if one did.
+    """
+
+    tally: list[TallyRow] = field(default_factory=list)
+    launches: list[RunLaunch] = field(default_factory=list)
+    is_listed: bool = True
+    final_reply: SendReply | None = None
+
+    def refresh(
+        self,
+        ledger: Ledger,
+        campaign_id: int,
+        run: str | None,
+        reports: Iterable[PartReport],
+        final_reply: SendReply | None = None,
+    ) -> None:
+        """Update the summary from the ledger, and from the latest report of each part.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        told = list(reports)
+        for each in fields(LeftOut):
+            setattr(self, each.name, sum(getattr(report, each.name) for report in told))
+        self.final_reply = final_reply
+        with ledger.reading() as connection:
+            self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
+
+    def list_launches(
+        self, ledger: Ledger, campaign_id: int, run: str | None, most: int | None = None
+    ) -> None:
+        """Read the launches one by one, after the last `refresh`; none if there are more than `most`.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
+        with ledger.reading() as connection:
+            found = iterate_run(connection, campaign_id, run, ignored=_IGNORED)
+            self.launches = list(islice(found, most)) if self.is_listed else []
+
+    def count(self, outcome: LaunchState) -> int:
+        """Return the number of launches with an outcome."""
+        return sum(row.launches for row in self.tally if row.state == outcome)
+
+    @property
+    def recipients_tried(self) -> int:
+        """The recipients of all launches that have an outcome."""
+        return sum(row.recipients for row in self.tally)
+
+    @property
+    def recipients_sent(self) -> int:
+        """The recipients of the launches that the service accepted."""
+        return sum(row.recipients for row in self.tally if row.state == "sent")
+
+    @property
+    def has_outcomes_in_time(self) -> bool:
+        """True if there are launches with an outcome that were not too late."""
+        return any(row.detail != TOO_LATE for row in self.tally)
+
+    @property
+    def failure_details(self) -> set[str | None]:
+        """The reasons why launches were not sent."""
+        return {row.detail for row in self.tally if row.state != "sent"}
+
+    @property
+    def launches_too_late(self) -> int:
+        """The unsent launches whose hours ended after their intent was recorded."""
+        return sum(row.launches for row in self.tally if row.detail == TOO_LATE)
+
+    @property
+    def recipients_too_late(self) -> int:
+        """The recipients of launches whose hours ended after their intent was recorded."""
+        return sum(row.recipients for row in self.tally if row.detail == TOO_LATE)
+
+    @property
+    def has_failures(self) -> bool:
+        """True if launches were refused, or not sent for another reason than the hour."""
+        return any(
+            row.state == "rejected" or (row.state == "not_sent" and row.detail != TOO_LATE)
+            for row in self.tally
+        )

@@ -1,0 +1,285 @@
+"""A run's records in the ledger, and its last check for recipients who may no longer be texted.
+
+Outcomes that came back and next intents are recorded in one transaction. During a run people opt out, and
+other campaigns text them. So the check runs in that transaction, with nothing in between.
+A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So `OptOutMonitor`
+asks again right before each request, unless that was done less than `FRESH_S` ago. One reading serves all
+waiting launches, at most once in `FRESH_S`, and none is made while launches leave sooner than that.
+An opt-out committed within `FRESH_S` before a request leaves, or while it connects, may come too late.
+Seconds when the machine sleeps do not count. The frequency cap is not counted again: the intent itself holds
+its place, and other runs count it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+from runner.delivery.order import InFlightLaunch
+from runner.ledger.database import exclude_others
+from runner.ledger.model import Intent, Outcome, format_moment
+from runner.ledger.people.open_sessions import OpenSessions
+from runner.ledger.people.opt_outs import find_suppressed
+from runner.ledger.people.recent import read_open_sessions, read_recent
+from runner.ledger.record.deliveries import record_outcomes
+from runner.ledger.record.entry import add_intents, dispute_launches
+from runner.ledger.results.runs import enter_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from runner.campaign.model import Campaign, FrequencyCap
+    from runner.delivery.campaign_ref import CampaignRef
+    from runner.ledger.database import Ledger
+    from runner.ledger.locks.campaign_lock import RunLock
+    from runner.ledger.model import Run
+    from runner.ledger.target_key import LedgerConnection
+    from runner.plan.model import PlannedLaunch
+    from runner.service.model import SendReply
+
+
+FRESH_S = 1.0
+"""Seconds for which a finding of no opt-outs in a launch is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class EligibilityCheck:
+    """A filter that removes recipients who may no longer be texted from launches.
+
+    `campaign_id` is given only for a campaign that must not queue behind surveys sent by others since its
+    plan.
+    """
+
+    target: str
+    state_key: str | None = field(repr=False)
+    cap: FrequencyCap | None
+    campaign_id: int | None = None
+
+    @classmethod
+    def of(cls, campaign: Campaign, ref: CampaignRef, state_key: str | None) -> Self:
+        """Return the check of a campaign; `state_key` is the user's secret, if there is one."""
+        lets_queue = campaign.policy.open_session == "queue"
+        barred_by = None if lets_queue else ref.campaign_id
+        return cls(ref.target, state_key, campaign.policy.frequency_cap, barred_by)
+
+    def admit(
+        self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
+    ) -> Admission:
+        """Return the launches that may be sent, without recipients who may not.
+
+        Their intents must be recorded in the same transaction; `now` is any aware time.
+
+        Raises:
+            LedgerError: a key that the ledger was written with is not at hand.
+        """
+        phones = [phone for launch in launches for phone in launch.phones]
+        barred = self.find_opted_out(connection, phones)
+        admission = Admission(opted_out=sum(phone in barred for phone in phones))
+        sessions = self._read_sessions(connection, launches)
+        left = self._count_left(connection, phones, now)
+        for launch in launches:
+            kept = []
+            for phone in launch.phones:
+                if phone in barred:
+                    continue
+                if _may_queue(launch) and sessions.find(phone) is not None:
+                    admission.open_session.append(phone)
+                    continue
+                if left is not None and left[phone] <= 0:
+                    admission.capped += 1
+                    continue
+                if left is not None:
+                    left[phone] -= 1
+                kept.append(phone)
+            if len(kept) == len(launch.phones):
+                admission.launches.append(launch)
+            elif kept:
+                admission.launches.append(replace(launch, phones=tuple(kept)))
+        return admission
+
+    def _read_sessions(self, connection: LedgerConnection, launches: Sequence[PlannedLaunch]) -> OpenSessions:
+        """Return the people with an open survey of another campaign; the plan knows those of this one."""
+        phones = {phone for launch in launches if _may_queue(launch) for phone in launch.phones}
+        if self.campaign_id is None or not phones:
+            return OpenSessions()
+        return read_open_sessions(
+            connection, self.target, self.state_key, phones, other_than=self.campaign_id
+        )
+
+    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
+        """Return the phones (E.164) of people who have opted out, or may have.
+
+        Raises:
+            LedgerError: a key that the ledger was written with is not at hand.
+        """
+        return find_suppressed(connection, self.target, self.state_key, phones)
+
+    def _count_left(
+        self, connection: LedgerConnection, phones: Iterable[str], now: datetime
+    ) -> Counter[str] | None:
+        """Return the number of messages that people may still get; None without a cap."""
+        if self.cap is None:
+            return None
+        # Another run may be counting now: one of the two has to be first.
+        exclude_others(connection)
+        wanted = set(phones)
+        since = format_moment(now - self.cap.within)
+        recent = read_recent(connection, self.target, self.state_key, since, wanted)
+        return Counter({phone: self.cap.messages - recent.count(phone) for phone in wanted})
+
+
+@dataclass(slots=True)
+class Admission:
+    """The launches that may be sent, and the recipients removed.
+
+    Attributes:
+        opted_out: recipients who have opted out, or may have, since the plan was made.
+        capped: recipients who have reached the frequency cap since.
+        open_session: phones of recipients to whom another campaign has sent a survey since.
+    """
+
+    launches: list[PlannedLaunch] = field(default_factory=list)
+    opted_out: int = 0
+    capped: int = 0
+    open_session: list[str] = field(default_factory=list)
+
+    def find_left_out(self, launches: Sequence[PlannedLaunch]) -> Iterator[str]:
+        """Yield the phones of the checked launches that may not be sent."""
+        if any((self.opted_out, self.capped, self.open_session)):
+            kept = {phone for launch in self.launches for phone in launch.phones}
+            yield from (phone for launch in launches for phone in launch.phones if phone not in kept)
+
+
+def _may_queue(launch: PlannedLaunch) -> bool:
+    return not launch.message.complete_existing_sessions
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A waiting launch, and the latest finding about it."""
+
+    phones: tuple[str, ...]
+    asked_at: float
+    has_opted_out: bool = False
+
+
+class OptOutMonitor:
+    """A monitor of opt-outs among waiting launches, exact to `FRESH_S`, for any thread.
+
+    `clock` returns seconds that never go back.
+    """
+
+    def __init__(self, ledger: Ledger, gate: EligibilityCheck, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._gate = gate
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+
+    def enter(self, flights: Iterable[InFlightLaunch], asked_at: float) -> None:
+        """Monitor launches from now on, none of whose recipients had opted out.
+
+        `asked_at` is the time of that reading on the clock, or a moment before.
+        """
+        with self._turn:
+            for flight in flights:
+                self._waiting[flight.launch_id] = _Waiting(flight.launch.phones, asked_at)
+
+    def leave(self, flights: Iterable[InFlightLaunch]) -> None:
+        """Stop monitoring launches."""
+        with self._turn:
+            for flight in flights:
+                self._waiting.pop(flight.launch_id, None)
+
+    def has_opted_out(self, flight: InFlightLaunch) -> bool:
+        """Return whether a recipient of a monitored launch has opted out, or may have.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        waiting = self._waiting[flight.launch_id]
+        if not self._is_fresh(waiting):
+            with self._turn:
+                # Another thread may have read for all meanwhile.
+                if not self._is_fresh(waiting):
+                    self._read()
+        return waiting.has_opted_out
+
+    def _is_fresh(self, waiting: _Waiting) -> bool:
+        return self._clock() - waiting.asked_at < FRESH_S
+
+    def _read(self) -> None:
+        asked_at, everybody = self._clock(), list(self._waiting.values())
+        with self._ledger.reading() as connection:
+            found = self._gate.find_opted_out(connection, (p for one in everybody for p in one.phones))
+        for waiting in everybody:
+            waiting.has_opted_out = not found.isdisjoint(waiting.phones)
+            waiting.asked_at = asked_at
+
+
+@dataclass(frozen=True, slots=True)
+class IntentLog:
+    """The records of one campaign's launches, under its lock, after the check for eligibility.
+
+    The run is entered with its first intents.
+    """
+
+    campaign: CampaignRef
+    lock: RunLock
+    gate: EligibilityCheck | None
+    run: Run | None = None
+
+    def commit(
+        self,
+        replies: Sequence[tuple[InFlightLaunch, SendReply]],
+        due: Sequence[PlannedLaunch],
+        disputed: Collection[str],
+        now: datetime,
+    ) -> tuple[list[InFlightLaunch], Admission]:
+        """Make outcomes and intents durable, together; return the launches that may leave, and the admission.
+
+        `disputed` are guids that the service has given twice; `now` is any aware time.
+
+        Raises:
+            RunnerError: nothing of it is recorded.
+        """
+        at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
+        campaign_id = self.campaign.campaign_id
+        with self.campaign.ledger.writing() as connection:
+            record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in replies])
+            dispute_launches(connection, campaign_id, disputed)
+            if due:
+                self.lock.require_held(connection)
+                admission = self.gate.admit(connection, due, now) if self.gate else admission
+            run = None if self.run is None else self.run.id
+            intents = [make_intent(self.campaign, launch, run) for launch in admission.launches]
+            if intents:
+                enter_runs(connection, [self.run] if self.run is not None else [])
+                ids = add_intents(connection, campaign_id, intents, at)
+        return [
+            InFlightLaunch(*each) for each in zip(ids, intents, admission.launches, strict=True)
+        ], admission
+
+
+def make_intent(campaign: CampaignRef, launch: PlannedLaunch, run: str | None = None) -> Intent:
+    """Return the intent of a planned launch, sent by `run`."""
+    fingerprints = sorted(map(campaign.fingerprint, launch.phones))
+    message, payload = launch.message, launch.payload
+    return Intent(
+        message=message.id,
+        key=campaign.name_launch(message.id, payload.digest, fingerprints),
+        tag=message.tag,
+        payload_digest=payload.digest,
+        definition=json.dumps(payload.definition, ensure_ascii=False),
+        recipients=tuple(fingerprints),
+        arm=launch.arm,
+        run=run,
+    )
+
+
+def _outcome(flight: InFlightLaunch, reply: SendReply, at: str) -> Outcome:
+    return Outcome(flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)

@@ -1,0 +1,238 @@
+"""The pace of a run's sends: a rate, pauses that the service asks for, requests in flight, a circuit breaker.
+
+The breaker ends a run whose sends all fail, before it has used up its audience. It is that of Nygard, Release
+It! (2nd ed. 2018, chapter 5), without the half-open state: the next run tries again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from runner.service.model import SendReply
+
+
+_LONGEST_NAP_S = 0.25
+"""The longest sleep of a waiting thread, in seconds, before it notices the end of its run."""
+LEAST_MARGIN_S = 2.0
+"""Seconds before the end of the hours at which the last sends leave if the service answers at once."""
+_RECENT = 64
+_TIMES = 2
+"""The factor by which the next answer may be slower than the slowest recent one."""
+
+
+class Pace:
+    """A source of evenly spaced moments to send at; time lost in a pause is not made up for.
+
+    `rate` is in sends a second, `clock` returns seconds that never go back, and `stop` ends every wait.
+    """
+
+    def __init__(self, rate: float | None, clock: Callable[[], float], stop: threading.Event) -> None:
+        self._clock = clock
+        self._stop = stop
+        self._interval = 1 / rate if rate else 0.0
+        self._turn = threading.Lock()
+        self._next = self._paused_until = clock()
+        self._pausing = threading.Lock()
+
+    def now(self) -> float:
+        """Return the time on the pace's clock, in seconds."""
+        return self._clock()
+
+    def set_rate(self, rate: float | None) -> None:
+        """Use another rate from the next send on: one pace may serve campaigns with limits of their own."""
+        with self._turn:
+            self._interval = 1 / rate if rate else 0.0
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Wait until the caller may send, or until the run stops or is over."""
+        if not self._interval and self._clock() >= self._paused_until:
+            return
+        # One thread at a time waits for the next moment, so that a machine that wakes from sleep has
+        # one send due, and not one for each thread.
+        with self._turn:
+            moment = max(self._next, self._clock())
+            while not (self._stop.is_set() or is_over()):
+                now = self._clock()
+                moment = max(moment, self._paused_until)
+                if now >= moment:
+                    is_late = now - moment >= self._interval
+                    self._next = (now if is_late else moment) + self._interval
+                    return
+                self._stop.wait(min(moment - now, _LONGEST_NAP_S))
+
+    def rest(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Wait, in this thread only, or until the run stops or is over."""
+        end = self._clock() + seconds
+        while (left := end - self._clock()) > 0 and not (self._stop.is_set() or is_over()):
+            self._stop.wait(min(left, _LONGEST_NAP_S))
+
+    def pause(self, seconds: float) -> None:
+        """Let no thread send for a while; a longer pause under way stays."""
+        with self._pausing:
+            self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+
+class InFlightLimit:
+    """A limit of requests in flight. It may change at any time, as a share of a common budget does.
+
+    Each request is made between `enter` and `leave`. `most` is the highest limit that there may be.
+    """
+
+    def __init__(self, most: int, limit: int | None = None) -> None:
+        self.most = most
+        self._limit = most if limit is None else limit
+        self._in_flight = 0
+        self._changed = threading.Condition()
+
+    @property
+    def limit(self) -> int:
+        """The most requests in flight now; 0 while there is none to be had."""
+        return self._limit
+
+    def set_limit(self, limit: int) -> int:
+        """Change the limit; return the requests that are in flight, or may be at once."""
+        with self._changed:
+            self._limit = limit
+            self._changed.notify_all()
+            return max(limit, self._in_flight)
+
+    def wait(self, is_over: Callable[[], bool]) -> int:
+        """Wait until the limit is above 0, and return it; return 0 if `is_over` says so first.
+
+        Raises:
+            RunnerError: the limit cannot be known any more.
+        """
+        with self._changed:
+            while not (limit := self.limit) and not is_over():
+                self._changed.wait(_LONGEST_NAP_S)
+            return limit
+
+    def enter(self, is_over: Callable[[], bool]) -> bool:
+        """Wait until one more request may be in flight; return False if `is_over` says so first.
+
+        Raises:
+            RunnerError: the limit cannot be known any more.
+        """
+        with self._changed:
+            while self._in_flight >= self.limit:
+                if is_over():
+                    return False
+                self._changed.wait(_LONGEST_NAP_S)
+            self._in_flight += 1
+            return True
+
+    def leave(self) -> None:
+        """End a request."""
+        with self._changed:
+            self._in_flight -= 1
+            self._changed.notify()
+
+    def require_seen(self) -> None:
+        """Ensure that requests that have entered may still leave; right before their first byte.
+
+        Raises:
+            RunnerError: the limit may be another task's by now.
+        """
+
+
+class Margin:
+    """The time before the end of the hours in which a launch may be accepted too late.
+
+    It follows recent response times unless it is `fixed`.
+    """
+
+    def __init__(self, fixed: timedelta | None) -> None:
+        self._fixed_s = None if fixed is None else fixed.total_seconds()
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._turn = threading.Lock()
+        self.seconds = LEAST_MARGIN_S if self._fixed_s is None else self._fixed_s
+
+    def observe(self, seconds: float) -> None:
+        """Record a response time."""
+        if self._fixed_s is None:
+            with self._turn:
+                self._recent.append(seconds)
+                self.seconds = max(LEAST_MARGIN_S, _TIMES * max(self._recent))
+
+
+_FEWEST_FAILURES = 10
+_MOST_PAUSES = 5
+"""Pauses in a row, without a success in between, that a run makes at the service's request."""
+
+
+class Breaker:
+    """A circuit breaker that opens at `limit` failures in a row.
+
+    Launches are ordered by their starts. By their ends, a service with quick failures and slow successes
+    would look dead while half of its answers are good.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._started = 0
+        # The length of each run of failures, at its first and its last number.
+        self._runs: dict[int, int] = {}
+        self._pauses = 0
+        self._paused_at = 0
+
+    @classmethod
+    def for_concurrency(cls, concurrency: int) -> Breaker:
+        """Return a breaker that stays closed while one of the sends in flight may still succeed."""
+        return cls(max(_FEWEST_FAILURES, concurrency))
+
+    @property
+    def limit(self) -> int:
+        """The failures in a row that open it."""
+        return self._limit
+
+    def enter(self) -> int:
+        """Return the number of a launch that is about to be sent."""
+        with self._lock:
+            self._started += 1
+            return self._started
+
+    def observe(self, number: int, reply: SendReply) -> bool:
+        """Record the last answer to a launch numbered by `enter`; return whether it opens the breaker."""
+        if reply.is_busy:
+            return self.observe_pause(number)
+        if is_failure(reply):
+            return self.observe_failure(number)
+        self.observe_success(reply)
+        return False
+
+    def observe_failure(self, number: int) -> bool:
+        """Record a failure; return whether it opens the breaker."""
+        with self._lock:
+            before, after = self._runs.pop(number - 1, 0), self._runs.pop(number + 1, 0)
+            length = before + 1 + after
+            self._runs[number - before] = self._runs[number + after] = length
+        return length >= self._limit
+
+    def observe_pause(self, number: int) -> bool:
+        """Record a pause that the service asks for; return whether there were too many.
+
+        Answers to launches in flight at the first such answer are part of the same pause.
+        """
+        with self._lock:
+            if number > self._paused_at:
+                self._pauses += 1
+                self._paused_at = self._started
+            return self._pauses >= _MOST_PAUSES
+
+    def observe_success(self, reply: SendReply) -> None:
+        """Record an answer that is no failure; a success restarts the count of pauses."""
+        if reply.outcome == "sent":
+            with self._lock:
+                self._pauses = 0
+
+
+def is_failure(reply: SendReply) -> bool:
+    """Return whether an answer is a failure of the service; a rejection is one of the launch."""
+    return reply.outcome in ("unknown", "not_sent")

@@ -1,0 +1,501 @@
+"""Sending of launches, exactly once: durable intent, one POST, recorded outcome.
+
+One thread writes the ledger; a bounded pool sends. Each turn of the loop commits the outcomes that came back
+and the next launches' intents in one transaction, so that they share an fsync. No request leaves before its
+own intent is durable.
+If a recipient opts out while a launch waits (see `intent_log`), it is recorded as not sent and comes
+back to the check, which sends the rest as a new launch: what leaves is always exactly an intent.
+Only requests that have certainly not left this machine are tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import chain, islice
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Self
+
+from runner.delivery.delivery_summary import OPTED_OUT, TOO_LATE, PartReport
+from runner.delivery.guids import FindClaims, Guids, doubt_guid, read_claims
+from runner.delivery.intent_log import IntentLog, OptOutMonitor
+from runner.delivery.order import InFlightLaunch, MessageOrder
+from runner.delivery.pace import Breaker, Margin
+from runner.errors import RunnerError
+from runner.ledger.locks.campaign_lock import RunLock, Unlocked
+from runner.service.model import SendReply
+from runner.telemetry.recording import SendMeter
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from runner.delivery.campaign_ref import CampaignRef
+    from runner.delivery.intent_log import EligibilityCheck
+    from runner.delivery.pace import InFlightLimit, Pace
+    from runner.ledger.model import LaunchState, Run
+    from runner.plan.model import PlannedLaunch
+
+
+Send = Callable[[str, list[str], Callable[[], None]], SendReply]
+"""One POST: definition, phones, and a function called once connected, before the first byte."""
+ObserveOutcome = Callable[["LaunchState", int, "str | None"], object]
+"""Observation of a launch's durable outcome: its state, recipients, and the reason if it is not `sent`."""
+
+
+class WithheldError(Exception):
+    """A recipient must no longer be texted; earlier tries have not been accepted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Limits on the tries of one launch.
+
+    Attributes:
+        tries: the most requests for one launch.
+        base_s: the longest wait after the first failure, in seconds; it doubles with every further one.
+        cap_s: the longest wait of all, in seconds.
+        total_s: the longest time from the first try to the last, in seconds.
+    """
+
+    tries: int = 5
+    base_s: float = 0.5
+    cap_s: float = 30.0
+    total_s: float = 300.0
+
+    def backoff(self, failures: int, chance: float) -> float:
+        """Return the seconds to wait after at least one failure: exponential backoff with full jitter.
+
+        `chance` is uniform, from 0 to 1. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
+        Architecture Blog, 2015.
+        """
+        doublings = min(failures - 1, 64)  # beyond any cap, and within what a float can hold
+        return chance * min(self.cap_s, self.base_s * 2.0**doublings)
+
+
+DEFAULT_POLICY = RetryPolicy()
+_PAUSE = 3
+"""The failures whose backoff is added to a pause: some 2 s at most, with the default policy."""
+
+
+class Retrier:
+    """Sends of a launch until an answer is final, from any number of threads.
+
+    A `Retry-After` pauses `pace`, and so all threads. `guard` is called before each try and right before its
+    first byte, and raises if nothing may be sent any more. `is_over` returns whether the run has ended.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        policy: RetryPolicy,
+        pace: Pace,
+        random: Callable[[], float],
+        is_over: Callable[[], bool],
+        guard: Callable[[], None],
+    ) -> None:
+        self._send = send
+        self._policy = policy
+        self._pace = pace
+        self._random = random
+        self._is_over = is_over
+        self._guard = guard
+
+    def send(
+        self, definition: str, phones: list[str], check: Callable[[], None] = lambda: None
+    ) -> SendReply | None:
+        """Return the answer to the last try; None if the run ended before the first.
+
+        `definition` is the send body without `phone`, as a JSON object; phones are E.164. `check` is called
+        right before each try, after all waits.
+
+        Raises:
+            RunnerError: from the guard or the check; the launch has certainly not been accepted.
+            WithheldError: from the check; the launch has not been accepted either.
+        """
+        reply: SendReply | None = None
+        latest = self._pace.now() + self._policy.total_s
+        for failures in range(1, self._policy.tries + 1):
+            self._pace.wait(self._is_over)
+            if self._is_over():
+                break
+            self._guard()
+            check()
+            # The guard's reading of the ledger, or connecting, may have taken any time: the sender
+            # checks once more, and after that only the machine takes time.
+            reply = self._send(definition, phones, self._guard)
+            if reply.is_busy:
+                return self._make_pause(reply)
+            if not reply.may_retry or failures == self._policy.tries:
+                break
+            if not self._wait_for_next(failures, latest):
+                break
+        return reply
+
+    def _make_pause(self, reply: SendReply) -> SendReply:
+        """Pause all threads for as long as the service asks; the launch's outcome stays unknown."""
+        asked = reply.retry_after_s or 0.0
+        if asked > self._policy.total_s:
+            detail = f"{reply.detail}; it asks to be left alone for {asked:,.0f} s"
+            return replace(reply, detail=detail, is_final_for_run=True)
+        # The jitter spreads the requests of several runs.
+        self._pace.pause(asked + self._policy.backoff(_PAUSE, self._random()))
+        return reply
+
+    def _wait_for_next(self, failures: int, latest: float) -> bool:
+        """Wait before the next try; return False, at once, if it would come too late."""
+        backoff = self._policy.backoff(failures, self._random())
+        if self._pace.now() + backoff > latest:
+            return False
+        self._pace.rest(backoff, self._is_over)
+        return True
+
+
+ENDED = "the run ended before its turn"
+_AHEAD = 2
+"""Launches that may have an intent, for each that may be in flight: itself, and one to take next."""
+
+
+class SenderPool:
+    """A bounded pool of threads that send launches. A context manager that leaves nothing in flight.
+
+    Threads take launches from a queue, which costs less than a future for each. There are as many as `limit`
+    has allowed at some time. `fly` must not raise.
+    """
+
+    def __init__(self, limit: InFlightLimit, fly: Callable[[InFlightLaunch], SendReply]) -> None:
+        self.in_flight = 0
+        self._limit = limit
+        self._fly = fly
+        self._threads = 0
+        self._pool = ThreadPoolExecutor(limit.most, thread_name_prefix="send")
+        self._due: SimpleQueue[InFlightLaunch | None] = SimpleQueue()
+        self._replies: SimpleQueue[tuple[InFlightLaunch, SendReply]] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _thread in range(self._threads):
+            self._due.put(None)
+        self._pool.shutdown()
+
+    def send_off(self, flight: InFlightLaunch) -> None:
+        """Have a launch sent as soon as a thread is free."""
+        self.in_flight += 1
+        self._due.put(flight)
+        # At least one: a launch that is queued has to get an answer.
+        if self._threads < min(self.in_flight, self._limit.limit or 1):
+            self._threads += 1
+            self._pool.submit(self._work)
+
+    def take_back(self) -> list[tuple[InFlightLaunch, SendReply]]:
+        """Wait for a reply, and return all that have come, each with its launch."""
+        taken = [self._replies.get()]
+        while not self._replies.empty():
+            taken.append(self._replies.get())
+        self.in_flight -= len(taken)
+        return taken
+
+    def _work(self) -> None:
+        while (flight := self._due.get()) is not None:
+            self._replies.put((flight, self._fly(flight)))
+
+
+class Delivery:
+    """The delivery of one campaign's launches.
+
+    Args:
+        gate: removes recipients who may no longer be texted, at the last moment.
+        limit: of sends in flight.
+        breaker: ends the run if everything fails; None for one that fits the limit.
+        stop: ends the run early when set; launches in flight are waited for and recorded.
+        now: the clock for sending hours.
+        observe: is called with each outcome as soon as it is durable.
+        lock: is checked in each transaction that records intents, and before each request.
+        report: receives counts of left out recipients; continues an earlier round of the same run.
+        find_claims: looks up guids on record; None to read all of the target's at the start.
+        settle_margin: time before the end of the hours at which the last launches leave; None to derive it
+            from the service's response times.
+        meter: receives each request and outcome, for telemetry.
+
+    Attributes:
+        unclear: launches of unknown outcome, which can be sent again if they turn out not to have been sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        campaign: CampaignRef,
+        send: Send,
+        pace: Pace,
+        stop: threading.Event,
+        limit: InFlightLimit,
+        now: Callable[[], datetime],
+        observe: ObserveOutcome = lambda *_: None,
+        lock: RunLock | None = None,
+        report: PartReport | None = None,
+        gate: EligibilityCheck | None = None,
+        policy: RetryPolicy = DEFAULT_POLICY,
+        random: Callable[[], float] = random.random,
+        breaker: Breaker | None = None,
+        run: Run | None = None,
+        find_claims: FindClaims | None = None,
+        settle_margin: timedelta | None = None,
+        order: MessageOrder | None = None,
+        meter: SendMeter | None = None,
+    ) -> None:
+        self._campaign = campaign
+        self._meter = meter or SendMeter(campaign.campaign, campaign.target, None)
+        self._lock = lock or Unlocked()
+        self._journal = IntentLog(campaign, self._lock, gate, run)
+        self._pace = pace
+        self._watch = OptOutMonitor(campaign.ledger, gate, pace.now) if gate else None
+        self._find_claims = find_claims
+        self._guids = Guids()
+        self._margin = Margin(settle_margin)
+        self._order = order or MessageOrder()
+        self._send = send
+        self._retrier = Retrier(
+            self._send_timed,
+            policy=policy,
+            pace=pace,
+            random=random,
+            is_over=self._ends,
+            guard=self._guard,
+        )
+        self._breaker = breaker or Breaker.for_concurrency(limit.most)
+        self._stop = stop
+        self._limit = limit
+        self._now = now
+        self._observe = observe
+        self._pool = SenderPool(limit, self._fly)
+        self._unrecorded: list[tuple[InFlightLaunch, SendReply]] = []
+        self._unobserved: list[tuple[InFlightLaunch, SendReply]] = []
+        self._again: deque[PlannedLaunch] = deque()
+        self._next: deque[PlannedLaunch] = deque()
+        self._failure: RunnerError | None = None
+        self._halted = False
+        self.report = report or PartReport()
+        self.unclear: list[PlannedLaunch] = []
+
+    def run(self, launches: Iterator[PlannedLaunch]) -> None:
+        """Send launches until none are left, or the run has to end.
+
+        Launches are taken as threads become free.
+
+        Raises:
+            RunnerError: the ledger cannot be written, or another run holds some of the recipients. Launches
+                in flight have been waited for, and recorded as far as possible.
+        """
+        self._guids = Guids(self._find_claims or read_claims(self._campaign.ledger, self._campaign.target))
+        with self._pool:
+            try:
+                self._loop(launches)
+            except BaseException:
+                self._halted = True
+                self._collect_all()
+                raise
+
+    def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
+        while True:
+            room = self._find_room()
+            due = [] if self._ends() else list(islice(self._iterate_due(launches), room))
+            for flight in self._commit(due):
+                self._pool.send_off(flight)
+            self._conclude_recorded()
+            if self._pool.in_flight:
+                self._collect()
+            elif not due:
+                return
+            if self._failure is not None:
+                raise self._failure
+
+    def _find_room(self) -> int:
+        """Return how many launches may be recorded now; if nothing is in flight, wait until some may."""
+        in_flight = self._pool.in_flight
+        limit = self._limit.limit if in_flight else self._limit.wait(self._ends)
+        return max(0, limit * _AHEAD - in_flight)
+
+    def _iterate_due(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+        """Yield launches that may be recorded now, first those that come back to the check.
+
+        Ends where a recipient has another message in flight. Skips launches whose hours are over and
+        recipients who wait for an earlier message: nothing is recorded, and a later run sends them.
+        """
+        for launch in chain(_take(self._again), _take(self._next), launches):
+            if not self._order.is_free(launch):
+                self._next.append(launch)
+                return
+            if self._is_late(launch):
+                self.report.deferred += len(launch.phones)
+                self._order.hold(launch.phones)
+                continue
+            left = self._order.leave_out_held(launch)
+            self.report.waiting += len(launch.phones) - (len(left.phones) if left else 0)
+            if left is not None:
+                self._order.depart(left)
+                yield left
+
+    def _is_late(self, launch: PlannedLaunch) -> bool:
+        """Return whether the service might accept a launch after its hours."""
+        return (
+            launch.until is not None and self._now() + timedelta(seconds=self._margin.seconds) >= launch.until
+        )
+
+    def _ends(self) -> bool:
+        return self._halted or self._stop.is_set() or self.report.final_reply is not None
+
+    def _commit(self, due: list[PlannedLaunch]) -> list[InFlightLaunch]:
+        """Make outcomes and intents durable, together; return the launches that may leave now."""
+        recorded, self._unrecorded = self._unrecorded, []
+        if not recorded and not due:
+            return []
+        asked_at = self._pace.now()
+        try:
+            flights, admission = self._journal.commit(recorded, due, self._guids.disputed, self._now())
+        except RunnerError:
+            self._unrecorded = recorded
+            raise
+        self._unobserved += recorded
+        self.report.opted_out += admission.opted_out
+        self.report.capped += admission.capped
+        self.report.open_session += len(admission.open_session)
+        self._order.turn_back(admission.find_left_out(due), admission.open_session)
+        if self._watch is not None:
+            self._watch.enter(flights, asked_at)
+        return flights
+
+    def _conclude_recorded(self) -> None:
+        # After the next launches have gone: an observer that fails must leave no unsent intent behind.
+        recorded, self._unobserved = self._unobserved, []
+        for flight, reply in recorded:
+            if reply.detail != OPTED_OUT:
+                self._conclude(flight, reply)
+
+    def _conclude(self, flight: InFlightLaunch, reply: SendReply) -> None:
+        if reply.outcome == "unknown":
+            self.unclear.append(flight.launch)
+        launch = flight.launch
+        self._meter.observe_outcome(reply.outcome, launch.message.id, launch.arm, len(launch.phones))
+        self._observe(reply.outcome, len(launch.phones), reply.detail)
+
+    def _fly(self, flight: InFlightLaunch) -> SendReply:
+        """Send one launch, in a thread of the pool, as soon as one more may be in flight."""
+        # Before the pace, whose moments would pass, and until the breaker has counted the outcome.
+        try:
+            if not self._limit.enter(self._ends):
+                return SendReply("not_sent", detail=ENDED)
+        except RunnerError as error:
+            return self._fail(error)
+        launch = flight.launch
+        try:
+            with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
+                reply = self._send_counted(flight)
+                end(reply.outcome, reply.status)
+            return reply
+        finally:
+            self._limit.leave()
+
+    def _send_counted(self, flight: InFlightLaunch) -> SendReply:
+        number = self._breaker.enter()
+        try:
+            reply = self._retrier.send(
+                flight.intent.definition, list(flight.launch.phones), lambda: self._check(flight)
+            )
+        except WithheldError as withheld:
+            return SendReply("not_sent", detail=withheld.reason)
+        except RunnerError as error:
+            return self._fail(error)
+        except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
+            reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
+        if reply is None:
+            return SendReply("not_sent", detail=ENDED)
+        self._note_end(number, reply)
+        return reply
+
+    def _fail(self, error: RunnerError) -> SendReply:
+        # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.
+        self._failure = error
+        self._halted = True
+        return SendReply("not_sent", detail=error.message)
+
+    def _guard(self) -> None:
+        """Raise if nothing may be sent any more."""
+        self._lock.require_seen()
+        self._limit.require_seen()
+
+    def _send_timed(self, definition: str, phones: list[str], look: Callable[[], None]) -> SendReply:
+        began = self._pace.now()
+        reply = self._send(definition, phones, look)
+        took_s = self._pace.now() - began
+        self._meter.observe_request(took_s, reply.status)
+        if reply.status is not None:
+            self._margin.observe(took_s)
+        return reply
+
+    def _check(self, flight: InFlightLaunch) -> None:
+        """Raise if a recipient of a launch must no longer be texted."""
+        if self._is_late(flight.launch):
+            raise WithheldError(TOO_LATE)
+        if self._watch is not None and self._watch.has_opted_out(flight):
+            raise WithheldError(OPTED_OUT)
+
+    def _note_end(self, number: int, reply: SendReply) -> None:
+        """Keep the answer that ends the run, if this one does."""
+        is_last_straw = self._breaker.observe(number, reply)
+        if self.report.final_reply is not None:
+            return
+        if reply.is_final_for_run:
+            self.report.final_reply = reply
+        elif is_last_straw:
+            failures = (
+                f"the service asks for one pause after the other, and accepts nothing: {reply.detail}"
+                if reply.is_busy
+                else f"{self._breaker.limit} launches in a row failed, the last one with: {reply.detail}"
+            )
+            self.report.final_reply = replace(reply, detail=failures, is_final_for_run=True)
+
+    def _collect(self) -> None:
+        taken = self._pool.take_back()
+        if self._watch is not None:
+            self._watch.leave(flight for flight, _ in taken)
+        judged = self._judge(taken)
+        for (flight, _), reply in zip(taken, judged, strict=True):
+            comes_again = reply.detail == OPTED_OUT
+            self._order.arrive(flight.launch, reply, comes_again=comes_again)
+            self._again += [flight.launch] if comes_again else []
+            self._unrecorded.append((flight, reply))
+
+    def _judge(self, taken: list[tuple[InFlightLaunch, SendReply]]) -> list[SendReply]:
+        try:
+            return self._guids.judge([(flight.launch_id, reply) for flight, reply in taken])
+        except RunnerError as error:
+            # The ledger cannot be read. Launches that the service named stay to be settled.
+            self._failure = error
+            self._halted = True
+            return [doubt_guid(reply) for _, reply in taken]
+
+    def _collect_all(self) -> None:
+        while self._pool.in_flight:
+            self._collect()
+        # A last try: if the disk is full again, intents without an outcome stay, and count as unknown.
+        with contextlib.suppress(RunnerError):
+            self._commit([])
+            self._conclude_recorded()
+
+
+def _take(waiting: deque[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+    while waiting:
+        yield waiting.popleft()

@@ -1,0 +1,1 @@
+"""Execution of work in this process, or by the workers of a cluster."""

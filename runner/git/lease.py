@@ -1,0 +1,456 @@
+"""A lease on a ref, so that one run works at a time on any machine: taken as soon as it is free.
+
+A run holds the ref from the push that enters it as the holder until `lease_s` after its last push *began*, by
+its own clock that nobody sets and that counts sleep. It renews the lease well before the end, and before
+every request checks that the lease lasts for `margin_s` more.
+
+Another run takes over when the holder cannot hold the ref any more: the holder is known to have died, or the
+other run has itself watched the ref unmoved for a whole lease and a margin, by its own such clock. The time
+of day plays no part, since machines disagree about it. The push is a compare-and-swap, so that a returning
+holder finds that it has lost.
+
+A missing ref proves nothing: it may have been deleted while a run holds it. That run stops at its next push,
+which is due before the lease ends. So a run creates a new ref only after it has watched the ref missing for
+as long as it would have watched a holder, and for the settle window, after which the service lists everything
+that the other run has sent and the ref no longer reserves.
+
+One race remains: a run can be stopped between its last look at the clock and the request's way into the
+network, for longer than the margin, and go on after another one has taken over. No lock outside of the
+service can exclude that. Even then nobody is texted twice, because the launch is reserved on the ref: the
+other run treats it as one of unknown outcome, and doesn't send it before two full lists of the service, a
+settle window apart, have both lacked it. To text somebody twice a machine would have to stop within those few
+microseconds, for longer than the margin and the part of the window that the service's delay in listing
+leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from runner.errors import RunnerError, StateLockedError
+from runner.git.state_ref import RefMovedError, Snapshot, StateRefError
+from runner.version import STATE_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runner.git.state_ref import StateRef
+
+
+STATE_FILE = "state.json"
+_READ = (1, STATE_VERSION)
+"""Versions that can be read. In the first, runs took over by the time of day, which is no longer safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The holder of a ref.
+
+    Attributes:
+        who: host, process, CI run and start, in words.
+        run: a unique id of the run.
+        lease_s: length of its lease from its last push, in seconds.
+    """
+
+    who: str
+    run: str
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The content of `state.json`.
+
+    Attributes:
+        holder: None if the ref is free.
+        moves: number of moves of the ref: makes each of its commits unique.
+    """
+
+    holder: Holder | None = None
+    moves: int = 0
+
+
+def read_state(ref: StateRef, snapshot: Snapshot) -> State:
+    """Return the state of a ref.
+
+    Raises:
+        StateRefError: the ref is damaged, or a newer version of the program has written it.
+    """
+    if snapshot.commit is None:
+        return State()
+    try:
+        data = json.loads(ref.load(snapshot.files[STATE_FILE]))
+        version, holder = int(data["state_version"]), data["holder"]
+        if version in _READ:
+            state = State(None if holder is None else _read_holder(holder), int(data["moves"]))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise damaged(ref, STATE_FILE) from None
+    if version not in _READ:
+        raise StateRefError(f"{ref} was written by a newer version of runner", hint="update runner")
+    return state
+
+
+def _read_holder(data: dict[str, Any]) -> Holder:
+    return Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]))
+
+
+def damaged(ref: StateRef, file: str) -> StateRefError:
+    """Return the error for a ref that no version of this program has written."""
+    return StateRefError(f"{ref} is damaged: {file} in it cannot be read", hint=advise_removal(ref))
+
+
+def advise_removal(ref: StateRef) -> str:
+    """Return the advice for a ref that cannot be read."""
+    return (
+        "nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it "
+        f"(git push {ref.remote} --delete {ref.name}): `runner apply` asks the service for what they lack"
+    )
+
+
+def dump_state(state: State) -> str:
+    """Return the content of `state.json`, readable for people too."""
+    data = {**asdict(state), "state_version": STATE_VERSION}
+    return json.dumps(data, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+
+LEASE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class GitLeaseTerms:
+    """The times of a lease, in seconds.
+
+    Attributes:
+        lease_s: from the push that began or renewed it to its end.
+        renew_s: age at which it is renewed.
+        margin_s: time that must be left for a request to be sent.
+        poll_s: interval at which other runs look at it, and a failed renewal is repeated.
+        most_commits: longest history of the ref from runs that change nothing.
+    """
+
+    lease_s: float
+    renew_s: float
+    margin_s: float
+    poll_s: float
+    most_commits: int = 100
+
+    @classmethod
+    def lasting(cls, lease_s: float) -> Self:
+        """Return terms in proportion: two minutes are renewed every 30 s, with 20 s to spare."""
+        return cls(lease_s, lease_s / 4, lease_s / 6, min(5.0, lease_s / 20))
+
+    @property
+    def watch_s(self) -> float:
+        """The time for which another run watches the ref unmoved before it takes over, in seconds."""
+        return self.lease_s + self.margin_s
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks of a lease.
+
+    Attributes:
+        steady: seconds on a clock that nobody sets, and that counts the machine's sleep.
+        sleep: waits for some seconds; may raise to give up.
+    """
+
+    steady: Callable[[], float]
+    sleep: Callable[[float], object]
+
+
+class Lease:
+    """A hold on a ref, made by `hold_lease`, which explains the arguments."""
+
+    def __init__(self, ref: StateRef, who: str, run: str, terms: GitLeaseTerms, clocks: Clocks) -> None:
+        self.ref = ref
+        self._who = who
+        self._run = run
+        self._terms = terms
+        self._clocks = clocks
+        self._turn = threading.RLock()
+        self._snapshot = Snapshot()
+        self._moves = 0
+        self._found: Mapping[str, str] = {}
+        self._tried: set[str] = set()
+        self._began_at = 0.0
+        self._lost: RunnerError | None = None
+        self._trouble: RunnerError | None = None
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The blobs of the ref's files."""
+        return self._snapshot.files
+
+    def take(self, snapshot: Snapshot, state: State) -> None:
+        """Become the holder of a ref that is free in this snapshot and state.
+
+        Raises:
+            RefMovedError: somebody was faster.
+            GitError: the ref cannot be moved.
+        """
+        self._snapshot, self._moves = snapshot, state.moves
+        # Data that a dead run has removed is still in the history.
+        self._found = {} if state.holder is not None else _leave_out_state(snapshot.files)
+        self._move(snapshot.files)
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Replace the ref's files, all at once, which renews the lease.
+
+        Raises:
+            StateLockedError: another run has taken over.
+            GitError: the ref cannot be moved, or was deleted.
+        """
+        with self._turn:
+            self._move_on(files)
+
+    def release(self) -> None:
+        """Free the ref if this run still holds it; drop its history if files have changed.
+
+        Raises:
+            GitError: the ref cannot be moved; the lease ends all the same.
+        """
+        with self._turn:
+            if self._lost is None:
+                self._move_on(self.files, is_held=False)
+
+    def require_held(self) -> None:
+        """Raise unless this run holds the ref for another margin; from any thread.
+
+        Raises:
+            StateLockedError: another run has taken over.
+            GitError: the lease could not be renewed in time, or the ref was deleted.
+        """
+        if self._lost is None and self._left_s() > self._terms.margin_s:
+            return
+        with self._turn:
+            if self._lost is None and self._left_s() <= self._terms.margin_s:
+                # A successful push proves that nobody else has held the ref meanwhile.
+                self._renew()
+            if self._lost is not None:
+                raise self._lost
+            if self._left_s() <= self._terms.margin_s:
+                raise self._expired()
+
+    def keep_renewing(self, ended: threading.Event) -> None:
+        """Renew the lease until the event is set, in a thread of its own."""
+        terms = self._terms
+        wait_s = terms.renew_s
+        while not ended.wait(wait_s) and self._lost is None:
+            wait_s = self._began_at + terms.renew_s - self._clocks.steady()
+            if wait_s <= 0:
+                with self._turn:
+                    is_renewed = ended.is_set() or self._renew()
+                wait_s = terms.renew_s if is_renewed else terms.poll_s
+
+    def _left_s(self) -> float:
+        return self._began_at + self._terms.lease_s - self._clocks.steady()
+
+    def _renew(self) -> bool:
+        try:
+            self._move_on(self.files)
+        except RunnerError as error:
+            self._trouble = error
+            return False
+        return True
+
+    def _move_on(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            self._move(files, is_held=is_held)
+        except RefMovedError as error:
+            if error.found not in self._tried:
+                self._lost = self._taken_over() if error.found else self._deleted()
+                raise self._lost from None
+            # A push of our own whose answer was lost: continue from there.
+            self._snapshot = Snapshot(error.found, self.files)
+            self._move(files, is_held=is_held)
+
+    def _choose_parent(self, *, is_held: bool) -> str | None:
+        commit = self._snapshot.commit
+        if is_held or commit is None:
+            return commit
+        is_changed = _leave_out_state(self.files) != self._found
+        return None if is_changed or self.ref.count(commit) >= self._terms.most_commits else commit
+
+    def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
+        began_at = self._clocks.steady()
+        holder = Holder(self._who, self._run, self._terms.lease_s)
+        text = dump_state(State(holder if is_held else None, self._moves + 1))
+        written = {**files, STATE_FILE: self.ref.store(text)}
+        commit = self.ref.compose(written, self._choose_parent(is_held=is_held))
+        self._tried.add(commit)
+        self._moves += 1
+        self.ref.swap(self._snapshot.commit, commit)
+        self._snapshot, self._began_at = Snapshot(commit, written), began_at
+
+    def _taken_over(self) -> RunnerError:
+        return StateLockedError(
+            f"this run has lost {self.ref} to another run; nothing more is sent",
+            hint="let the other run end, then run the same command again",
+        )
+
+    def _deleted(self) -> RunnerError:
+        return StateRefError(
+            f"{self.ref} was deleted while this run held it; nothing more is sent",
+            hint="run the same command again: it waits until no other run can be sending, then makes the ref",
+        )
+
+    def _expired(self) -> RunnerError:
+        why = f": {self._trouble.message}" if self._trouble else ""
+        return StateRefError(
+            f"the hold on {self.ref} could not be renewed in time; nothing more is sent{why}",
+            hint="run the same command again when the remote can be reached",
+        )
+
+
+def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: blob for name, blob in files.items() if name != STATE_FILE}
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePatience:
+    """Longest waits for a ref.
+
+    Attributes:
+        timeout_s: for another run that holds it, in seconds.
+        settle_s: longest delay of the service until it lists a launch, in seconds. The reservations of a
+            deleted ref can only be learned from these lists.
+        observe_absence: is called with the seconds of the watch, if there is no ref.
+    """
+
+    timeout_s: float = 0
+    settle_s: float = 0
+    observe_absence: Callable[[float], object] = lambda _: None
+
+
+_NO_PATIENCE = LeasePatience()
+_SLACK_S = 30.0
+"""Time to allow for asking the remote, beside the waiting, in seconds."""
+
+
+@contextmanager
+def hold_lease(
+    ref: StateRef,
+    who: str,
+    run: str,
+    terms: GitLeaseTerms,
+    clocks: Clocks,
+    observe_failure: Callable[[RunnerError], None],
+    *,
+    has_died: Callable[[str], bool] = lambda _: False,
+    patience: LeasePatience = _NO_PATIENCE,
+) -> Iterator[Lease]:
+    """Hold a ref while the block lasts.
+
+    Args:
+        ref: the ref.
+        who: this run, in words.
+        run: a unique id of this run.
+        terms: the lease's times.
+        clocks: the clocks to use.
+        observe_failure: is called if the ref could not be released in the end: the lease runs out by itself.
+        has_died: returns whether the run of a holder has certainly died.
+        patience: the longest waits.
+
+    Raises:
+        StateLockedError: another run still holds it.
+        GitError: the ref cannot be read or moved.
+    """
+    lease = Lease(ref, who, run, terms, clocks)
+    watch = _Watch(ref, terms, clocks, has_died, patience)
+    is_taken = False
+    while not is_taken:
+        with suppress(RefMovedError):
+            lease.take(*watch.wait())
+            is_taken = True
+    ended = threading.Event()
+    thread = threading.Thread(target=lease.keep_renewing, args=(ended,), daemon=True, name="lease")
+    thread.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        thread.join()
+        try:
+            lease.release()
+        except RunnerError as error:
+            observe_failure(error)
+
+
+class _Watch:
+    """A watch on a ref until nobody can hold it any more."""
+
+    def __init__(
+        self,
+        ref: StateRef,
+        terms: GitLeaseTerms,
+        clocks: Clocks,
+        has_died: Callable[[str], bool],
+        patience: LeasePatience,
+    ) -> None:
+        self._ref = ref
+        self._poll_s = terms.poll_s
+        self._absence_s = terms.watch_s + patience.settle_s
+        self._clocks = clocks
+        self._has_died = has_died
+        self._patience = patience
+        self._deadline = clocks.steady() + patience.timeout_s
+        # Neither a commit nor None, which stands for a missing ref.
+        self._watched: str | None = ""
+        self._since = 0.0
+
+    def wait(self) -> tuple[Snapshot, State]:
+        """Return the ref's commit and state as soon as it may be taken."""
+        while True:
+            snapshot = self._ref.read()
+            state = read_state(self._ref, snapshot)
+            self._note_moves(snapshot.commit)
+            left_s = self._find_left_s(state.holder)
+            if left_s <= 0:
+                return snapshot, state
+            if state.holder is not None:
+                left_s = min(left_s, self._find_patience_s(state.holder))
+            self._clocks.sleep(min(self._poll_s, left_s))
+
+    def _note_moves(self, commit: str | None) -> None:
+        if commit == self._watched:
+            return
+        # Taken after the read: the holder's lease counts from the begin of its push, which was earlier.
+        self._watched, self._since = commit, self._clocks.steady()
+        if commit is None:
+            self._patience.observe_absence(self._absence_s)
+
+    def _find_left_s(self, holder: Holder | None) -> float:
+        """Return how many seconds the ref must still be watched."""
+        watched_s = self._clocks.steady() - self._since
+        if self._watched is None:
+            return self._absence_s - watched_s
+        if holder is None or self._has_died(holder.run):
+            return 0
+        return GitLeaseTerms.lasting(holder.lease_s).watch_s - watched_s
+
+    def _find_patience_s(self, holder: Holder) -> float:
+        patience_s = self._deadline - self._clocks.steady()
+        if patience_s <= 0:
+            raise _held(self._ref, holder)
+        return patience_s
+
+
+def _held(ref: StateRef, holder: Holder) -> StateLockedError:
+    terms = GitLeaseTerms.lasting(holder.lease_s)
+    return StateLockedError(
+        f"{ref} is held by another run: {holder.who}",
+        hint="wait until that run has ended, or have this one wait with --lock-timeout. If that run has "
+        f"died, `runner apply --settle-only --lock-timeout {advise_timeout(terms)}` takes over, once it has "
+        f"seen the ref unmoved for {terms.watch_s:g} s",
+    )
+
+
+def advise_timeout(terms: GitLeaseTerms) -> str:
+    """Return a value for `--lock-timeout` that outlasts the lease of a run that may have died."""
+    return f"{int((terms.watch_s + _SLACK_S) // 60) + 1}m"

@@ -1,0 +1,134 @@
+"""The current CI job and its pull request.
+
+https://docs.github.com/actions/reference/variables-reference, and for the event's file
+https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.github.rest import is_safe_address, look_up, read_sha
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_API = "https://api.github.com"
+DEFAULT_SERVER = "https://github.com"
+_HELPER = '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f'
+_DEPENDABOT = "dependabot[bot]"
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+class NoJobError(Exception):
+    """No forge, or no access to it; the text gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeJob:
+    """A job with the right to ask its forge.
+
+    Attributes:
+        api_url: of the REST API.
+        repository: as in `owner/name`.
+        token: never shown.
+        commit: the job's; empty if unknown.
+    """
+
+    api_url: str
+    repository: str
+    token: str = field(repr=False)
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestJob(ForgeJob):
+    """A pull request's job with the right to ask its forge.
+
+    Attributes:
+        number: the pull request's.
+        head: the commit that started the job; empty if unknown.
+    """
+
+    number: int
+    head: str
+
+
+def read_forge_job(environment: Mapping[str, str]) -> ForgeJob:
+    """Return the job and its access to GitHub, from environment variables.
+
+    Raises:
+        NoJobError: there is no job, or it has no token.
+    """
+    repository = environment.get("GITHUB_REPOSITORY", "")
+    if not _REPOSITORY.fullmatch(repository):
+        raise NoJobError("this is no job of GitHub")
+    token = environment.get("GITHUB_TOKEN")
+    if not token:
+        raise NoJobError(
+            "there is no GITHUB_TOKEN: hand it to the step with `env: {GITHUB_TOKEN: ${{ github.token }}}`"
+        )
+    api_url = environment.get("GITHUB_API_URL") or DEFAULT_API
+    if not is_safe_address(api_url):
+        raise NoJobError("GITHUB_API_URL would send the token unencrypted")
+    return ForgeJob(api_url, repository, token, read_sha(environment.get("GITHUB_SHA")))
+
+
+def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
+    """Return the pull request's job and its access to GitHub, from environment variables.
+
+    Raises:
+        NoJobError: there is no job of a pull request, or it has no token.
+    """
+    request = _read_pull_request(environment)
+    number = look_up(request, "number")
+    if not isinstance(number, int) or not _REPOSITORY.fullmatch(environment.get("GITHUB_REPOSITORY", "")):
+        raise NoJobError("this is no job of a pull request")
+    job = read_forge_job(environment)
+    head = read_sha(look_up(request, "head", "sha"))
+    return PullRequestJob(job.api_url, job.repository, job.token, job.commit, number=number, head=head)
+
+
+def is_of_pull_request(environment: Mapping[str, str]) -> bool:
+    """Return whether a job runs for a pull request."""
+    return isinstance(_read_pull_request(environment), dict)
+
+
+def lacks_secrets(environment: Mapping[str, str]) -> bool:
+    """Return whether a job runs for a pull request that gets no secrets: a fork's, or one of Dependabot's."""
+    request = _read_pull_request(environment)
+    repositories = [look_up(request, side, "repo", "full_name") for side in ("head", "base")]
+    # A fork that was deleted meanwhile has no name any more.
+    is_from_fork = request is not None and repositories[0] != repositories[1]
+    return is_from_fork or environment.get("GITHUB_ACTOR") == _DEPENDABOT
+
+
+def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that give git the job's token for the job's own forge alone.
+
+    The token is in no file and on no command line: git's helper reads it from the environment. So fetching
+    works in checkouts without credentials. Settings of git in the environment stay as they are.
+    """
+    server = environment.get("GITHUB_SERVER_URL") or DEFAULT_SERVER
+    is_own = environment.get("GITHUB_ACTIONS") == "true" and environment.get("GITHUB_TOKEN")
+    if not is_own or "GIT_CONFIG_COUNT" in environment or not is_safe_address(server):
+        return {}
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"credential.{server.rstrip('/')}.helper",
+        "GIT_CONFIG_VALUE_0": _HELPER,
+    }
+
+
+def _read_pull_request(environment: Mapping[str, str]) -> Any:
+    """Return the pull request of the job's event as GitHub wrote it; None if there is none."""
+    file = environment.get("GITHUB_EVENT_PATH")
+    try:
+        event = json.loads(Path(file).read_text(encoding="utf-8")) if file else None
+    except (OSError, ValueError):
+        return None
+    return look_up(event, "pull_request")

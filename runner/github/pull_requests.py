@@ -1,0 +1,283 @@
+"""Merged pull requests, the people who approved them or a run, and the numbers that their comments told.
+
+A plan's numbers are in a hidden line of its comment. Reviewers have seen them; a later plan that sends more
+was not reviewed.
+
+https://docs.github.com/rest/commits/commits,
+https://docs.github.com/rest/actions/workflow-runs#get-the-review-history-for-a-workflow-run,
+https://docs.github.com/rest/pulls/reviews,
+https://docs.github.com/rest/collaborators/collaborators#get-repository-permissions-for-a-user.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from runner.github.comments import list_comments, read_hidden, write_hidden
+from runner.github.rest import ACTIONS_BOT, look_up, read_sha
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runner.github.rest import Repository
+
+
+VERSION = 1
+LONGEST_LINE = 20_000
+"""Most characters of the line; longer ones leave out the single campaigns."""
+_NUMBERS = "runner-numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageNumbers:
+    """The counts of one message.
+
+    Attributes:
+        to_send: recipients who would get it now.
+        recipients: of the whole audience.
+        later: recipients who may get it later, by the plan's forecast.
+    """
+
+    to_send: int
+    recipients: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNumbers:
+    """The counts of a plan.
+
+    Attributes:
+        campaigns: messages' numbers by campaign name and message id; None if they were too many to list.
+        to_send: of all messages together.
+        later: recipients of all messages together who may get one later.
+    """
+
+    target: str
+    plan_digest: str
+    campaigns: Mapping[str, Mapping[str, MessageNumbers]] | None
+    to_send: int
+    later: int = 0
+
+
+def write_numbers(numbers: PlanNumbers) -> str:
+    """Return the line with the numbers, which belongs right below the comment's marker."""
+    campaigns = {
+        name: {message: [one.to_send, one.recipients, one.later] for message, one in messages.items()}
+        for name, messages in (numbers.campaigns or {}).items()
+    }
+    head = {
+        "version": VERSION,
+        "target": numbers.target,
+        "plan_digest": numbers.plan_digest,
+        "to_send": numbers.to_send,
+        "later": numbers.later,
+    }
+    line = write_hidden(_NUMBERS, {**head, "campaigns": None if numbers.campaigns is None else campaigns})
+    return line if len(line) <= LONGEST_LINE else write_hidden(_NUMBERS, {**head, "campaigns": None})
+
+
+def read_numbers(body: str) -> PlanNumbers | None:
+    """Return the numbers of a comment's Markdown; None if it has none that can be read."""
+    data = read_hidden(_NUMBERS, body)
+    try:
+        return _parse(data) if data is not None and data.get("version") == VERSION else None
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+def _parse(data: Mapping[str, Any]) -> PlanNumbers:
+    told = data["campaigns"]
+    campaigns = told if told is None else {name: _parse_messages(one) for name, one in told.items()}
+    target, digest, to_send = data["target"], data["plan_digest"], _require_count(data["to_send"])
+    if not isinstance(target, str) or not isinstance(digest, str):
+        raise TypeError(data)
+    # Comments of earlier versions don't have it.
+    return PlanNumbers(target, digest, campaigns, to_send, _require_count(data.get("later", 0)))
+
+
+def _parse_messages(told: Mapping[str, Any]) -> dict[str, MessageNumbers]:
+    return {
+        message: MessageNumbers(_require_count(to_send), _require_count(recipients), _require_count(later))
+        for message, (to_send, recipients, later) in told.items()
+    }
+
+
+def _require_count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(value)
+    return value
+
+
+_RECORD_TRAILER = re.compile(r"^Campaigns-Commit: [0-9a-f]{7,64}$", re.MULTILINE)
+_MOST_RECORDS = 100
+_MOST_OTHERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MergedPullRequest:
+    """A merged pull request.
+
+    Attributes:
+        url: its page.
+        author: the author's login.
+        head: the last commit of its branch.
+        merged_at: UTC, ISO 8601.
+    """
+
+    number: int
+    url: str
+    author: str
+    head: str
+    branch: str
+    merged_at: str
+
+
+def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullRequest | None:
+    """Return the pull request whose merge last changed the campaigns at a commit of a branch, or None.
+
+    None means that the last push had no pull request. Commits of the record are skipped.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    for sha, is_record in islice(_list_commits(repository, commit), _MOST_RECORDS):
+        merged = _find_merge(repository, sha, branch)
+        if merged is not None:
+            return merged
+        # A commit with a pull request belongs to that, whatever its message.
+        if not is_record:
+            return None
+    return None
+
+
+def find_last_change(
+    repository: Repository, commit: str, branch: str, is_meant: Callable[[str], bool], aside: str
+) -> MergedPullRequest | None:
+    """Return the last merged pull request that changed certain files; None if there is none.
+
+    Later merges of other files, pushes without pull request, and merges of the record don't count.
+
+    Args:
+        repository: the campaigns'.
+        commit: the job's.
+        branch: the commit's.
+        is_meant: returns whether a file is one of them.
+        aside: the branch that records are merged from.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    others = (sha for sha, is_record in _list_commits(repository, commit) if not is_record)
+    for sha in islice(others, _MOST_OTHERS):
+        merged = _find_merge(repository, sha, branch)
+        if merged is not None and merged.branch != aside and _changes(repository, merged, is_meant):
+            return merged
+    return None
+
+
+def _list_commits(repository: Repository, commit: str) -> Iterator[tuple[str, bool]]:
+    """Yield a commit and the earlier ones, each with whether it belongs to the record."""
+    for data in repository.list_all(f"commits?sha={commit}"):
+        if sha := read_sha(look_up(data, "sha")):
+            yield sha, _RECORD_TRAILER.search(str(look_up(data, "commit", "message") or "")) is not None
+
+
+def _find_merge(repository: Repository, sha: str, branch: str) -> MergedPullRequest | None:
+    for pull in repository.list_all(f"commits/{sha}/pulls"):
+        number, url, merged_at = (look_up(pull, name) for name in ("number", "html_url", "merged_at"))
+        is_merge = isinstance(merged_at, str) and look_up(pull, "merge_commit_sha") == sha
+        if is_merge and look_up(pull, "base", "ref") == branch and isinstance(number, int):
+            return MergedPullRequest(
+                number,
+                str(url or ""),
+                str(look_up(pull, "user", "login") or ""),
+                read_sha(look_up(pull, "head", "sha")),
+                str(look_up(pull, "head", "ref") or ""),
+                merged_at,
+            )
+    return None
+
+
+def _changes(repository: Repository, pull: MergedPullRequest, is_meant: Callable[[str], bool]) -> bool:
+    files: Iterator[Any] = repository.list_all(f"pulls/{pull.number}/files")
+    return any(is_meant(str(look_up(data, "filename") or "")) for data in files)
+
+
+ENVIRONMENT = "campaigns-approval"
+"""The environment whose required reviewers approve plans."""
+_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+_DECIDES = {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
+"""States of a review that replace an earlier one; a comment doesn't."""
+_MAY_PUSH = {"admin", "write"}
+
+
+def list_run_approvers(repository: Repository, run: str) -> tuple[str, ...]:
+    """Return the sorted logins of the people who approved a workflow run.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    approvals = repository.list_all(f"actions/runs/{run}/approvals")
+    found = {_read_person(one) for one in approvals if look_up(one, "state") == "approved" and _is_ours(one)}
+    return tuple(sorted(found - {""}))
+
+
+def _is_ours(approval: Any) -> bool:
+    environments = look_up(approval, "environments")
+    return isinstance(environments, list) and any(look_up(one, "name") == ENVIRONMENT for one in environments)
+
+
+def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str, ...]:
+    """Return the sorted logins of the people who approved a pull request.
+
+    They have the right to push, are not its author, and their last review approves its last commit: commits
+    after a review are not approved.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    last: dict[str, Any] = {}
+    for review in repository.list_all(f"pulls/{pull.number}/reviews"):
+        if look_up(review, "state") in _DECIDES:
+            last[_read_person(review)] = review
+    approving = {
+        login
+        for login, review in last.items()
+        if look_up(review, "state") == "APPROVED" and look_up(review, "commit_id") == pull.head
+    }
+    return tuple(login for login in sorted(approving - {"", pull.author}) if _may_push(repository, login))
+
+
+def _may_push(repository: Repository, login: str) -> bool:
+    answer = repository.ask("GET", f"collaborators/{login}/permission")
+    return look_up(answer.data, "permission") in _MAY_PUSH
+
+
+def _read_person(data: Any) -> str:
+    """Return the login of the person in an answer; empty for an app, which approves nothing."""
+    login, kind = look_up(data, "user", "login"), look_up(data, "user", "type")
+    return login if isinstance(login, str) and kind == "User" and _LOGIN.fullmatch(login) else ""
+
+
+def list_said(repository: Repository, pull: MergedPullRequest, target: str) -> Iterator[PlanNumbers]:
+    """Yield the plan numbers in the comments on a pull request for a target.
+
+    Only a job's comments count: a person's may say anything.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    authors = {ACTIONS_BOT, repository.find_login()}
+    for comment in list_comments(repository, pull.number):
+        numbers = read_numbers(comment.body) if comment.author in authors else None
+        if numbers is not None and numbers.target == target:
+            yield numbers

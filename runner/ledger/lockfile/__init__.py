@@ -1,0 +1,1 @@
+"""Lockfiles, committed beside campaigns: format, writer, merge, diff."""

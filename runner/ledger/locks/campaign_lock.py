@@ -1,0 +1,411 @@
+"""One run at a time for each campaign on a target.
+
+The lock ends with its holder: a locked file, or an advisory lock of a PostgreSQL session. The table `locks`
+names and numbers the holders: a run that has lost its lock unnoticed finds in the transaction of its next
+intents that its term is over, and sends nothing more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
+
+from sqlalchemy import Connection, func, select, update
+
+from runner.errors import LedgerError, RunLockedError
+from runner.ledger.database import insert_into
+from runner.ledger.locks.partition_lease import LiveLeases, wait_for_leases
+from runner.ledger.tables import locks
+from runner.wording import show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from runner.ledger.database import Ledger
+
+
+_POLL_S = 0.25
+_POLLS_FOR_HOLDER = 8
+_TRUSTED_S = 1.0
+"""The validity of a check of the lock, in seconds: far less than the window for settling by another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """The run that holds a campaign: its machine and process, its CI job's URL if any, and since when."""
+
+    host: str
+    process: int
+    run_url: str | None
+    since: str
+
+    def describe(self) -> str:
+        """Return the holder in words, as in `process 7 on ci-3 (https://…) since 2026-11-20 12:00 UTC`."""
+        run = f" ({self.run_url})" if self.run_url else ""
+        return f"process {self.process} on {self.host}{run} since {show_time(self.since)}"
+
+
+def find_run_url(environment: Mapping[str, str]) -> str | None:
+    """Return the URL of the CI job that this process belongs to, or None.
+
+    Known are GitHub Actions (`GITHUB_SERVER_URL`, `GITHUB_REPOSITORY`, `GITHUB_RUN_ID`) and GitLab
+    (`CI_JOB_URL`).
+    """
+    parts = [environment.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    if all(parts):
+        server, repository, run = parts
+        return f"{server}/{repository}/actions/runs/{run}"
+    return environment.get("CI_JOB_URL") or None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """One name of a campaign, held by this run under a process lock, and the number of its term."""
+
+    name: str
+    process_lock: ProcessLock
+    term: int
+
+
+class CampaignLock:
+    """The lock of one campaign under each of its names, from `hold_campaign_lock`."""
+
+    def __init__(self, target: str, holds: Sequence[_Hold]) -> None:
+        self._target = target
+        self._holds = tuple(holds)
+        self._turn = threading.Lock()
+        self._seen_at = read_clock()
+
+    @property
+    def terms(self) -> dict[str, int]:
+        """The number of this run's term by held name."""
+        return {hold.name: hold.term for hold in self._holds}
+
+    def require_held(self, connection: Connection) -> None:
+        """Ensure that no other run can have begun; for each transaction that records intents.
+
+        Until the transaction ends no other run gets the lock.
+
+        Raises:
+            RunLockedError: another run has got the lock.
+            LedgerError: the lock was lost, and another run could get it.
+        """
+        for hold in self._holds:
+            self._require_term(connection, hold)
+        self.require_held_now()
+
+    def require_seen(self) -> None:
+        """Ensure that the lock was held a moment ago; for each request, from any thread.
+
+        The service may ask for a pause between an intent and its request, or the machine may sleep.
+
+        Raises:
+            LedgerError: the lock was lost.
+        """
+        if read_clock() - self._seen_at < _TRUSTED_S:
+            return
+        with self._turn:
+            if read_clock() - self._seen_at >= _TRUSTED_S:
+                self.require_held_now()
+
+    def require_held_now(self) -> None:
+        """Ensure that the lock is held now.
+
+        Raises:
+            LedgerError: the lock was lost.
+        """
+        seen_at = read_clock()
+        for hold in self._holds:
+            if not hold.process_lock.is_held():
+                raise LedgerError(
+                    f"{self._describe_loss(hold)}; nothing more is sent",
+                    hint=f"{hold.process_lock.advice}, then run the same command again",
+                )
+        self._seen_at = seen_at
+
+    def _require_term(self, connection: Connection, hold: _Hold) -> None:
+        term, holder = _read_holder(connection, self._target, hold.name, is_kept=True)
+        if term != hold.term:
+            raise RunLockedError(
+                f"{self._describe_loss(hold)} to {_describe(holder)}; nothing more is sent",
+                hint="let the other run end, then run the same command again",
+            )
+
+    def _describe_loss(self, hold: _Hold) -> str:
+        return f"this run has lost the lock of {hold.name} on {self._target}"
+
+
+def read_clock() -> float:
+    """Return seconds on a clock that cannot be set, and that counts the machine's sleep where possible."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """The deadline for waiting for another run, with the clock and sleep to wait by, in seconds."""
+
+    deadline: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], object]
+
+
+@contextmanager
+def hold_campaign_lock(
+    ledger: Ledger,
+    target: str,
+    names: Iterable[str],
+    holder: LockHolder,
+    *,
+    timeout_s: float = 0,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+    tell: Callable[[LiveLeases], object] = lambda _leases: None,
+) -> Iterator[CampaignLock]:
+    """Hold the lock of a campaign on a target during the block.
+
+    `names` includes former ones (`Identity.names`), which an old checkout may use. `clock` must not be one
+    that can be set; `sleep` may raise to give up. `tell` is called before waiting for tasks of an earlier
+    cluster run.
+
+    Raises:
+        RunLockedError: another run still holds it after `timeout_s` seconds.
+        LedgerError: the ledger cannot be used.
+    """
+    patience = _Patience(clock() + timeout_s, clock, sleep)
+    with ExitStack() as stack:
+        # In a fixed order, or two runs could wait for each other.
+        holds = [
+            stack.enter_context(_hold_name(ledger, target, name, holder, patience))
+            for name in sorted(set(names))
+        ]
+        wait_for_leases(ledger, target, [hold.name for hold in holds], sleep, tell)
+        yield CampaignLock(target, holds)
+
+
+@contextmanager
+def _hold_name(
+    ledger: Ledger, target: str, name: str, holder: LockHolder, patience: _Patience
+) -> Iterator[_Hold]:
+    process_lock = make_process_lock(ledger, target, name)
+    try:
+        while not process_lock.try_take():
+            left_s = patience.deadline - patience.clock()
+            if left_s <= 0:
+                raise _locked(ledger, target, name, patience.sleep)
+            patience.sleep(min(_POLL_S, left_s))
+        with ledger.writing() as connection:
+            term = _enter_holder(connection, target, name, holder)
+        try:
+            yield _Hold(name, process_lock, term)
+        finally:
+            _leave(ledger, target, name, term)
+    finally:
+        process_lock.release()
+
+
+def _enter_holder(connection: Connection, target: str, campaign: str, holder: LockHolder) -> int:
+    values = {"target": target, "campaign": campaign, **asdict(holder)}
+    statement = insert_into(connection, locks).values(term=1, **values)
+    entered = statement.on_conflict_do_update(
+        index_elements=[locks.c.target, locks.c.campaign],
+        set_={"term": locks.c.term + 1, **asdict(holder)},
+    )
+    term: int = connection.execute(entered.returning(locks.c.term)).scalar_one()
+    return term
+
+
+def _leave(ledger: Ledger, target: str, campaign: str, term: int) -> None:
+    nobody = dict.fromkeys(("host", "process", "run_url", "since"))
+    is_own = (locks.c.target == target) & (locks.c.campaign == campaign) & (locks.c.term == term)
+    # Otherwise runs would name this holder until the next one is entered.
+    with suppress(LedgerError), ledger.writing() as connection:
+        connection.execute(update(locks).where(is_own).values(nobody))
+
+
+def _read_holder(
+    connection: Connection, target: str, campaign: str, *, is_kept: bool
+) -> tuple[int, LockHolder | None]:
+    query = select(locks.c.term, locks.c.host, locks.c.process, locks.c.run_url, locks.c.since).where(
+        locks.c.target == target, locks.c.campaign == campaign
+    )
+    # If kept, the next holder waits for the end of this transaction.
+    row = connection.execute(query.with_for_update(read=True) if is_kept else query).first()
+    if row is None:
+        return 0, None
+    holder = LockHolder(row.host, row.process, row.run_url, row.since) if row.since else None
+    return row.term, holder
+
+
+def _locked(ledger: Ledger, target: str, campaign: str, sleep: Callable[[float], object]) -> RunLockedError:
+    # A new holder is entered in a moment.
+    for _ in range(_POLLS_FOR_HOLDER):
+        with ledger.reading() as connection:
+            _, holder = _read_holder(connection, target, campaign, is_kept=False)
+        if holder is not None:
+            break
+        sleep(_POLL_S)
+    return RunLockedError(
+        f"{campaign} on {target} is being sent by {_describe(holder)}",
+        hint="wait until that run has ended, or have this one wait with --lock-timeout",
+    )
+
+
+def _describe(holder: LockHolder | None) -> str:
+    return f"another run: {holder.describe()}" if holder else "another run"
+
+
+class RunLock(Protocol):
+    """A lock that excludes other runs."""
+
+    def require_held(self, connection: Connection) -> None:
+        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
+
+    def require_seen(self) -> None:
+        """Raise unless this run was the only one a moment ago; cheap, from any thread."""
+
+
+class Unlocked:
+    """The lock of a run that cannot have rivals."""
+
+    def require_held(self, connection: Connection) -> None:
+        """Let every transaction pass."""
+
+    def require_seen(self) -> None:
+        """Let every request pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointLock:
+    """A lock that counts only while `require_other`, which is cheap and thread-safe, does not raise."""
+
+    lock: RunLock
+    require_other: Callable[[], None]
+
+    def require_held(self, connection: Connection) -> None:
+        """Raise unless both are held, the lock as long as the transaction of `connection` lasts."""
+        self.lock.require_held(connection)
+        self.require_other()
+
+    def require_seen(self) -> None:
+        """Raise unless both were held a moment ago."""
+        self.lock.require_seen()
+        self.require_other()
+
+
+class ProcessLock(Protocol):
+    """A lock that ends with its holder; `advice` is the hint after it was lost."""
+
+    advice: str
+
+    def try_take(self) -> bool:
+        """Take it if it is free, without waiting; return False if it isn't.
+
+        Raises:
+            LedgerError: it cannot be used.
+        """
+
+    def is_held(self) -> bool:
+        """Return whether this process has held it without a break since taking it."""
+
+    def release(self) -> None:
+        """Release it, if this process has it."""
+
+
+class _FileLock:
+    """A file that the kernel locks for this process. It is never removed: others may have it open."""
+
+    advice = "check that the ledger is there and was not moved"
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._descriptor: int | None = None
+
+    def try_take(self) -> bool:
+        while not self.is_held():
+            self.release()
+            try:
+                self._descriptor = _lock_private_file(self._file)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise LedgerError(
+                    f"the lock {self._file} cannot be taken: {error.strerror}",
+                    hint="check that this user may write there, and that its file system can lock files",
+                ) from None
+        return True
+
+    def is_held(self) -> bool:
+        # If the file was removed, the next run locks a new one.
+        try:
+            return self._descriptor is not None and os.path.samestat(
+                os.fstat(self._descriptor), self._file.stat()
+            )
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class _ServerLock:
+    """An advisory lock of a PostgreSQL session: the server releases it when the connection ends."""
+
+    advice = "check the server, and that no connection pooler stands before it that keeps no sessions"
+
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        self._ledger = ledger
+        self._number = number
+        self._session: int | None = None
+
+    def try_take(self) -> bool:
+        query = select(func.pg_try_advisory_lock(self._number), func.pg_backend_pid())
+        with self._ledger.autocommit() as connection:
+            is_taken, session = connection.execute(query).one()
+        self._session = session if is_taken else None
+        return self._session is not None
+
+    def is_held(self) -> bool:
+        try:
+            with self._ledger.autocommit() as connection:
+                # Another session: the one that held the lock has ended.
+                return connection.execute(select(func.pg_backend_pid())).scalar() == self._session
+        except LedgerError:
+            return False
+
+    def release(self) -> None:
+        # Closing the connection would suffice, but the run may continue with other campaigns.
+        if self._session is not None and self.is_held():
+            with suppress(LedgerError), self._ledger.autocommit() as connection:
+                connection.execute(select(func.pg_advisory_unlock(self._number)))
+
+
+def make_process_lock(ledger: Ledger, target: str, campaign: str) -> ProcessLock:
+    """Return the process lock of a campaign on a target, not yet taken."""
+    if ledger.file is None:
+        return _ServerLock(ledger, int.from_bytes(_digest("server", target, campaign), signed=True))
+    file = ledger.file.resolve()
+    return _FileLock(file.parent / "locks" / f"{_digest(file.name, target, campaign).hex()}.lock")
+
+
+def _lock_private_file(file: Path) -> int:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _digest(*parts: str) -> bytes:
+    return blake2b("\0".join(parts).encode(), digest_size=8, person=b"runner lock").digest()

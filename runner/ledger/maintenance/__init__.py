@@ -1,0 +1,1 @@
+"""Key rotation, exports and imports of a whole ledger."""

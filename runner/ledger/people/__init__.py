@@ -1,0 +1,1 @@
+"""Statements about people who must not be texted, or not now."""

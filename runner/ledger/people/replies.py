@@ -1,0 +1,387 @@
+"""Replies that may opt out or ask for texts again: unread, found by reconciling, and decided by a person.
+
+A reply that asks for texts again is a proposal: it lets nobody in by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import Connection, and_, exists, func, or_, select, union_all, update
+
+from runner.ledger.database import has_table, insert_missing, read_info, write_info
+from runner.ledger.model import format_moment
+from runner.ledger.people.opt_outs import OptOut, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.results.differences import read_answers
+from runner.ledger.results.sendings import count_evidence
+from runner.ledger.tables import (
+    campaigns,
+    forgotten_results,
+    launch_stats,
+    launches,
+    opt_ins,
+    opt_outs,
+    results,
+    told_holds,
+)
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Collection, Iterator, Mapping
+    from datetime import timedelta
+
+    from sqlalchemy import ColumnElement
+
+    from runner.ledger.people.opt_outs import State
+    from runner.ledger.results.result_feed import FeedSpan
+
+
+SCREENING = 2
+"""Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
+_GROUP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """An answer in the ledger, with the fields that can show an opt-out.
+
+    `question_tag` is empty if the service gave none; `response` is `result_response`.
+    """
+
+    launch_id: int
+    question_tag: str
+    question_text: str
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReply:
+    """A reply that waits for a person's decision.
+
+    `at` is when it was found (UTC, ISO 8601); `author`, a fingerprint on the target; `asks`, the possible
+    request.
+    """
+
+    result_guid: str
+    at: str
+    author: str
+    asks: Literal["opt_out", "opt_in"] = "opt_out"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """The text of a reply (`result_response`) and its question; `message` is the id when it was sent."""
+
+    campaign: str
+    message: str
+    question: str
+    text: str
+
+
+def is_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> bool:
+    """Return whether a campaign's results were screened with the current rules and its current words."""
+    return read_info(connection, _name_mark(campaign_id)) == _write_mark(words)
+
+
+def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> None:
+    """Record that a campaign's results were screened."""
+    write_info(connection, _name_mark(campaign_id), _write_mark(words))
+
+
+def iterate_answers(
+    connection: Connection, campaign_id: int, span: FeedSpan | None = None
+) -> Iterator[HeldAnswer]:
+    """Yield a campaign's answers, or those to the launches of a span, unordered."""
+    query = (
+        select(
+            results.c.launch_id, results.c.question_tag, results.c.question_text, results.c.result_response
+        )
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id)
+        .execution_options(yield_per=_GROUP)
+    )
+    if span is not None:
+        query = query.where(results.c.launch_id.between(*span))
+    for row in connection.execute(query):
+        yield HeldAnswer(*row)
+
+
+def find_undefined(connection: Connection, launch_ids: Collection[int]) -> set[int]:
+    """Return those of some launches, some hundreds at most, whose definitions are not in the ledger."""
+    query = select(launches.c.id).where(launches.c.id.in_(launch_ids), launches.c.definition.is_(None))
+    return set(connection.execute(query).scalars())
+
+
+def count_replied(connection: Connection, target: str) -> int:
+    """Return the number of confirmed opt-outs by way of the service: by reply, or met by a launch."""
+    is_reported = and_(
+        opt_outs.c.target == target,
+        opt_outs.c.source.in_(("reply", "import")),
+        opt_outs.c.state == "confirmed",
+        # The evidence of imported lists is their import.
+        opt_outs.c.evidence != opt_outs.c.source,
+    )
+    return connection.execute(select(func.count()).select_from(opt_outs).where(is_reported)).scalar_one()
+
+
+def read_definition(connection: Connection, launch_id: int) -> str | None:
+    """Return the definition of a launch as JSON, or None."""
+    return connection.execute(select(launches.c.definition).where(launches.c.id == launch_id)).scalar()
+
+
+def find_forgotten(connection: Connection, target: str, fingerprints: Collection[str]) -> frozenset[str]:
+    """Return those of some thousands of fingerprints of people who were forgotten and not let in again."""
+    query = select(opt_outs.c.fingerprint).where(
+        opt_outs.c.target == target,
+        opt_outs.c.fingerprint.in_(fingerprints),
+        opt_outs.c.source == "forgotten",
+        opt_outs.c.state == "confirmed",
+    )
+    return frozenset(connection.execute(query).scalars())
+
+
+def count_forgotten_results(
+    connection: Connection, campaign_id: int, span: FeedSpan | None = None
+) -> dict[int, int]:
+    """Return the number of results that the service counts and the ledger doesn't keep, by launch number.
+
+    `span` limits them to some launches of the campaign.
+    """
+    query = (
+        select(forgotten_results)
+        .join(launches, launches.c.id == forgotten_results.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id)
+    )
+    if span is not None:
+        query = query.where(forgotten_results.c.launch_id.between(*span))
+    return {row.launch_id: row.results for row in connection.execute(query)}
+
+
+def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
+    """Return the doubtful replies, the oldest first, of people who have not opted out in another way."""
+    if not has_table(connection, opt_outs):
+        return []
+    query = (
+        select(opt_outs.c.evidence, opt_outs.c.at, opt_outs.c.fingerprint)
+        .where(*_list_doubtful(target))
+        .order_by(opt_outs.c.at, opt_outs.c.evidence)
+    )
+    return [WaitingReply(*row) for row in connection.execute(query)]
+
+
+def count_waiting(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the replies to a campaign that `list_waiting` lists, by message id."""
+    return count_evidence(connection, campaign_id, message_ids, *_list_doubtful(target))
+
+
+def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for doubtful replies of people who have not opted out in another way."""
+    other = opt_outs.alias()
+    has_opted_out = exists().where(
+        other.c.target == opt_outs.c.target,
+        other.c.fingerprint == opt_outs.c.fingerprint,
+        other.c.state == "confirmed",
+    )
+    return opt_outs.c.target == target, opt_outs.c.state == "doubtful", ~has_opted_out
+
+
+def count_people(connection: Connection, target: str) -> int:
+    """Return the number of people who have opted out."""
+    if not has_table(connection, opt_outs):
+        return 0
+    people = func.count(opt_outs.c.fingerprint.distinct())
+    query = select(people).where(opt_outs.c.target == target, opt_outs.c.state == "confirmed")
+    return connection.execute(query).scalar_one()
+
+
+def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText]:
+    """Return the texts of waiting replies by `result_guid`, in one pass over all results.
+
+    Imported replies, which have no results here, are left out.
+    """
+    waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
+    if has_table(connection, opt_ins):
+        is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
+        waiting.append(select(opt_ins.c.evidence).where(is_proposal))
+    query = (
+        select(
+            results.c.result_guid,
+            campaigns.c.name,
+            launches.c.message,
+            results.c.question_text,
+            results.c.result_response,
+        )
+        .join(launches, launches.c.id == results.c.launch_id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, results.c.result_guid.in_(union_all(*waiting)))
+    )
+    return {guid: ReplyText(*rest) for guid, *rest in connection.execute(query)}
+
+
+def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
+    """Return target and name of every recorded campaign, in order."""
+    query = select(campaigns.c.target, campaigns.c.name).order_by(campaigns.c.target, campaigns.c.name)
+    return [(row.target, row.name) for row in connection.execute(query)]
+
+
+def list_launched_campaigns(connection: Connection, target: str) -> list[str]:
+    """Return the names of a target's campaigns with a launch on record, whatever its outcome, in order.
+
+    Holds for launches that were told by other ledgers count, too.
+    """
+    reasons = [exists().where(launches.c.campaign_id == campaigns.c.id)]
+    if has_table(connection, told_holds):
+        is_told = (told_holds.c.target == target) & (told_holds.c.campaign == campaigns.c.name)
+        reasons.append(exists().where(is_told))
+    query = select(campaigns.c.name).where(campaigns.c.target == target, or_(*reasons))
+    return list(connection.execute(query.order_by(campaigns.c.name)).scalars())
+
+
+def _write_mark(words: tuple[str, ...]) -> str:
+    return f"{SCREENING} {json.dumps(sorted(set(words)))}" if words else str(SCREENING)
+
+
+def _name_mark(campaign_id: int) -> str:
+    return f"opt_outs_screened_{campaign_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class OptIn:
+    """A reply whose author asks for texts again.
+
+    `evidence` is its `result_guid`; `fingerprint`, the person's on the target; `created`, the service's time;
+    `at`, when it was found (UTC, ISO 8601).
+    """
+
+    evidence: str
+    fingerprint: str
+    created: str
+    at: str
+
+
+def add_opt_ins(connection: Connection, target: str, replies: Collection[OptIn]) -> None:
+    """Enter replies that ask for texts again; recorded ones stay as they are."""
+    rows = [{"target": target, "state": "waiting", **asdict(reply)} for reply in replies]
+    insert_missing(connection, opt_ins, rows)
+
+
+def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
+    """Return the proposals that wait for a decision, the oldest first.
+
+    Left out are people who have not opted out, or did so by a later reply, and forgotten people, who can only
+    be let in by phone.
+    """
+    if not has_table(connection, opt_ins):
+        return []
+    says_so = and_(
+        opt_outs.c.target == opt_ins.c.target,
+        opt_outs.c.fingerprint == opt_ins.c.fingerprint,
+        opt_outs.c.state != "dismissed",
+    )
+    # Also for another machine that reads the reply again.
+    is_decided = exists().where(
+        opt_outs.c.target == opt_ins.c.target,
+        opt_outs.c.fingerprint == opt_ins.c.fingerprint,
+        opt_outs.c.evidence == opt_ins.c.evidence,
+        opt_outs.c.source == "person",
+    )
+    later = and_(results.c.result_guid == opt_outs.c.evidence, results.c.created > opt_ins.c.created)
+    query = (
+        select(opt_ins.c.evidence, opt_ins.c.at, opt_ins.c.fingerprint)
+        .where(
+            opt_ins.c.target == target,
+            opt_ins.c.state == "waiting",
+            exists().where(says_so),
+            ~exists().where(says_so, opt_outs.c.source == "forgotten"),
+            ~exists().where(says_so, later),
+            ~is_decided,
+        )
+        .order_by(opt_ins.c.at, opt_ins.c.evidence)
+    )
+    return [WaitingReply(*row, "opt_in") for row in connection.execute(query)]
+
+
+def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str, *, let_in: bool) -> bool:
+    """Enter a decision about a proposal, also among the opt-outs, which other machines share.
+
+    With `let_in`, all evidence of opt-outs is dismissed. `at` is UTC, ISO 8601. Returns True if the reply
+    exists.
+    """
+    if not has_table(connection, opt_ins):
+        return False
+    is_it = and_(opt_ins.c.target == target, opt_ins.c.evidence == result_guid)
+    author = connection.execute(select(opt_ins.c.fingerprint).where(is_it)).scalar()
+    if author is None:
+        return False
+    connection.execute(
+        update(opt_ins).where(is_it).values(state="accepted" if let_in else "dismissed", at=at)
+    )
+    is_theirs = and_(opt_outs.c.target == target, opt_outs.c.fingerprint == author)
+    stays_out = and_(is_theirs, opt_outs.c.state != "dismissed")
+    if let_in or connection.execute(select(exists().where(stays_out))).scalar_one():
+        at = find_next_moment(connection, is_theirs, at)
+        state: State = "dismissed" if let_in else "confirmed"
+        keep_decision(connection, target, OptOut(author, result_guid, "person", state, at))
+    if let_in:
+        dismiss_opt_outs(connection, target, author, at)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadReplies:
+    """Replies on a target that may have come since the last reading.
+
+    `campaign` has waited longest; `since` is its last reading, or its sending if there was none.
+    """
+
+    campaign: str
+    since: datetime
+
+    def as_json(self) -> dict[str, str]:
+        """Return it for JSON documents."""
+        return {"campaign": self.campaign, "since": format_moment(self.since)}
+
+    @property
+    def reason(self) -> str:
+        """The reason for holding people."""
+        return f"{self.describe()}: run `runner reconcile` first"
+
+    def describe(self) -> str:
+        """Describe these replies in words."""
+        since = f"{self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"replies to {self.campaign} are unread since {since}"
+
+    def is_overdue(self, now: datetime, within: timedelta) -> bool:
+        """Return whether texts must wait."""
+        return now - self.since > within
+
+
+def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | None:
+    """Return the replies that are unread for longest, or None.
+
+    Plain texts, surveys that have ended for everybody, and launches that the service does not list have none.
+    """
+    stats, read = launch_stats.c, read_answers(connection)
+    differs = read.differs.element
+    # The questions of launches that other machines have sent are unknown here.
+    may_ask = or_(launches.c.definition.is_(None), launches.c.definition.contains('"questions":'))
+    has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~differs)
+    is_unread = or_(
+        and_(stats.launch_id.is_(None), ~differs),
+        and_(stats.launch_id.is_not(None), func.coalesce(has_ended, False).is_(False)),
+    )
+    since = func.coalesce(stats.reconciled_at, launches.c.outcome_at, launches.c.intent_at)
+    query = (
+        select(campaigns.c.name, since.label("since"))
+        .select_from(read.join(launches).join(campaigns, campaigns.c.id == launches.c.campaign_id))
+        .where(campaigns.c.target == target, launches.c.state == "sent", may_ask, is_unread)
+        .order_by(since)
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return None if row is None else UnreadReplies(row.name, datetime.fromisoformat(row.since))

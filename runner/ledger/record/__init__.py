@@ -1,0 +1,1 @@
+"""One campaign's record on one target: launches and deliveries."""

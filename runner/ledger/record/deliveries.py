@@ -1,0 +1,377 @@
+"""Deliveries of a campaign: their outcomes, their launches, and the definitions that were sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from runner.ledger.bulk import BulkStatement, divide, iterate_rows
+from runner.ledger.database import insert_into
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
+from runner.ledger.record.unsettled import UNEXPLAINED
+from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import LaunchState
+
+
+_REACHED_NOBODY = ("not_sent", "rejected")
+_GROUP = 5_000
+_RECORD_OUTCOMES = BulkStatement(
+    lambda _: (
+        update(launches)
+        .where(
+            launches.c.id == bindparam("b_id"),
+            # Literal: a bulk statement's parameters are those of its rows.
+            or_(
+                launches.c.state == literal_column("'intent'"),
+                bindparam("b_state", type_=String) == literal_column("'sent'"),
+            ),
+        )
+        .values(
+            state=bindparam("b_state"),
+            project_launch_guid=bindparam("b_guid"),
+            outcome_at=bindparam("b_at"),
+            detail=bindparam("b_detail"),
+        )
+    )
+)
+_held = deliveries.alias()
+_COUNT_HELD = (
+    select(func.count())
+    .where(_held.c.launch_id == launches.c.id, _held.c.released.is_(False))
+    .scalar_subquery()
+)
+"""The number of recipients that a launch still holds: others may have moved to another one."""
+_RELEASE = (
+    update(deliveries)
+    .where(
+        deliveries.c.launch_id == bindparam("b_id"),
+        # Not `in_`: a statement that runs for many rows cannot contain a list.
+        exists().where(
+            launches.c.id == bindparam("b_id"), or_(*[launches.c.state == state for state in _REACHED_NOBODY])
+        ),
+    )
+    .values(released=True)
+)
+
+
+def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
+    """Return the ledger's row of a campaign on a target, or None."""
+    # Unexplained launches were not recorded here: if there are no others, the key can still change.
+    has_launches = exists().where(
+        launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
+    )
+    query = select(campaigns.c.id, campaigns.c.salt, campaigns.c.key_fingerprint, has_launches).where(
+        campaigns.c.target == target, campaigns.c.name == name
+    )
+    row = connection.execute(query).first()
+    return None if row is None else CampaignRow(*row)
+
+
+def read_campaign_key(connection: Connection, campaign_id: int) -> tuple[str | None, str]:
+    """Return a campaign's salt (None if its key is the user's secret) and the name of its key."""
+    query = select(campaigns.c.salt, campaigns.c.key_fingerprint).where(campaigns.c.id == campaign_id)
+    salt, name = connection.execute(query).one()
+    return salt, name
+
+
+def enter_campaign(connection: Connection, target: str, name: str, key: FingerprintKey) -> int:
+    """Enter a campaign, or the key of one without launches, and return the ledger's number of it."""
+    statement = insert_into(connection, campaigns).values(
+        target=target, name=name, salt=key.salt, key_fingerprint=key.name
+    )
+    entered = statement.on_conflict_do_update(
+        index_elements=[campaigns.c.target, campaigns.c.name],
+        set_={"salt": statement.excluded.salt, "key_fingerprint": statement.excluded.key_fingerprint},
+    )
+    campaign_id: int = connection.execute(entered.returning(campaigns.c.id)).scalar_one()
+    return campaign_id
+
+
+def read_known(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+    people: Collection[str] | None = None,
+) -> RecordedDeliveries:
+    """Return the fingerprints of a campaign's deliveries that are sent, or may have been.
+
+    `message_ids` maps former ids of messages to current ones; `people` limits the fingerprints, None means
+    all.
+    """
+    current = message_ids or {}
+    known = RecordedDeliveries({}, {})
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+    )
+    if people is not None and message_ids is not None:
+        # By the whole primary key: few of possibly many deliveries are wanted.
+        query = query.where(deliveries.c.message.in_(list(current)))
+    _add_known(known, current, iterate_rows(connection, query, deliveries.c.fingerprint, people))
+    for shelf in (known.unresolved, known.unexplained):
+        for message in shelf:
+            shelf[message] -= known.sent.get(message, set())
+    return known
+
+
+def _add_known(known: RecordedDeliveries, current: Mapping[str, str], rows: Iterable[Any]) -> None:
+    for name, fingerprint, state in rows:
+        message = current.get(name, name)
+        shelf = known.sent if state == "sent" else known.unresolved
+        shelf.setdefault(message, set()).add(fingerprint)
+        if state == UNEXPLAINED:
+            known.unexplained.setdefault(message, set()).add(fingerprint)
+
+
+def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None:
+    """Record the outcomes of launches; recipients that were certainly not reached are free again.
+
+    A launch that another run has settled stays as it is. But if the service accepted it, its recipients are
+    taken again, except those that another launch has taken since.
+    """
+    if not outcomes:
+        return
+    _take_back(connection, [o.launch_id for o in outcomes if o.state == "sent"])
+    _RECORD_OUTCOMES.run(
+        connection,
+        [
+            {
+                "b_id": o.launch_id,
+                "b_state": o.state,
+                "b_guid": o.project_launch_guid,
+                "b_at": o.at,
+                "b_detail": o.detail,
+            }
+            for o in outcomes
+        ],
+    )
+    free = [{"b_id": o.launch_id} for o in outcomes if o.state in _REACHED_NOBODY]
+    if free:
+        connection.execute(_RELEASE, free)
+
+
+def _take_back(connection: Connection, launch_ids: Sequence[int]) -> None:
+    """Take the recipients of launches again that had counted as not sent."""
+    was_freed = and_(launches.c.id.in_(launch_ids), launches.c.state.in_(_REACHED_NOBODY))
+    freed = connection.execute(select(launches.c.id).where(was_freed)).scalars().all()
+    if freed:
+        theirs = deliveries.c.launch_id.in_(freed)
+        connection.execute(update(deliveries).where(theirs).values(released=False))
+
+
+def read_guids(connection: Connection, campaign_id: int) -> set[str]:
+    """Return the `project_launch_guid`s of a campaign's accepted launches."""
+    query = select(launches.c.project_launch_guid).where(
+        launches.c.campaign_id == campaign_id,
+        launches.c.project_launch_guid.is_not(None),
+        launches.c.state != UNEXPLAINED,
+    )
+    return set(connection.execute(query).scalars())
+
+
+def count_accepted(connection: Connection, campaign_id: int) -> int:
+    """Return the number of a campaign's accepted launches."""
+    query = select(func.count()).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    return int(connection.execute(query).scalar_one())
+
+
+def iterate_accepted(connection: Connection, campaign_id: int, name: str) -> Iterator[LaunchRecord]:
+    """Yield a campaign's accepted launches in the order of the lockfile: by message and key.
+
+    Recipients entered under another launch are left out, and the key is that of the remaining ones.
+    """
+    is_accepted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    altered = [
+        renew_key(_make_record(row, recipients), name)
+        for row, recipients in iterate_held(connection, is_accepted, launches.c.recipients != _COUNT_HELD)
+    ]
+    guids = {record.project_launch_guid for record in altered}
+    unaltered = (
+        _make_record(row, recipients)
+        for row, recipients in iterate_held(connection, is_accepted)
+        if row.project_launch_guid not in guids
+    )
+    by_place = attrgetter("place")
+    yield from merge(sorted(altered, key=by_place), unaltered, key=by_place)
+
+
+def iterate_held(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> Iterator[tuple[Row[Any], tuple[str, ...]]]:
+    """Yield the launches that match conditions, by message and key, each with its recipients."""
+    query: Select[Any] = (
+        select(
+            launches.c.id,
+            launches.c.message,
+            launches.c.launch_key,
+            launches.c.tag,
+            launches.c.payload_digest,
+            launches.c.project_launch_guid,
+            launches.c.outcome_at,
+            launch_arms.c.arm,
+            launches.c.run,
+            deliveries.c.fingerprint,
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+        )
+        .where(*conditions)
+        .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)
+    )
+    for _, group in groupby(connection.execute(query), attrgetter("id")):
+        rows = list(group)
+        yield rows[0], tuple(row.fingerprint for row in rows if row.fingerprint is not None)
+
+
+def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
+    return LaunchRecord(
+        row.message,
+        row.launch_key,
+        row.tag,
+        row.payload_digest,
+        recipients,
+        row.project_launch_guid,
+        row.outcome_at,
+        arm=row.arm,
+        run=row.run,
+    )
+
+
+def count_states(connection: Connection, campaign_id: int) -> dict[tuple[str, str], int]:
+    """Return the number of recipients by message and the state of their latest launch."""
+    query = (
+        select(deliveries.c.message, launches.c.state, func.count())
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(deliveries.c.campaign_id == campaign_id)
+        .group_by(deliveries.c.message, launches.c.state)
+    )
+    return {(message, state): count for message, state, count in connection.execute(query)}
+
+
+@dataclass(frozen=True, slots=True)
+class SentTexts:
+    """The launch by which each recipient got a message.
+
+    `launches` has launch numbers by message id and fingerprint; negative ones are of launches that only a
+    lockfile has, without their texts. `digests` has the payload digests by launch number.
+    """
+
+    launches: dict[str, dict[str, int]] = field(default_factory=dict)
+    digests: dict[int, str] = field(default_factory=dict)
+
+    def add_recorded(self, records: Iterable[LaunchRecord]) -> None:
+        """Add launches that only a lockfile has, under the current ids of their messages."""
+        for number, record in enumerate(records, start=1):
+            people = self.launches.setdefault(record.message, {})
+            for fingerprint in record.recipients:
+                if fingerprint not in people:
+                    people[fingerprint] = -number
+                    self.digests[-number] = record.payload_digest
+
+
+def read_sent_texts(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> SentTexts:
+    """Return the launches that the service accepted, by their recipients."""
+    sent = SentTexts()
+    theirs = (launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    for row in connection.execute(select(launches.c.id, launches.c.payload_digest).where(*theirs)):
+        sent.digests[row.id] = row.payload_digest
+    people = (
+        select(deliveries.c.message, deliveries.c.fingerprint, deliveries.c.launch_id)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(*theirs, deliveries.c.released.is_(False))
+    )
+    for message, fingerprint, launch_id in connection.execute(people):
+        sent.launches.setdefault(message_ids.get(message, message), {})[fingerprint] = launch_id
+    return sent
+
+
+def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Return the recorded definitions of launches, some hundreds at most."""
+    query = select(launches.c.id, launches.c.definition).where(
+        launches.c.id.in_(launch_ids), launches.c.definition.is_not(None)
+    )
+    return {row.id: json.loads(row.definition) for row in connection.execute(query)}
+
+
+class RecordedPeople(NamedTuple):
+    """The record of some people for one message.
+
+    `states` has, by fingerprint, the latest launch's state for people who must not be sent the message.
+    `freed` has the run's launches that certainly were not sent, so that their recipients are retried.
+    """
+
+    states: dict[str, LaunchState]
+    freed: set[int]
+
+
+def find_recorded(
+    connection: Connection,
+    campaign_id: int,
+    message: str,
+    fingerprints: Sequence[str],
+    *,
+    run: str | None,
+    too_late: str,
+) -> RecordedPeople:
+    """Return the record of some people, ten thousands at most, for one message.
+
+    Recipients that the service refused to `run`, or whose hours were over (detail `too_late`), are not
+    retried.
+    """
+    found = RecordedPeople({}, set())
+    query = (
+        select(
+            deliveries.c.fingerprint,
+            deliveries.c.released,
+            launches.c.id,
+            launches.c.state,
+            launches.c.detail,
+        )
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message == message,
+            deliveries.c.released.is_(False) | (launches.c.run == run),
+        )
+    )
+    for row in iterate_rows(connection, query, deliveries.c.fingerprint, fingerprints):
+        if not row.released or row.state == "rejected" or row.detail == too_late:
+            found.states[row.fingerprint] = row.state
+        else:
+            found.freed.add(row.id)
+    return found
+
+
+def note_tried_again(connection: Connection, freed: Collection[int], detail: str) -> None:
+    """Record in `detail` that unsent launches no longer count, since their recipients are retried."""
+    for group in divide(sorted(freed), _GROUP):
+        are_free = and_(launches.c.id.in_(group), launches.c.state == "not_sent")
+        connection.execute(update(launches).where(are_free).values(detail=detail))

@@ -1,0 +1,305 @@
+"""Entry of launches with their recipients: before sending, or when found to have been sent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    bindparam,
+    false,
+    func,
+    insert,
+    literal_column,
+    null,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from runner.errors import RunLockedError
+from runner.ledger.bulk import BulkStatement, divide
+from runner.ledger.database import insert_into
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.lockfile.checkpoints import remove_people
+from runner.ledger.record.deliveries import read_guids
+from runner.ledger.record.open_launches import asks_something
+from runner.ledger.record.renaming import find_first_name
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, adopt_launch, drop_unexplained
+from runner.ledger.results.runs import fill_in_runs
+from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
+from runner.source.normalize import normalize_guid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from runner.ledger.model import Intent, LaunchEntry, LaunchRecord, ReservedLaunch, Unsettled
+
+
+_CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
+_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None}
+_Item = TypeVar("_Item", bound="LaunchEntry")
+_ADD_LAUNCHES = BulkStatement(
+    lambda connection: insert_into(connection, launches),
+    [column.name for column in launches.c if column.name not in ("detail", "mark")],
+    winner="first",
+)
+_RELEASE = (
+    update(deliveries)
+    .where(
+        deliveries.c.launch_id == bindparam("b_launch_id"),
+        deliveries.c.fingerprint == bindparam("b_fingerprint"),
+    )
+    .values(released=true())
+)
+
+
+_IS_RELEASED = deliveries.c.released.is_(True)
+# Literals: the statement's parameters are those of its rows.
+_UNRESOLVED: list[ColumnElement[str]] = [literal_column(f"'{state}'") for state in (*OPEN, UNEXPLAINED)]
+_IS_UNRESOLVED = deliveries.c.launch_id.in_(select(launches.c.id).where(launches.c.state.in_(_UNRESOLVED)))
+
+
+def _taking(is_free: ColumnElement[bool] | None) -> Callable[[Connection], Insert]:
+    """Return the insert of deliveries that takes over recorded ones where a condition holds."""
+
+    def compose(connection: Connection) -> Insert:
+        statement = insert_into(connection, deliveries)
+        return statement.on_conflict_do_update(
+            index_elements=list(deliveries.primary_key),
+            set_={"launch_id": statement.excluded.launch_id, "released": false(), "has_ended": null()},
+            where=is_free,
+        )
+
+    return compose
+
+
+CLAIM = BulkStatement(_taking(_IS_RELEASED), _CLAIMED, winner="first")
+"""Takes deliveries that are new or released; leaves the others untouched."""
+_ADOPT = BulkStatement(_taking(or_(_IS_RELEASED, _IS_UNRESOLVED)), _CLAIMED)
+"""Takes those of unresolved launches as well, since this launch has certainly reached them."""
+_TAKE_OVER = BulkStatement(_taking(None), _CLAIMED, winner="last")
+"""Takes deliveries from any launch."""
+
+
+def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Intent], at: str) -> list[int]:
+    """Record launches (at least one) before they are sent, and return their numbers in order.
+
+    No request may be sent before the caller's commit.
+
+    Raises:
+        RunLockedError: another run has recorded one of the recipients in the meantime.
+    """
+    ids, rows = _enter(
+        connection,
+        campaign_id,
+        intents,
+        lambda intent: {
+            "definition": intent.definition,
+            "is_open": asks_something(intent.definition),
+            "intent_at": at,
+            **_UNANSWERED,
+        },
+    )
+    # Rows that another launch holds stay untouched, which the count shows.
+    if CLAIM.run(connection, rows) != len(rows):
+        raise RunLockedError(
+            "another run is sending this campaign: it has recorded some of the same recipients",
+            hint="wait until it has ended, then run the same command again",
+        )
+    return ids
+
+
+def absorb_launches(
+    connection: Connection,
+    campaign_id: int,
+    records: Iterable[LaunchRecord],
+    surveys: Collection[str] = (),
+) -> int:
+    """Enter launches that only the lockfile has, and return their number.
+
+    They override the ledger's data of their recipients: a lockfile holds accepted launches alone. Their runs
+    must have been entered. Sessions of the messages in `surveys` stay open.
+    """
+    told = list(records)
+    present = read_guids(connection, campaign_id)
+    # By guid: a lockfile that git has merged can hold one launch twice.
+    missing = {
+        record.project_launch_guid: record for record in told if record.project_launch_guid not in present
+    }
+    drop_unexplained(connection, campaign_id, missing)
+    for portion in divide(missing.values()):
+        rows = _add_accepted(connection, campaign_id, portion, surveys=surveys)
+        if rows:
+            _TAKE_OVER.run(connection, rows)
+    fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
+    return len(missing)
+
+
+def enter_reserved_launches(
+    connection: Connection, campaign_id: int, reserved: Sequence[ReservedLaunch]
+) -> None:
+    """Enter launches that another machine was about to send, as intents without an outcome.
+
+    Recipients recorded as reached stay with the launch that reached them.
+    """
+    for portion in divide(reserved):
+        ids, rows = _enter(
+            connection,
+            campaign_id,
+            portion,
+            lambda one: {
+                "definition": None,
+                "is_open": True,
+                "intent_at": one.reserved_at,
+                **_UNANSWERED,
+            },
+        )
+        digests = [
+            {"launch_id": launch_id, "definition_digest": one.definition_digest}
+            for launch_id, one in zip(ids, portion, strict=True)
+        ]
+        connection.execute(insert(reserved_launches), digests)
+        if rows:
+            _ADOPT.run(connection, rows)
+
+
+def enter_adopted(
+    connection: Connection, campaign_id: int, record: LaunchRecord, definition: dict[str, Any]
+) -> None:
+    """Enter a launch of a lost run that only the service has.
+
+    Recipients recorded as reached stay with their launch; those of an unknown outcome move to this one.
+    """
+    # In ASCII: JSON can hold half a surrogate pair, and no database can.
+    text = json.dumps(definition)
+    drop_unexplained(connection, campaign_id, [record.project_launch_guid])
+    rows = _add_accepted(connection, campaign_id, [record], text)
+    if rows:
+        _ADOPT.run(connection, rows)
+
+
+def adopt_in_part(
+    connection: Connection, campaign: str, launch: Unsettled, guid: str, at: str, reached: frozenset[str]
+) -> None:
+    """Record that an unsettled launch was sent to other people than its intent names.
+
+    People that it has not reached are free again; others that it has reached are entered with it.
+    """
+    query = select(launches.c.campaign_id, launches.c.payload_digest).where(launches.c.id == launch.id)
+    campaign_id, digest = connection.execute(query).one()
+    name = find_first_name(connection, campaign_id) or campaign
+    key = launch_key(name, launch.message, digest, reached)
+    drop_unexplained(connection, campaign_id, [guid])
+    adopt_launch(connection, launch.id, guid, at)
+    connection.execute(
+        update(launches).where(launches.c.id == launch.id).values(launch_key=key, recipients=len(reached))
+    )
+    missed = [{"b_launch_id": launch.id, "b_fingerprint": name} for name in launch.recipients - reached]
+    if missed:
+        connection.execute(_RELEASE, missed)
+    if reached:
+        rows = list_deliveries(campaign_id, launch.message, launch.id, sorted(reached))
+        _ADOPT.run(connection, list(rows))
+
+
+def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
+    """Record that the service has used a guid twice, so that its launch has an unknown outcome."""
+    for guid in guids:
+        # In any letter case.
+        is_it = (launches.c.campaign_id == campaign_id) & (
+            func.lower(launches.c.project_launch_guid) == normalize_guid(guid)
+        )
+        query = select(launches.c.id).where(is_it)
+        remove_people(connection, campaign_id, connection.execute(query).scalars().all())
+        connection.execute(
+            update(launches)
+            .where(is_it)
+            .values(
+                state="unknown", project_launch_guid=None, detail="the service named a later launch so, too"
+            )
+        )
+
+
+def _add_accepted(
+    connection: Connection,
+    campaign_id: int,
+    records: Sequence[LaunchRecord],
+    definition: str | None = None,
+    surveys: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Enter launches that were sent, and return the rows of their deliveries."""
+    _, rows = _enter(
+        connection,
+        campaign_id,
+        records,
+        lambda record: {
+            "definition": definition,
+            "is_open": record.message in surveys if definition is None else asks_something(definition),
+            "state": "sent",
+            "project_launch_guid": record.project_launch_guid,
+            "intent_at": record.sent_at,
+            "outcome_at": record.sent_at,
+        },
+    )
+    return rows
+
+
+def _enter(
+    connection: Connection,
+    campaign_id: int,
+    items: Sequence[_Item],
+    describe: Callable[[_Item], dict[str, Any]],
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """Enter launches, and return their numbers in order, and the rows of their deliveries.
+
+    `describe` returns the columns that depend on the kind of record.
+    """
+    ids = _reserve_ids(connection, len(items))
+    pairs = list(zip(ids, items, strict=True))
+    described = [
+        {
+            "id": launch_id,
+            "campaign_id": campaign_id,
+            "message": item.message,
+            "launch_key": item.key,
+            "tag": item.tag,
+            "payload_digest": item.payload_digest,
+            "recipients": len(item.recipients),
+            "run": item.run,
+            **describe(item),
+        }
+        for launch_id, item in pairs
+    ]
+    _ADD_LAUNCHES.run(connection, described)
+    arms = [{"launch_id": launch_id, "arm": item.arm} for launch_id, item in pairs if item.arm is not None]
+    if arms:
+        connection.execute(insert(launch_arms), arms)
+    return ids, [
+        row
+        for launch_id, item in pairs
+        for row in list_deliveries(campaign_id, item.message, launch_id, item.recipients)
+    ]
+
+
+def list_deliveries(
+    campaign_id: int, message: str, launch_id: int, people: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """Return the rows of people's deliveries by a launch."""
+    shared = {"campaign_id": campaign_id, "message": message, "launch_id": launch_id, "released": False}
+    return ({**shared, "fingerprint": fingerprint} for fingerprint in people)
+
+
+def _reserve_ids(connection: Connection, count: int) -> list[int]:
+    """Return numbers for new launches: asking for them afterwards would cost a statement for each."""
+    if connection.dialect.name == "postgresql":
+        number = func.nextval(func.pg_get_serial_sequence(launches.name, launches.c.id.name))
+        query = select(number).select_from(func.generate_series(1, count))
+        return list(connection.execute(query).scalars())
+    # SQLite has one writer at a time: these stay free until this transaction has ended.
+    last: int = connection.execute(select(func.coalesce(func.max(launches.c.id), 0))).scalar_one()
+    return list(range(last + 1, last + 1 + count))

@@ -1,0 +1,1 @@
+"""Statements about results, the service's counts, and other report figures."""

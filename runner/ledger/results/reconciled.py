@@ -1,0 +1,344 @@
+"""Reconciled data: the service's counts, sessions and results, and the removal of unlisted results."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
+
+from runner.ledger.bulk import BulkStatement, divide
+from runner.ledger.database import insert_into, insert_or_update
+from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult, StoredSession, format_moment
+from runner.ledger.record.deliveries import count_states
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
+from runner.ledger.report_model import MessageTotals, PartialCount
+from runner.ledger.results.result_feed import FeedSpan, begin_revision, renew_edition
+from runner.ledger.results.sendings import BEGAN, count_by_message
+from runner.ledger.tables import campaigns, launch_starts, launch_stats, launches, opt_outs, results, sessions
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+_GROUP = 500
+_BULK = 5_000
+# Valid in JSON and not in databases: NUL on PostgreSQL, half a surrogate pair on either.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_SUMMED = {
+    "num_queued_sessions": "queued",
+    "num_active_sessions": "active",
+    "num_complete_sessions": "complete",
+    "num_renders": "renders",
+    "num_questions": "questions",
+    "num_results": "results",
+}
+
+
+class SpanSize(NamedTuple):
+    """A span of launches, and the number of their recipients."""
+
+    span: FeedSpan
+    recipients: int
+
+
+def list_spans(connection: Connection, campaign_id: int, size: int) -> list[SpanSize]:
+    """Return spans, of at most `size` launches each, that hold all launches of a campaign, in order."""
+    number = (launches.c.id // size).label("number")
+    query = (
+        select(number, func.max(launches.c.id), func.sum(launches.c.recipients))
+        .where(launches.c.campaign_id == campaign_id)
+        .group_by(number)
+        .order_by(number)
+    )
+    # None holds launches that are yet to come.
+    return [
+        SpanSize(FeedSpan(which * size, last), int(people))
+        for which, last, people in connection.execute(query)
+    ]
+
+
+def list_tags(connection: Connection, campaign_id: int) -> list[str]:
+    """Return the tags of a campaign's accepted launches, sorted."""
+    is_ours = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    return sorted(connection.execute(select(launches.c.tag).where(is_ours).distinct()).scalars())
+
+
+def iterate_accepted_launches(
+    connection: Connection,
+    campaign_id: int,
+    guids: Collection[str] | None = None,
+    span: FeedSpan | None = None,
+) -> Iterator[OpenLaunch]:
+    """Yield the launches that the service accepted, with the number of their results in the ledger.
+
+    `guids` limits them to some hundreds at most; None means all, or all of `span`.
+    """
+    is_wanted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    counted = select(results.c.launch_id, func.count().label("held")).group_by(results.c.launch_id)
+    if span is not None:
+        is_wanted = and_(is_wanted, launches.c.id.between(*span))
+        counted = counted.where(results.c.launch_id.between(*span))
+    if guids is not None:
+        is_wanted = and_(is_wanted, launches.c.project_launch_guid.in_(guids))
+        counted = counted.where(results.c.launch_id.in_(select(launches.c.id).where(is_wanted)))
+    held = counted.subquery()
+    query = (
+        select(
+            launches.c.id,
+            launches.c.tag,
+            launches.c.project_launch_guid,
+            launches.c.recipients,
+            launches.c.is_open,
+            func.coalesce(held.c.held, 0),
+        )
+        .outerjoin(held, held.c.launch_id == launches.c.id)
+        .where(is_wanted)
+    )
+    for row in connection.execute(query):
+        yield OpenLaunch(*row)
+
+
+def store_stats(connection: Connection, stats: Sequence[LaunchStats], at: str) -> None:
+    """Store the service's latest counts of launches."""
+    rows = [{**_make_storable(item), "reconciled_at": at} for item in stats]
+    insert_or_update(connection, launch_stats, rows)
+
+
+def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
+    """Store results, replacing those that have changed, and return their number."""
+    total, revision = 0, begin_revision(connection)
+    for group in divide(rows, _BULK):
+        _STORE_RESULTS.run(connection, [{**_make_storable(row), "revision": revision} for row in group])
+        total += len(group)
+    return total
+
+
+def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
+    """Store the states of sessions; unchanged rows stay untouched."""
+    # Most are unchanged, and reading costs a fraction of writing.
+    numbers, known = sorted({row.launch_id for row in rows}), set[tuple[object, ...]]()
+    for group in divide(numbers, _GROUP):
+        is_theirs = sessions.c.launch_id.in_(group)
+        # Launches that are read in parts may have more: rows beyond the limit are entered again.
+        query = select(sessions).where(is_theirs).limit(2 * len(rows))
+        known.update(map(tuple, connection.execute(query)))
+    changed = [{**row._asdict(), "status": _clean(row.status)} for row in rows if row not in known]
+    if changed:
+        _STORE_SESSIONS.run(connection, changed)
+
+
+def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
+    """Store the service's start times of launches (UTC), by the ledger's number of the launch.
+
+    They are known before a launch has results.
+    """
+    for group in map(dict, divide(((key, _read_start(start)) for key, start in starts.items()), _GROUP)):
+        query = select(launch_starts).where(launch_starts.c.launch_id.in_(group))
+        known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
+        changed = {number: start for number, start in group.items() if known.get(number) != start}
+        rows = [{"launch_id": number, "project_launch_start": start} for number, start in changed.items()]
+        insert_or_update(connection, launch_starts, rows)
+        copied = exists().where(results.c.launch_id.in_(changed))
+        if changed and connection.execute(select(copied)).scalar():
+            renew_edition(connection)
+
+
+def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Return those of some results, some hundreds at most, that are in the ledger."""
+    launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
+    query = select(results.c.launch_id, results.c.result_guid).where(
+        results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
+    )
+    found = connection.execute(query) if keys else ()
+    return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
+
+
+def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
+    values = ((name, getattr(row, name)) for name in type(row).__slots__)
+    return {name: _clean(value) if isinstance(value, str) else value for name, value in values}
+
+
+def _read_start(text: str) -> str:
+    """Return a time of the service as sortable text; empty if it is invalid.
+
+    A time without a zone is in UTC (reference, section 2).
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        return format_moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _clean(text: str) -> str:
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _compose_results(connection: Connection) -> Insert:
+    """Return a statement that inserts results, or replaces them if more than their revision has changed."""
+    statement, key = insert_into(connection, results), ["launch_id", "result_guid"]
+    replaced = {
+        column.name: statement.excluded[column.name] for column in results.c if column.name not in key
+    }
+    differs = or_(*(results.c[name] != new for name, new in replaced.items() if name != "revision"))
+    return statement.on_conflict_do_update(index_elements=key, set_=replaced, where=differs)
+
+
+def _compose_sessions(connection: Connection) -> Insert:
+    """Return a statement that inserts sessions, or updates their states."""
+    statement = insert_into(connection, sessions)
+    new = {name: statement.excluded[name] for name in ("status", "stopped", "blocked")}
+    differs = or_(*(sessions.c[name] != value for name, value in new.items()))
+    return statement.on_conflict_do_update(
+        index_elements=["launch_id", "participant"], set_=new, where=differs
+    )
+
+
+_STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in sessions.c], winner="last")
+_STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c], winner="last")
+
+
+def read_totals(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> dict[str, MessageTotals]:
+    """Return the counts of each message that has launches, by message id."""
+    current, found = message_ids or {}, dict[str, MessageTotals]()
+    for message, totals in _read_entered_totals(connection, campaign_id).items():
+        now = current.get(message, message)
+        renamed = replace(totals, message=now)
+        found[now] = found[now].add(renamed) if now in found else renamed
+    return found
+
+
+def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, MessageTotals]:
+    """Return counts by the message ids in the ledger."""
+    totals = {}
+    people = count_states(connection, campaign_id)
+    query = (
+        select(
+            launches.c.message,
+            func.count(launches.c.id),
+            func.min(BEGAN),
+            func.max(BEGAN),
+            func.count(launch_stats.c.launch_id),
+            func.min(launch_stats.c.reconciled_at),
+            func.sum(case((launch_stats.c.launch_id.is_(None), 0), else_=launches.c.recipients)),
+            *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
+        )
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .group_by(launches.c.message)
+    )
+    for message, count, first, last, reconciled, reconciled_at, read, *sums in connection.execute(query):
+        known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))
+        whole: dict[str, Any] = {
+            name: int(total) if of == count else None for name, (of, total) in known.items()
+        }
+        totals[message] = MessageTotals(
+            message,
+            launches=count,
+            **_count_people(people, message),
+            **whole,
+            first_sent_at=first,
+            last_sent_at=last,
+            reconciled_at=reconciled_at,
+            unread=count - reconciled,
+            sent_read=int(read),
+            partly_known={
+                name: PartialCount(int(total), of) for name, (of, total) in known.items() if 0 < of < count
+            },
+        )
+    for message in {message for message, _ in people} - totals.keys():
+        totals[message] = MessageTotals(message, **_count_people(people, message))
+    return totals
+
+
+def count_answered(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Counter[str]:
+    """Return the participants with at least one result, by message id."""
+    query = (
+        select(launches.c.message, func.count(results.c.participant.distinct()))
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id)
+    )
+    return count_by_message(connection, query, message_ids or {})
+
+
+def _count_people(people: dict[tuple[str, str], int], message: str) -> dict[str, Any]:
+    return {
+        "sent": people.get((message, "sent"), 0),
+        "unresolved": sum(people.get((message, state), 0) for state in (*OPEN, UNEXPLAINED)),
+        "rejected": people.get((message, "rejected"), 0),
+    }
+
+
+class Removed(NamedTuple):
+    """The numbers of removed results: listed under other guids now, and not listed at all."""
+
+    renamed: int = 0
+    dropped: int = 0
+
+
+def remove_unlisted(
+    connection: Connection, launch_id: int, is_listed: Callable[[str], bool], *, drops: bool
+) -> Removed:
+    """Remove results of a fully read launch that are stored under an old and a new guid.
+
+    Two answers are the same if participant, question, time and words agree. A person's decision about such a
+    reply is kept under its new guid. With `drops`, other unlisted results are removed, too.
+    """
+    query = select(
+        results.c.result_guid,
+        results.c.participant,
+        results.c.question_tag,
+        results.c.created,
+        results.c.result_answer,
+        results.c.result_response,
+    ).where(results.c.launch_id == launch_id)
+    listed: dict[tuple[str, ...], str] = {}
+    gone: dict[str, tuple[str, ...]] = {}
+    for guid, *answer in connection.execute(query):
+        if is_listed(guid):
+            listed[tuple(answer)] = guid
+        else:
+            gone[guid] = tuple(answer)
+    renamed = {guid: listed[answer] for guid, answer in gone.items() if answer in listed}
+    dropped = gone.keys() - renamed.keys() if drops else set()
+    _move_decisions(connection, launch_id, renamed)
+    _remove(connection, launch_id, sorted({*renamed, *dropped}))
+    return Removed(len(renamed), len(dropped))
+
+
+def _move_decisions(connection: Connection, launch_id: int, renamed: dict[str, str]) -> None:
+    """Move decisions about replies to their new guids.
+
+    The old evidence is dismissed, not deleted: files of suppressions would bring it back.
+    """
+    of_launch = select(campaigns.c.target).join(launches, launches.c.campaign_id == campaigns.c.id)
+    target = of_launch.where(launches.c.id == launch_id).scalar_subquery()
+    is_reply = (opt_outs.c.target == target) & (opt_outs.c.source == "reply")
+    for group in divide(sorted(renamed), _GROUP):
+        is_old = is_reply & opt_outs.c.evidence.in_(group)
+        old = select(opt_outs.c.evidence, opt_outs.c.state, opt_outs.c.at).where(is_old)
+        for guid, state, at in connection.execute(old).all():
+            is_new = is_reply & (opt_outs.c.evidence == renamed[guid])
+            if state != "doubtful":
+                connection.execute(update(opt_outs).where(is_new).values(state=state, at=at))
+                continue
+            entered = connection.execute(select(opt_outs.c.at).where(is_new)).scalar()
+            if entered is not None:
+                is_this = is_reply & (opt_outs.c.evidence == guid)
+                connection.execute(update(opt_outs).where(is_this).values(state="dismissed", at=entered))
+
+
+def _remove(connection: Connection, launch_id: int, guids: Collection[str]) -> None:
+    for group in divide(guids, _GROUP):
+        is_it = results.c.result_guid.in_(group)
+        connection.execute(delete(results).where(results.c.launch_id == launch_id, is_it))
+    if guids:
+        renew_edition(connection)

@@ -1,0 +1,168 @@
+"""Runs that sent launches: their commits, plans and jobs, and what became of their launches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import and_, bindparam, case, func, select, update
+
+from runner.ledger.database import insert_missing
+from runner.ledger.model import Run
+from runner.ledger.report_model import RunRow
+from runner.ledger.tables import launches, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from runner.ledger.model import LaunchRecord, LaunchState
+
+
+_BY_TIME = (runs.c.started_at, runs.c.id)
+_BITS = 64
+_OPTIONAL = ("commit", "dirty", "run_url", "triggered_by")
+_TOLD = case((launches.c.state == "intent", "unknown"), else_=launches.c.state)
+
+
+def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
+    """Enter runs that are not on record."""
+    insert_missing(connection, runs, [asdict(run) for run in entered])
+
+
+def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
+    """Enter the runs of lockfiles' launches that have none in the ledger."""
+    told = {one.project_launch_guid: one.run for one in records if one.run is not None}
+    if not told:
+        return
+    query = select(launches.c.project_launch_guid).where(
+        launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.run.is_(None)
+    )
+    lacking = told.keys() & connection.execute(query).scalars()
+    if lacking:
+        is_it = and_(
+            launches.c.campaign_id == campaign_id,
+            launches.c.project_launch_guid == bindparam("b_guid"),
+            launches.c.run.is_(None),
+        )
+        connection.execute(
+            update(launches).where(is_it).values(run=bindparam("b_run")),
+            [{"b_guid": guid, "b_run": told[guid]} for guid in sorted(lacking)],
+        )
+
+
+def read_runs(connection: Connection, campaign_id: int) -> list[Run]:
+    """Return the runs that sent an accepted launch of a campaign, the earliest first."""
+    is_sent = select(launches.c.run).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    query = select(runs).where(runs.c.id.in_(is_sent)).order_by(*_BY_TIME)
+    return [Run(*row) for row in connection.execute(query)]
+
+
+def find_runs(connection: Connection, ids: Collection[str]) -> list[Run]:
+    """Return runs by their ids, the earliest first."""
+    query = select(runs).where(runs.c.id.in_(ids)).order_by(*_BY_TIME)
+    return [Run(*row) for row in connection.execute(query)]
+
+
+def count_by_run(connection: Connection, campaign_id: int) -> list[RunRow]:
+    """Return launches and recipients of a campaign by run, the earliest first."""
+    counted = (
+        select(launches.c.run, func.count(), func.sum(launches.c.recipients))
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .group_by(launches.c.run)
+    )
+    sent = {run: (number, int(recipients)) for run, number, recipients in connection.execute(counted)}
+    return [RunRow(run, *sent[run.id]) for run in read_runs(connection, campaign_id)]
+
+
+def make_run(
+    started_at: str,
+    plan_digest: str,
+    commit: str | None = None,
+    *,
+    dirty: bool = False,
+    run_url: str | None = None,
+    triggered_by: str | None = None,
+) -> Run:
+    """Return a run with the id of its fields, given as in `Run`."""
+    run = Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by)
+    return replace(run, id=_compute_id(run))
+
+
+def store_run(run: Run) -> dict[str, Any]:
+    """Return a run as in a lockfile, without unknown fields."""
+    return {name: value for name, value in asdict(run).items() if value or name not in _OPTIONAL}
+
+
+def is_unedited(run: Run) -> bool:
+    """Return whether a run's id is that of its fields."""
+    return run.id == _compute_id(run)
+
+
+def _compute_id(run: Run) -> str:
+    said = {name: value for name, value in store_run(run).items() if name != "id"}
+    return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=_BITS // 8).hexdigest()
+
+
+class TallyRow(NamedTuple):
+    """Launches of a run with the same state and detail; an intent without an outcome is `unknown`."""
+
+    state: LaunchState
+    detail: str | None
+    launches: int
+    recipients: int
+
+
+class RunLaunch(NamedTuple):
+    """One launch of a run."""
+
+    key: str
+    message: str
+    outcome: LaunchState
+    recipients: int
+    project_launch_guid: str | None
+    detail: str | None
+
+
+def tally_run(
+    connection: Connection, campaign_id: int, run: str | None, *, ignored: Collection[str]
+) -> list[TallyRow]:
+    """Return the launches of a run in a campaign, counted by state and detail.
+
+    Launches with `ignored` details don't count: their recipients were retried.
+    """
+    query = (
+        select(_TOLD, launches.c.detail, func.count(), func.sum(launches.c.recipients))
+        .where(*_are_of(campaign_id, run, ignored))
+        .group_by(_TOLD, launches.c.detail)
+        .order_by(_TOLD, launches.c.detail)
+    )
+    return [TallyRow(row[0], row[1], row[2], int(row[3])) for row in connection.execute(query)]
+
+
+def iterate_run(
+    connection: Connection, campaign_id: int, run: str | None, *, ignored: Collection[str]
+) -> Iterator[RunLaunch]:
+    """Yield the launches that `tally_run` counts, in the order of their intents."""
+    columns = launches.c
+    query = select(
+        columns.launch_key,
+        columns.message,
+        _TOLD,
+        columns.recipients,
+        columns.project_launch_guid,
+        columns.detail,
+    ).where(*_are_of(campaign_id, run, ignored))
+    for row in connection.execute(query.order_by(columns.id)):
+        yield RunLaunch(*row)
+
+
+def _are_of(campaign_id: int, run: str | None, ignored: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return (
+        launches.c.campaign_id == campaign_id,
+        launches.c.run == run,
+        func.coalesce(launches.c.detail, "").not_in(ignored),
+    )

@@ -1,0 +1,365 @@
+"""Report figures other than results: audiences, sends by day, sessions, opt-outs, the service's plan."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, case, func, select
+
+from runner.ledger.database import insert_or_update
+from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
+from runner.ledger.tables import (
+    audiences,
+    campaigns,
+    deliveries,
+    forgotten_people,
+    forgotten_results,
+    launch_arms,
+    launch_starts,
+    launch_stats,
+    launches,
+    opt_outs,
+    results,
+    service_plans,
+    sessions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sqlalchemy import ColumnElement, Select
+
+_DATE_LENGTH = len("2026-11-20")
+_PORTION = 5000
+BEGAN = func.coalesce(func.nullif(launch_starts.c.project_launch_start, ""), launches.c.outcome_at)
+"""The start of a launch by the service's clock; if unknown, the time of its answer."""
+
+
+@dataclass(slots=True)
+class SentCount:
+    """The sends of one message, in all and since a moment.
+
+    `launches`, `recipients` and `rejected` count from that moment; `before` counts earlier recipients.
+    """
+
+    launches: int = 0
+    recipients: int = 0
+    before: int = 0
+    rejected: int = 0
+
+    def add_sent(self, recipients: int, *, is_since: bool) -> None:
+        """Count one more launch."""
+        if is_since:
+            self.launches += 1
+            self.recipients += recipients
+        else:
+            self.before += recipients
+
+
+def count_sent(
+    connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
+) -> dict[str, SentCount]:
+    """Return the sends of each message of a campaign.
+
+    `since` is UTC, ISO 8601, to the second. `message_ids` maps former ids of messages to current ones.
+    """
+    is_since = launches.c.outcome_at >= since
+    query = (
+        select(
+            launches.c.message,
+            launches.c.state,
+            func.sum(case((is_since, 1), else_=0)),
+            func.sum(case((is_since, launches.c.recipients), else_=0)),
+            func.sum(launches.c.recipients),
+        )
+        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
+        .group_by(launches.c.message, launches.c.state)
+    )
+    found: dict[str, SentCount] = {}
+    for message, state, count, recipients, all_recipients in connection.execute(query):
+        one = found.setdefault(message_ids.get(message, message), SentCount())
+        if state == "rejected":
+            one.rejected += recipients
+        else:
+            one.launches += count
+            one.recipients += recipients
+            one.before += all_recipients - recipients
+    return found
+
+
+def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[AudienceRow]) -> None:
+    """Replace the audiences of messages with those that an `apply` found."""
+    found = [
+        {
+            "campaign_id": campaign_id,
+            "message": row.message,
+            "planned_at": row.planned_at,
+            "recipients": row.recipients,
+            "dispositions": json.dumps(dict(row.dispositions), sort_keys=True),
+        }
+        for row in rows
+    ]
+    insert_or_update(connection, audiences, found)
+
+
+def read_audiences(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[AudienceRow]:
+    """Return the audience of each message in its latest `apply`, under any of its ids."""
+    query = select(audiences).where(audiences.c.campaign_id == campaign_id).order_by(audiences.c.planned_at)
+    found = {}
+    for row in connection.execute(query):
+        message = message_ids.get(row.message, row.message)
+        found[message] = AudienceRow(message, row.planned_at, row.recipients, json.loads(row.dispositions))
+    return list(found.values())
+
+
+def was_planned(connection: Connection, campaign_id: int, *, is_shared: bool) -> bool:
+    """Return whether a run with this ledger has come to sending.
+
+    In a ledger shared by all machines (`is_shared`), a run of any campaign counts.
+    """
+    query = select(audiences.c.campaign_id)
+    found = connection.execute(
+        (query if is_shared else query.where(audiences.c.campaign_id == campaign_id)).limit(1)
+    )
+    return found.first() is not None
+
+
+def count_sent_by_day(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[SentRow]:
+    """Return the recipients of accepted launches by message, arm and day, in that order."""
+    date = func.substr(BEGAN, 1, _DATE_LENGTH)
+    query = (
+        select(
+            launches.c.message, func.coalesce(launch_arms.c.arm, ""), date, func.sum(launches.c.recipients)
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        .group_by(launches.c.message, launch_arms.c.arm, date)
+    )
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for message, arm, day, recipients in connection.execute(query):
+        counted[message_ids.get(message, message), arm, day] += int(recipients)
+    return [SentRow(*key, recipients) for key, recipients in sorted(counted.items())]
+
+
+def iterate_reached(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the message id and the fingerprint of every recipient of an accepted launch, unordered."""
+    query = select_reached(campaign_id).execution_options(yield_per=_PORTION)
+    for message, fingerprint in connection.execute(query):
+        yield message_ids.get(message, message), fingerprint
+
+
+def select_reached(campaign_id: int) -> Select[Any]:
+    """Return the query for the recorded message id and the fingerprint of a campaign's recipients."""
+    return (
+        select(launches.c.message, deliveries.c.fingerprint)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state == "sent",
+            deliveries.c.released.is_(False),
+        )
+    )
+
+
+def iterate_asked(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Iterator[AskedRow]:
+    """Yield every recipient of an accepted launch, unordered."""
+    query = (
+        select_reached(campaign_id)
+        .add_columns(
+            func.coalesce(launch_arms.c.arm, ""),
+            func.coalesce(launch_starts.c.project_launch_start, launches.c.outcome_at, ""),
+            case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
+        )
+        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
+        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+    )
+    for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
+        yield AskedRow(message_ids.get(message, message), *rest)
+
+
+def list_replied_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return the message id and the pseudonym of everybody whose reply to it opts out."""
+    query = (
+        select(launches.c.message, results.c.participant)
+        .join(results, results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, _is_evidence(*_list_confirmed(target)))
+        .distinct()
+    )
+    found = connection.execute(query)
+    return sorted((message_ids.get(message, message), participant) for message, participant in found)
+
+
+def count_replied_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the results of a campaign that opt out, by message id."""
+    return count_evidence(connection, campaign_id, message_ids, *_list_confirmed(target))
+
+
+def count_evidence(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    *conditions: ColumnElement[bool],
+) -> Counter[str]:
+    """Return a campaign's results that are evidence of opt-outs with the given conditions, by message id."""
+    query = (
+        select(launches.c.message, func.count())
+        .join(results, results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, _is_evidence(*conditions))
+    )
+    return count_by_message(connection, query, message_ids)
+
+
+def _is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition for results that are evidence of opt-outs with the given ones."""
+    # Without an index on the left side SQLite reads each result once, not each opt-out in each launch.
+    return (results.c.result_guid + "").in_(select(opt_outs.c.evidence).where(*conditions))
+
+
+def iterate_opt_out_replies(
+    connection: Connection, campaign_id: int, span: tuple[int, int] | None = None
+) -> Iterator[OptOutReply]:
+    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions.
+
+    `span` is the first and last of the ledger's launch numbers; None means all.
+    """
+    is_ours = launches.c.campaign_id == campaign_id
+    if span is not None:
+        is_ours = and_(is_ours, launches.c.id.between(*span))
+    target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
+    by_reply = opt_outs.c.target == target, opt_outs.c.source == "reply"
+    evident = (
+        select(results.c.launch_id, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(is_ours, _is_evidence(*by_reply))
+        .distinct()
+        .subquery()
+    )
+    # Distinct, so that SQLite puts them into a table with an index of its own.
+    found = select(opt_outs.c.evidence, opt_outs.c.state).where(*by_reply).distinct().subquery()
+    is_theirs = and_(
+        results.c.launch_id == evident.c.launch_id, results.c.participant == evident.c.participant
+    )
+    query = (
+        select(
+            results.c.launch_id,
+            launches.c.message,
+            results.c.result_guid,
+            results.c.participant,
+            found.c.state,
+            results.c.result_response,
+        )
+        .select_from(evident)
+        .join(results, is_theirs)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .outerjoin(found, found.c.evidence == results.c.result_guid)
+        .execution_options(yield_per=_PORTION)
+    )
+    for row in connection.execute(query):
+        yield OptOutReply(*row)
+
+
+def count_sessions(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> list[SessionRow]:
+    """Return the states of accepted launches' sessions by message, unordered."""
+    is_ours = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    replied = (
+        select(results.c.launch_id, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(is_ours)
+        .distinct()
+        .subquery()
+    )
+    stand = (sessions.c.status, sessions.c.stopped, sessions.c.blocked, replied.c.participant.is_not(None))
+    query = (
+        select(launches.c.message, *stand, func.count())
+        .join(sessions, sessions.c.launch_id == launches.c.id)
+        .outerjoin(
+            replied,
+            and_(
+                replied.c.launch_id == sessions.c.launch_id, replied.c.participant == sessions.c.participant
+            ),
+        )
+        .where(is_ours)
+        .group_by(launches.c.message, *stand)
+    )
+    return [
+        SessionRow(message_ids.get(message, message), status, stopped, bool(has_replied), count, blocked)
+        for message, status, stopped, blocked, has_replied, count in connection.execute(query)
+    ]
+
+
+def count_reported_opt_outs(
+    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the sessions of a campaign that, by the service's report, ended in an opt-out, by message id."""
+    query = (
+        select(launches.c.message, func.count())
+        .join(opt_outs, opt_outs.c.evidence == launches.c.project_launch_guid)
+        .where(launches.c.campaign_id == campaign_id, *_list_confirmed(target))
+    )
+    return count_by_message(connection, query, message_ids)
+
+
+def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:
+    """Return the results that are not kept because their participants were forgotten, by message id."""
+    query = (
+        select(launches.c.message, func.sum(forgotten_results.c.results))
+        .join(forgotten_results, forgotten_results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id)
+    )
+    return count_by_message(connection, query, message_ids)
+
+
+def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
+    """Return the number of people that a campaign has forgotten."""
+    is_theirs = (forgotten_people.c.campaign_id == campaign_id, forgotten_people.c.released.is_(False))
+    query = select(func.count()).select_from(forgotten_people).where(*is_theirs)
+    return connection.execute(query).scalar_one()
+
+
+def count_by_message(
+    connection: Connection, query: Select[Any], message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return the counts of a query by current message ids.
+
+    The query selects the launches' message and a count; `message_ids` maps former ids to current ones.
+    """
+    found: Counter[str] = Counter()
+    for message, count in connection.execute(query.group_by(launches.c.message)):
+        found[message_ids.get(message, message)] += int(count)
+    return found
+
+
+def _list_confirmed(target: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for confirmed opt-outs by reply on a target."""
+    return opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
+
+
+def store_service_plan(connection: Connection, target: str, plan: ServicePlan, at: str) -> None:
+    """Store limits and price of the service's plan."""
+    insert_or_update(connection, service_plans, [{"target": target, **asdict(plan), "read_at": at}])
+
+
+def read_service_plan(connection: Connection, target: str) -> ServicePlan | None:
+    """Return limits and price of a target's plan; None if it was never read."""
+    columns = [service_plans.c[one.name] for one in fields(ServicePlan)]
+    row = connection.execute(select(*columns).where(service_plans.c.target == target)).first()
+    return None if row is None else ServicePlan(*row)

@@ -1,0 +1,374 @@
+"""Decisions for each recipient and message: send now, later, or not, and the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.campaign.variants import Draw
+from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
+from runner.text.template import MissingVariablesError, TemplateProblemError
+from runner.timing.decision import Defer, SendNow, Timekeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from runner.audience.audience import Recipient
+    from runner.campaign.model import Campaign, FrequencyCap, Message
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import RecordedDeliveries
+    from runner.plan.model import Disposition
+    from runner.plan.plan_context import PlanContext
+    from runner.text.payload import CompiledMessage, MessageRenderer, Payload, RowReporter
+
+_WAITING = "the `wait` of the follow-up is not over"
+UNREAD = "whether they have answered was not read since the `wait` was over: run `runner reconcile` first"
+"""The reason to wait when a recipient's replies may be unread."""
+UNEXPLAINED = "held: a launch that no record explains has reached them; `runner resolve` shows it"
+"""The reason to hold people who may have got the message from a run whose record is lost."""
+DIFFERS = "whether they have answered is not certain, the service contradicts itself:"
+"""The beginning of the reason to wait when the service counts more answers than it lists."""
+_WAY_PAST = (
+    "`runner reconcile` looks again, `runner reconcile --accept-differences` takes what is listed for all"
+)
+_UNDECIDED = ("unresolved", "opt_out_doubtful")
+"""Reasons to hold a message until a person has decided."""
+_UTC = "UTC"
+_UNTIMED = Decision(0, "to_send")[4:]
+"""The attributes of a decision to send at any time, after its payload and arm."""
+_REFUSED: dict[str, Disposition] = {"expired": "expired", "no_rule": "no_rule"}
+
+
+class Decider:
+    """A maker of decisions, one recipient after the other.
+
+    Args:
+        excluded: phones that are never texted, E.164.
+        known: the recorded deliveries.
+        key: the key of the recorded fingerprints; None if there are none.
+        context: the plan's context; None to go by files and record alone.
+        ignore_time: treat every moment as the right one.
+
+    Attributes:
+        follows: the condition of each follow-up, by its place among the tracks.
+        outlook: marks what is sure to come later; None if nothing is deferred.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        compiled: list[CompiledMessage],
+        excluded: frozenset[str],
+        known: RecordedDeliveries,
+        key: FingerprintKey | None,
+        context: PlanContext | None,
+        *,
+        ignore_time: bool,
+    ) -> None:
+        self._campaign = campaign
+        self._compiled = compiled
+        self._excluded = excluded
+        self._known = known
+        self._key = key
+        self._context = context
+        self._draw = Draw(campaign.variants) if campaign.variants is not None else None
+        self._must_consent = campaign.policy.consent == "required"
+        self._is_timed = context is not None and not ignore_time
+        self._timekeepers = self._make_timekeepers()
+        self._unvaried = [(index, t.renderers[None]) for index, t in enumerate(compiled) if not t.has_arms]
+        self._cap: FrequencyCap | None = campaign.policy.frequency_cap if self._is_timed else None
+        has_sessions = context is not None and context.has_sessions
+        self._find_session = context.find_session if context and has_sessions else None
+        self._queue = self._make_queue_rule()
+        self.follows = _find_follows([compiled_message.message for compiled_message in compiled])
+        # Of their own: those of `_timekeepers` remember what holds at the present moment.
+        self._later = {index: self._make_timekeepers() for index in self.follows}
+        self.outlook = Outlook(campaign, compiled, self._find_session) if self._timekeepers else None
+        self._is_plain = self._sends_to_all() and len(self._unvaried) == len(compiled)
+
+    def _sends_to_all(self) -> bool:
+        """Return whether exclusion is the only reason not to text somebody."""
+        context = self._context
+        return (
+            self._key is None
+            and self._draw is None
+            and self._cap is None
+            and self._queue is None
+            and not self._must_consent
+            and not self._timekeepers
+            and (context is None or context.suppressions is None)
+        )
+
+    def _make_queue_rule(self) -> QueueRule | None:
+        """Return the rule that keeps messages out of the service's queue; None if nothing can queue."""
+        if not self._is_timed or (self._find_session is None and not may_meet(self._compiled)):
+            return None
+        return QueueRule(self._campaign, self._find_session)
+
+    def _make_timekeepers(self) -> dict[str, Timekeeper]:
+        campaign, context = self._campaign, self._context
+        if context is None or not self._is_timed:
+            return {}
+        is_free = campaign.schedule.is_always_open() and context.law is None
+        if is_free and not any(message.after for message in campaign.messages):
+            return {}
+        methods = {r.message.method for one in self._compiled for r in one.renderers.values()}
+        return {
+            method: Timekeeper(
+                campaign.schedule,
+                timezone_unknown=campaign.policy.timezone_unknown,
+                law=context.law,
+                method=method,
+                purpose=campaign.policy.purpose,
+                no_rule=campaign.policy.no_rule,
+            )
+            for method in methods
+        }
+
+    def find_opening(self, recipient: Recipient, index: int, moment: datetime) -> datetime:
+        """Return the first time from a moment on at which a follow-up may go; NEVER if none is left."""
+        timekeepers = self._later.get(index)
+        if not timekeepers:
+            return moment
+        method = self._find_message(index, recipient.phone).method
+        decision = timekeepers[method].decide(recipient.phone, recipient.timezone, moment, recipient.region)
+        if isinstance(decision, SendNow):
+            return moment
+        if isinstance(decision, Defer):
+            return decision.due[0]
+        return NEVER if decision.kind == "expired" else moment
+
+    def assign(self, recipient: Recipient, reporter: RowReporter) -> list[Decision]:
+        """Return the decisions on a recipient, in the order of the messages; report the row's problems."""
+        phone = recipient.phone
+        if phone in self._excluded:
+            return [Decision(index, "excluded") for index in range(len(self._compiled))]
+        if self._is_plain:
+            return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
+        fingerprint = self._key.fingerprint(self._campaign.name, phone) if self._key is not None else None
+        barred = self._find_bar(recipient)
+        found = [
+            self._bar(index, compiled_message, recipient, fingerprint, barred)
+            or self._assign(index, compiled_message, recipient, fingerprint, reporter)
+            for index, compiled_message in enumerate(self._compiled)
+        ]
+        if self._queue is not None:
+            found = self._queue.keep_apart(found, phone, lambda one: self._find_message(one.message, phone))
+        return found if self._cap is None else self._keep_cap(found, phone, self._cap)
+
+    def _bar(
+        self,
+        index: int,
+        compiled_message: CompiledMessage,
+        recipient: Recipient,
+        fingerprint: str | None,
+        barred: Disposition | None,
+    ) -> Decision | None:
+        """Return the reason not to send a message at any time; None if there is none."""
+        found = self._find_record(index, compiled_message, fingerprint)
+        if found is None and barred is not None:
+            found = Decision(index, barred)
+        if found is None or found.disposition not in _UNDECIDED:
+            return found
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        try:
+            return found._replace(arm=arm, coming=renderer.render(recipient.vars))
+        except (MissingVariablesError, TemplateProblemError):
+            # Held people may never get the message, so problems of their rows are not reported yet.
+            return found
+
+    def offer(self, recipient: Recipient) -> Iterator[tuple[Message, Payload, str | None]]:
+        """Yield each message that a recipient is not known to have, with payload and arm, at any time.
+
+        Opt-outs and other bars make no difference.
+        """
+        fingerprint = (
+            self._key.fingerprint(self._campaign.name, recipient.phone) if self._key is not None else None
+        )
+        for index, compiled_message in enumerate(self._compiled):
+            found = self._find_record(index, compiled_message, fingerprint)
+            # Recipients held for a launch may have got the very text that is looked for here.
+            if found is None or UNEXPLAINED in found.reasons:
+                arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+                try:
+                    yield renderer.message, renderer.render(recipient.vars), arm
+                except (MissingVariablesError, TemplateProblemError):
+                    continue
+
+    def _find_record(
+        self, index: int, compiled_message: CompiledMessage, fingerprint: str | None
+    ) -> Decision | None:
+        if fingerprint is None:
+            return None
+        if fingerprint in self._known.forgotten:
+            # Forgotten people come first: nothing else may show any more that they were texted.
+            return Decision(index, "opted_out")
+        if fingerprint in self._known.sent.get(compiled_message.message.id, ()):
+            return Decision(index, "already_sent")
+        if fingerprint in self._known.unresolved.get(compiled_message.message.id, ()):
+            is_unexplained = fingerprint in self._known.unexplained.get(compiled_message.message.id, ())
+            return Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
+        return None
+
+    def _find_bar(self, recipient: Recipient) -> Disposition | None:
+        """Return the bar to all messages for a recipient, if any."""
+        if self._context is not None and self._context.suppressions is not None:
+            suppressed = self._context.suppressions.find(recipient.phone)
+            if suppressed is not None:
+                return "opted_out" if suppressed == "confirmed" else "opt_out_doubtful"
+        if self._draw is not None and self._draw.is_held_out(recipient.phone):
+            return "held_out"
+        if self._must_consent and not recipient.has_consent:
+            return "no_consent"
+        return None
+
+    def _assign(
+        self,
+        index: int,
+        compiled_message: CompiledMessage,
+        recipient: Recipient,
+        fingerprint: str | None,
+        reporter: RowReporter,
+    ) -> Decision:
+        ready = self._find_ready(index, compiled_message.message, fingerprint)
+        arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
+        # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
+        rendered = self._render(index, arm, renderer, recipient, reporter)
+        largest = rendered.payload.largest if rendered.payload is not None else 0
+        if isinstance(ready, Decision):
+            is_coming = ready.disposition == "awaiting" or compiled_message.message.to == "answered"
+            return ready._replace(
+                largest=largest if ready.disposition == "awaiting" else 0,
+                arm=arm,
+                coming=rendered.payload if is_coming else None,
+            )
+        timed = self._find_time(index, renderer.message, recipient, ready)
+        if isinstance(timed, Decision):
+            if timed.disposition != "deferred":
+                return timed
+            return timed._replace(largest=largest, arm=arm, coming=rendered.payload)
+        return rendered if timed is None else rendered._replace(until=timed.until, reasons=timed.remarks)
+
+    def _render(
+        self,
+        index: int,
+        arm: str | None,
+        renderer: MessageRenderer,
+        recipient: Recipient,
+        reporter: RowReporter,
+    ) -> Decision:
+        try:
+            payload = renderer.render(recipient.vars)
+            return Decision._make((index, "to_send", payload, arm, *_UNTIMED))
+        except MissingVariablesError as error:
+            reporter.report_missing(recipient, renderer.message, error)
+        except TemplateProblemError as error:
+            reporter.report_failure(error, recipient if renderer.names else None)
+        return Decision(index, "to_send")
+
+    def _choose_renderer(
+        self, compiled_message: CompiledMessage, phone: str
+    ) -> tuple[str | None, MessageRenderer]:
+        if self._draw is None or not compiled_message.has_arms:
+            return None, compiled_message.renderers[None]
+        arm = self._draw.choose_arm(phone)
+        if arm is None:
+            raise ValueError("an experiment whose arms have no weight")
+        return arm.id, compiled_message.renderers[arm.id]
+
+    def _find_ready(
+        self, index: int, message: Message, fingerprint: str | None
+    ) -> datetime | Decision | None:
+        """Return the earliest time for a message (None: any time), or the decision not to send it."""
+        if message.after is None or not self._is_timed or self._context is None:
+            return None
+        earlier = self._context.earlier.get(message.after.message)
+        launch = earlier.launches.get(fingerprint) if earlier and fingerprint else None
+        if earlier is None or launch is None:
+            return Decision(index, "awaiting")
+        earliest = launch.sent_at + message.after.wait
+        if message.to == "everyone":
+            return earliest
+        is_due = (self._context.planned_at or self._context.now) >= earliest
+        # Read answers stay valid; a missing answer is certain only up to the last complete reading.
+        has_answered, read_at = fingerprint in earlier.answered, launch.reconciled_at
+        if has_answered or (read_at is not None and message.to == "answered"):
+            is_meant = has_answered and message.to == "answered"
+            return earliest if is_meant else Decision(index, "not_qualified")
+        # An answer before the reminder was due counts, whenever it was read.
+        if read_at is None or (message.to == "unanswered" and is_due and read_at < earliest):
+            why = UNREAD
+            if launch.differs and earlier.differences is not None:
+                why = f"{DIFFERS} {earlier.differences}; {_WAY_PAST}"
+            reasons, known = ((why,), None) if is_due else ((), earliest)
+            return Decision(index, "awaiting", reasons=reasons, earliest=known)
+        return earliest
+
+    def _find_time(
+        self, index: int, message: Message, recipient: Recipient, earliest: datetime | None
+    ) -> Decision | SendNow | None:
+        """Return whether to send now (None: at any time), or the decision to wait."""
+        timekeeper = self._timekeepers.get(message.method)
+        if timekeeper is None or self._context is None:
+            return None
+        now = self._decide(index, timekeeper, recipient, earliest, self._context.now)
+        if self._context.planned_at is None:
+            return now
+        before = self._decide(index, timekeeper, recipient, earliest, self._context.planned_at)
+        if isinstance(before, Decision):
+            # A message that has expired since the saved plan is not reported as deferred.
+            return now if isinstance(now, Decision) else before
+        return now._replace(was_due=True) if isinstance(now, Decision) else now
+
+    def _decide(
+        self,
+        index: int,
+        timekeeper: Timekeeper,
+        recipient: Recipient,
+        earliest: datetime | None,
+        now: datetime,
+    ) -> Decision | SendNow:
+        moment = now if earliest is None else max(now, earliest)
+        decision = timekeeper.decide(recipient.phone, recipient.timezone, moment, recipient.region)
+        waits = (_WAITING,) if moment > now else ()
+        if isinstance(decision, SendNow):
+            if not waits:
+                return decision
+            zones = timekeeper.find_zones(recipient.phone, recipient.timezone, recipient.region)
+            due = moment, (*zones, self._campaign.schedule.timezone or _UTC)[0]
+            return Decision(index, "deferred", due=due, reasons=(*waits, *decision.remarks))
+        if isinstance(decision, Defer):
+            rules = dict.fromkeys(reason.rule for reason in decision.reasons)
+            reasons = (*waits, *rules, *decision.remarks)
+            return Decision(index, "deferred", due=decision.due, reasons=reasons)
+        disposition = _REFUSED.get(decision.kind, "timezone_unknown")
+        return Decision(index, disposition, reasons=(f"{decision.reason}: {decision.hint}",))
+
+    def _find_message(self, index: int, phone: str) -> Message:
+        """Return a message as its recipient gets it."""
+        return self._choose_renderer(self._compiled[index], phone)[1].message
+
+    def _keep_cap(self, found: list[Decision], phone: str, cap: FrequencyCap) -> list[Decision]:
+        """Defer messages beyond the frequency cap; those first in the campaign go first."""
+        if not any(assignment.counts for assignment in found):
+            return found
+        count = self._context.count_recent(phone) if self._context is not None else 0
+        kept = []
+        for assignment in found:
+            if not assignment.counts:
+                kept.append(assignment)
+            elif count >= cap.messages:
+                kept.append(assignment.hold("capped"))
+            else:
+                kept.append(assignment)
+                count += 1
+        return kept
+
+
+def _find_follows(messages: list[Message]) -> dict[int, Follow]:
+    places = {message.id: index for index, message in enumerate(messages)}
+    return {
+        index: Follow(places.get(message.after.message, -1), message.after.wait, message.to == "answered")
+        for index, message in enumerate(messages)
+        if message.after is not None
+    }

@@ -1,0 +1,139 @@
+"""The context of a plan besides the campaign's files and record, and the people texted by earlier plans."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.ledger.people.open_sessions import OpenSession, OpenSessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.people.earlier import EarlierMessage
+    from runner.ledger.people.opt_outs import Suppressions
+    from runner.ledger.people.recent import RecentDeliveries
+    from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.people.suppressions import Pause
+    from runner.plan.decisions import Assigned
+    from runner.text.payload import CompiledMessage
+    from runner.timing.legal_hours import LawBook
+
+
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """The context at the moment of planning.
+
+    Attributes:
+        now: the moment; any aware time.
+        suppressions: opt-outs on the target; None if there are none.
+        earlier: recipients of messages that have follow-ups, by message id.
+        sessions: open surveys on the target, as last read; None if there are none.
+        recent: messages sent on the target within the frequency cap's time; None without a cap.
+        planned: people texted by earlier campaigns of the same run.
+        planned_at: the moment of a saved plan: people who were not to be texted then are not texted now.
+        law: the legal sending hours; None if the campaign does not apply them.
+        pause: a person's request to pause the campaign; None if there is none.
+        unread: unread replies on the target; None if there are none.
+    """
+
+    now: datetime
+    suppressions: Suppressions | None = None
+    earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
+    sessions: OpenSessions | None = None
+    recent: RecentDeliveries | None = None
+    planned: Sequence[TextedPeople] = ()
+    planned_at: datetime | None = None
+    law: LawBook | None = None
+    pause: Pause | None = None
+    unread: UnreadReplies | None = None
+
+    @property
+    def has_sessions(self) -> bool:
+        """True if somebody has an open survey, or will before the campaign is sent."""
+        return self.sessions is not None or any(one.asks_anybody for one in self.planned)
+
+    def find_session(self, phone: str) -> OpenSession | None:
+        """Return a phone's survey that is open, or will be before the campaign is sent; else None."""
+        found = self.sessions.find(phone) if self.sessions is not None else None
+        if found is not None:
+            return found
+        number = int(phone[1:])
+        asking = next((one.campaign for one in self.planned if one.asks(number)), None)
+        return None if asking is None else OpenSession(asking, "planned")
+
+    def count_recent(self, phone: str) -> int:
+        """Return the number of messages to a phone (E.164) that count for its frequency cap."""
+        number = int(phone[1:])
+        sent = self.recent.count(phone) if self.recent is not None else 0
+        return sent + sum(one.count(number) for one in self.planned)
+
+
+class TextedPeople:
+    """The people texted now by one campaign's plan, in 8 bytes a message.
+
+    Args:
+        texted: phones as numbers, each once a message.
+        asked: the phones that get a survey.
+    """
+
+    __slots__ = ("_asked", "_texted", "campaign")
+
+    def __init__(self, campaign: str, texted: Iterable[int], asked: Iterable[int]) -> None:
+        self.campaign = campaign
+        self._texted = array("Q", sorted(texted))
+        self._asked = array("Q", sorted(asked))
+
+    @property
+    def asks_anybody(self) -> bool:
+        """True if somebody gets a survey."""
+        return bool(self._asked)
+
+    def count(self, number: int) -> int:
+        """Return the number of messages to a phone."""
+        return bisect_right(self._texted, number) - bisect_left(self._texted, number)
+
+    def asks(self, number: int) -> bool:
+        """Return whether a phone gets a survey."""
+        place = bisect_left(self._asked, number)
+        return place < len(self._asked) and self._asked[place] == number
+
+
+class TextedTally:
+    """A collector of the people who get something now in a pass."""
+
+    def __init__(self, compiled: Sequence[CompiledMessage]) -> None:
+        self._asking = {
+            (index, arm)
+            for index, compiled_message in enumerate(compiled)
+            for arm, renderer in compiled_message.renderers.items()
+            if renderer.message.questions
+        }
+        self._texted = array("Q")
+        self._asked = array("Q")
+
+    def watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+        """Yield what a pass yields, and keep people who get something now."""
+        for pair in assigned:
+            recipient, assignments = pair
+            for assignment in assignments:
+                if assignment.payload is not None:
+                    number = int(recipient.phone[1:])
+                    self._texted.append(number)
+                    if (assignment.message, assignment.arm) in self._asking:
+                        self._asked.append(number)
+            yield pair
+
+    def finish(self, campaign: str) -> TextedPeople:
+        """Return the kept people under a campaign's name."""
+        return TextedPeople(campaign, self._texted, self._asked)
+
+
+def concerns(campaign: Campaign, later: Iterable[Campaign]) -> bool:
+    """Return whether plans of later campaigns of the run depend on the people that a campaign texts."""
+    asks = bool(campaign.list_surveys())
+    return any(asks or each.policy.frequency_cap is not None for each in later)

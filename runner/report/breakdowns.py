@@ -1,0 +1,326 @@
+"""A report's questions, experiments and breakdowns, from counted answers and groups of recipients."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from runner.report.answers import list_frequent, normalise, read_scale
+from runner.report.comparison import analyse
+from runner.report.facts import QuestionOutline
+from runner.report.funnel import count_completed
+from runner.report.model import (
+    Breakdown,
+    Experiment,
+    PartialAnswers,
+    QuestionReport,
+    ResponseCount,
+    Score,
+    TextSummary,
+    Turnout,
+)
+from runner.report.scores import (
+    divide,
+    net_promoter_score,
+    quantile,
+    satisfaction_score,
+    summarise_numbers,
+    summarise_times,
+    wilson_interval,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from runner.ledger.report_model import SentRow
+    from runner.report.facts import (
+        AnswerReading,
+        GroupTally,
+        MessageOutline,
+        MessageTally,
+        Paths,
+        QuestionTally,
+    )
+    from runner.report.funnel import FunnelStep
+
+
+OWN_WORDS_LABEL = "(in the participant's own words)"
+"""The label of texts that were not offered: their number is shown, never the texts."""
+_HALF = Fraction(1, 2)
+
+
+def summarise_questions(
+    outline: MessageOutline,
+    tallies: Mapping[str, QuestionTally],
+    steps: Iterable[FunnelStep],
+    unread: Collection[str] = (),
+) -> Iterator[QuestionReport]:
+    """Yield the report of each question of a message, then of those that only results know.
+
+    There is a tally for every question, and a step for each one of the message, in its order; `unread` has
+    the tags of questions of which it is not known how many were asked.
+    """
+    for question, step in zip(outline.questions, steps, strict=True):
+        report = _summarise_question(question, tallies[question.tag], step)
+        if question.tag in unread:
+            report = replace(report, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+        yield report
+    known = {question.tag for question in outline.questions}
+    for tag in sorted(tallies.keys() - known):
+        yield _summarise_question(_guess_outline(tag, tallies[tag]), tallies[tag], None)
+
+
+def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
+    """Yield a message's questions without answers, as none were read."""
+    for question in outline.questions:
+        yield QuestionReport(question.tag, question.text, question.scale, is_unread=True)
+
+
+def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
+    """Yield questions with the answers to `launches` of a message's `of` launches."""
+    for one in questions:
+        part = replace(one, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+        known = PartialAnswers(launches, of, part)
+        yield QuestionReport(one.tag, one.text, one.scale, is_unread=True, in_part=known)
+
+
+def summarise_pool(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
+    """Return the report of a question over several messages, with each participant's latest answer."""
+    return _summarise_question(question, tally, None)
+
+
+def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
+    """Return the report of a question with nothing but its scores."""
+    numbers = _count_numbers(readings)
+    return QuestionReport(
+        tag=question.tag,
+        text=question.text,
+        scale=question.scale,
+        nps=net_promoter_score(numbers) if question.scale == "nps" else None,
+        csat=satisfaction_score(numbers, read_scale(question)) if question.scale == "csat" else None,
+        numbers=summarise_numbers(numbers) if question.scale in ("csat", "ces", "number") else None,
+    )
+
+
+def _summarise_question(
+    question: QuestionOutline, tally: QuestionTally, step: FunnelStep | None
+) -> QuestionReport:
+    readings = tally.count_readings()
+    answers = tally.answers
+    return replace(
+        _score_question(question, readings),
+        asked=None if step is None else step.asked,
+        answers=answers,
+        answer_rate=None if step is None else divide(answers, step.asked),
+        distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
+        texts=_summarise_texts(tally) if step is not None and not question.responses else None,
+        broke_off=None if step is None else step.broke_off,
+        time_to_answer=None if step is None else summarise_times(tally.gaps_s),
+    )
+
+
+def _summarise_texts(tally: QuestionTally) -> TextSummary:
+    return TextSummary(
+        counted=sum(tally.lengths.values()),
+        median_length=quantile(tally.lengths, _HALF),
+        longest=max(tally.lengths, default=0),
+        words=list_frequent(tally.words),
+    )
+
+
+def _distribute(
+    question: QuestionOutline, readings: Mapping[AnswerReading, int], answers: int
+) -> Iterator[ResponseCount]:
+    """Yield the counts of a question's responses in its order, then of unknown ones, most chosen first."""
+    # By text, not by place: an arm may offer the responses in another order, or fewer of them.
+    places: dict[str, int] = {}
+    for place, response in enumerate(question.responses):
+        places.setdefault(normalise(response), place)
+    by_place: Counter[int] = Counter()
+    strangers: Counter[tuple[str, str]] = Counter()
+    is_freeform = not question.responses and all(reading.label is None for reading in readings)
+    for reading, count in readings.items():
+        place_of = None if reading.label is None else places.get(normalise(reading.label))
+        if place_of is not None:
+            by_place[place_of] += count
+        elif not is_freeform:
+            strangers[reading.answer, OWN_WORDS_LABEL if reading.label is None else reading.label] += count
+    for place, response in enumerate(question.responses):
+        count = by_place[place]
+        yield ResponseCount(str(place + 1), response, count, divide(count, answers))
+    for (answer, label), count in sorted(strangers.items(), key=lambda item: (-item[1], item[0])):
+        yield ResponseCount(answer, label, count, divide(count, answers))
+
+
+def _guess_outline(tag: str, tally: QuestionTally) -> QuestionOutline:
+    """Return the likely outline of a question that only results know.
+
+    It is multiple choice if every answer is an index and one differs from its response: the service gives
+    freeform answers the same text twice (wire facts, result records). When in doubt it is freeform, so that
+    no participant's own text is shown.
+    """
+    readings = tally.count_readings()
+    is_choice = all(reading.label is not None for reading in readings) and any(
+        reading.answer != reading.label for reading in readings
+    )
+    text = min(tally.texts, key=lambda text: (-tally.texts[text], text))
+    return QuestionOutline(tag=tag, text=text, scale="choice" if is_choice else "text")
+
+
+def _count_numbers(readings: Mapping[AnswerReading, int]) -> Counter[Fraction]:
+    numbers: Counter[Fraction] = Counter()
+    for reading, count in readings.items():
+        if reading.number is not None:
+            numbers[reading.number] += count
+    return numbers
+
+
+def describe_experiment(
+    outline: MessageOutline,
+    tally: MessageTally,
+    sent: Sequence[SentRow],
+    as_of: datetime | None,
+    *,
+    is_read: bool = True,
+) -> Experiment | None:
+    """Return the results of a message's arms; None for a message that goes out in one way.
+
+    `as_of` is the oldest reading of its reconciled launches. Unless every launch's answers `is_read`, turnout
+    is left out.
+    """
+    arms = [way.arm for way in outline.ways if way.arm]
+    if not arms:
+        return None
+    recipients: Counter[str] = Counter()
+    for row in sent:
+        recipients[row.arm] += row.recipients
+    turnouts = tuple(
+        _describe_group(
+            outline,
+            arm,
+            recipients[arm],
+            {key: count for key, count in tally.paths.items() if key[0] == arm},
+            {tag: question.count_readings(arm) for tag, question in tally.questions.items()},
+        )
+        for arm in arms
+    )
+    if not is_read:
+        return Experiment(tuple(map(_hide_answers, turnouts)), ())
+    if not outline.questions:
+        return Experiment(turnouts, ())
+    analysis, differences = analyse(outline.analysis, arms, sent, tally.arm_days, as_of)
+    return Experiment(turnouts, differences, analysis)
+
+
+def break_down(
+    outline: MessageOutline,
+    column: str,
+    groups: Mapping[str, GroupTally],
+    least: int,
+    *,
+    is_read: bool = True,
+) -> Breakdown:
+    """Return the turnout by the values of a column, without groups in which people could be identified.
+
+    A group of fewer than `least` recipients is left out, and so is the next larger one if the total would
+    otherwise reveal the small ones (primary and secondary suppression: L. Willenborg, T. de Waal, "Elements
+    of Statistical Disclosure Control", 2001, chapter 6). Scores of fewer answers are left out by the same
+    rule, since the score of everybody would reveal them. The empty value stands for recipients who have left
+    the audience.
+    """
+    hidden = _choose_hidden(groups, least)
+    shown = [(name, group) for name, group in groups.items() if name not in hidden]
+    scoreless = _choose_scoreless(outline, groups, hidden, least)
+    hidden_sent = sum(groups[name].sent for name in hidden)
+    described = (
+        _describe_group(
+            outline,
+            name,
+            group.sent,
+            group.paths,
+            group.readings,
+            {tag for tag, names in scoreless.items() if name in names},
+        )
+        for name, group in shown
+    )
+    return Breakdown(
+        column=column,
+        groups=tuple(described if is_read else map(_hide_answers, described)),
+        suppressed=len(hidden),
+        suppressed_sent=hidden_sent if hidden_sent >= least else None,
+        least=least,
+    )
+
+
+def _choose_hidden(groups: Mapping[str, GroupTally], least: int) -> set[str]:
+    return _choose_small({name: group.sent for name, group in groups.items()}, least)
+
+
+def _choose_scoreless(
+    outline: MessageOutline, groups: Mapping[str, GroupTally], hidden: Collection[str], least: int
+) -> dict[str, set[str]]:
+    """Return the groups whose score of a question is left out, by its tag, with the hidden groups."""
+    chosen = {}
+    for question in outline.questions:
+        scores = {
+            name: _score_question(question, group.readings.get(question.tag, {})).score
+            for name, group in groups.items()
+        }
+        # Groups without an answer have no score, and reveal nothing.
+        counted = {
+            name: score.counted for name, score in scores.items() if score is not None and score.counted
+        }
+        chosen[question.tag] = _choose_small(counted, least, hidden)
+    return chosen
+
+
+def _choose_small(sizes: Mapping[str, int], least: int, hidden: Collection[str] = ()) -> set[str]:
+    """Return the groups to leave out: hidden ones, small ones, and those needed to conceal these."""
+    ascending = sorted(sizes, key=lambda name: (sizes[name], name))
+    chosen = {name for name in ascending if name in hidden or sizes[name] < least}
+    if chosen:
+        for name in ascending:
+            if sum(sizes[one] for one in chosen) >= least:
+                break
+            chosen.add(name)
+    return chosen
+
+
+def _describe_group(
+    outline: MessageOutline,
+    name: str,
+    sent: int,
+    paths: Paths,
+    readings: Mapping[str, Mapping[AnswerReading, int]],
+    scoreless: Collection[str] = (),
+) -> Turnout:
+    answered = sum(paths.values())
+    has_rate = bool(outline.questions) and 0 < sent >= answered
+    return Turnout(
+        name=name,
+        sent=sent,
+        answered=answered,
+        response_rate=divide(answered, sent) if has_rate else None,
+        response_interval=wilson_interval(answered, sent) if has_rate else None,
+        completed=sum(count_completed(outline, paths).values()),
+        scores=tuple(_score_group(outline, readings, scoreless)),
+    )
+
+
+def _hide_answers(group: Turnout) -> Turnout:
+    """Return a group without answers and scores, as not all answers were read."""
+    return replace(
+        group, answered=None, completed=None, response_rate=None, response_interval=None, scores=()
+    )
+
+
+def _score_group(
+    outline: MessageOutline, readings: Mapping[str, Mapping[AnswerReading, int]], scoreless: Collection[str]
+) -> Iterator[Score]:
+    for question in outline.questions:
+        score = _score_question(question, readings.get(question.tag, {})).score
+        if score is not None:
+            yield replace(score, value=None, interval=None) if question.tag in scoreless else score

@@ -1,0 +1,1 @@
+"""A report's documents: Markdown, HTML, JSON, CSV, charts."""

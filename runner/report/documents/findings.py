@@ -1,0 +1,416 @@
+"""A report's findings as sentences, and how to read them: the same in every document, not yet escaped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from runner.report.comparison import DAYS_TO_ANSWER
+from runner.report.documents.wording import (
+    NOT_KNOWN,
+    SCORE_FORMATS,
+    count_nouns,
+    format_duration,
+    write_count,
+    write_known,
+    write_message_headline,
+    write_number,
+    write_percent,
+    write_points,
+    write_score_range,
+    write_time,
+)
+from runner.report.scores import divide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.report.model import (
+        ArmDifference,
+        Audience,
+        Breakdown,
+        CampaignReport,
+        MessageReport,
+        PooledScore,
+        QuestionReport,
+        ResponseRates,
+        Score,
+        TimeSummary,
+        VariantAnalysis,
+        Volume,
+    )
+
+
+FREEFORM_NOTE = "Answered in the participants’ own words, which a report does not show."
+"""The text in place of the answers to a freeform question."""
+
+_SURE_P = 0.001
+FEW_ANSWERS = 10
+"""A score of fewer answers has a caution and is not shown large: our choice, as for the interval of a Net
+Promoter Score."""
+
+
+def list_findings(report: CampaignReport) -> Iterator[str]:
+    """Yield the findings: turnout, scores with their certainty, and the comparison of the arms."""
+    if report.score is not None:
+        yield from _write_pooled(report.score)
+    tags = Counter(question.tag for message in report.messages for question in message.questions)
+    for message in report.messages:
+        if message.questions and len(report.messages) > 1:
+            yield f"{message.id}: {write_message_headline(message, is_simulated=report.is_simulated)}"
+        for question in message.questions:
+            score = next(list_scores(question), None)
+            if score is not None and question.scale != "number":
+                # A tag that several messages have does not identify the score.
+                of = f"{question.tag} in {message.id}" if tags[question.tag] > 1 else question.tag
+                yield f"{of}: {score}" if question.tag else score
+        if message.experiment is not None:
+            yield from map(write_verdict, message.experiment.differences)
+            if message.experiment.analysis is not None:
+                yield write_analysis(message.experiment.analysis)
+
+
+def has_few_answers(question: QuestionReport) -> bool:
+    """Return whether a score rests on so few answers that no document shows it large."""
+    return question.score is not None and question.score.counted < FEW_ANSWERS
+
+
+def caution(counted: int) -> str:
+    """Return the caution beside a score of few answers, without a full stop; empty for enough."""
+    if not counted:
+        return "no answers yet"
+    return f"{count_nouns(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
+
+
+def _hedge(sentence: str, counted: int) -> str:
+    """Return the sentence of a score, with a caution when it rests on few answers."""
+    return f"{sentence.removesuffix('.')}: too few to go by." if counted < FEW_ANSWERS else sentence
+
+
+def _write_pooled(score: PooledScore) -> Iterator[str]:
+    """Yield the campaign's one score, with the messages that it is pooled over."""
+    for sentence in list_scores(score.question):
+        yield f"{score.question.tag}, each person’s latest answer to {_join_names(score.parts)}: {sentence}"
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """Return names as a list in words: `ask`, `ask and nudge`, `ask, nudge and last`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def list_scores(question: QuestionReport) -> Iterator[str]:
+    """Yield the scores of a question, each as a sentence."""
+    for score in question.scores:
+        form = SCORE_FORMATS[score.measure]
+        if not score.counted:
+            yield f"{form.label}: no answers yet."
+            continue
+        interval = f" (95 % interval {form.write_range(score.interval)})" if score.interval else ""
+        said = f"{form.label} {form.write(score.value)}{interval}{_write_basis(question, score)}."
+        yield _hedge(said, score.counted)
+
+
+def is_freeform(question: QuestionReport) -> bool:
+    """Return whether a question's answers are words that a report does not show."""
+    is_known = question.answers is not None
+    return is_known and not question.distribution and question.scale in ("text", "choice")
+
+
+def write_turnout(question: QuestionReport) -> str:
+    """Return a sentence on how many were asked, answered, and stopped here."""
+    if question.in_part is not None:
+        part = question.in_part
+        read = f"{part.launches:,} of {part.of:,} launches"
+        return (
+            f"How many were asked, and answered, is not known. What follows is of {read}: "
+            f"{write_count(part.question.answers)} answered."
+        )
+    if question.answers is None:
+        return "How many were asked, and answered, is not known."
+    if question.asked is None:
+        why = (
+            "how many were asked is not known"
+            if question.is_unread
+            else "the campaign does not have this question"
+        )
+        return f"{question.answers:,} answered; {why}."
+    rate = "" if question.answer_rate is None else f" ({write_percent(question.answer_rate)})"
+    stopped = f"; {question.broke_off:,} of them stopped here" if question.broke_off else ""
+    return f"{question.asked:,} asked, {question.answers:,} answered{rate}{stopped}."
+
+
+def write_texts(question: QuestionReport) -> str:
+    """Return a sentence on the length of participants' own words; empty when there are none."""
+    texts = question.texts
+    if texts is None or not texts.counted:
+        return ""
+    length = write_number(texts.median_length, 0)
+    are = "is" if texts.counted == 1 else "are"
+    left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
+    return (
+        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
+        f"longest has {texts.longest:,}."
+    )
+
+
+def write_times(times: TimeSummary | None, what: str) -> str:
+    """Return a sentence on how long people took; empty when nobody's time is known.
+
+    `what` is what they did, as in `gave their first answer`.
+    """
+    if times is None or times.median_s is None or times.p90_s is None:
+        return ""
+    half, most = format_duration(times.median_s), format_duration(times.p90_s)
+    return f"Half of those who answered {what} within {half}, nine in ten within {most}."
+
+
+def write_volume(message: MessageReport) -> str:
+    """Return a sentence on a message's renders."""
+    parts = (
+        count_nouns(message.launches, "launch", "launches"),
+        _write_nouns(message, "renders", message.renders, "render"),
+        _write_nouns(message, "results", message.results, "result"),
+    )
+    return f"{', '.join(parts)}."
+
+
+def list_volume(volume: Volume) -> Iterator[str]:
+    """Yield sentences on the renders against their forecast, and on their cost."""
+    least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
+    forecast = least if least == most else f"{least} to {most}"
+    if volume.renders is None:
+        yield f"How many renders there were is not known; the forecast was {forecast}."
+        return
+    renders = count_nouns(volume.renders, "render")
+    if volume.renders < volume.forecast_min:
+        waiting = count_nouns(volume.queued or 0, "text is", "texts are")
+        still = f", while {waiting} still queued at the service" if volume.queued else ""
+        yield f"{renders}, fewer than the forecast of {forecast}{still}."
+    elif volume.renders > volume.forecast_max:
+        yield f"{renders}, more than the forecast of {forecast}."
+    elif least == most:
+        yield f"{renders}, as forecast."
+    else:
+        yield f"{renders}, within the forecast of {forecast}."
+    share = "" if volume.plan_share is None else f"{write_percent(volume.plan_share)} of the service’s plan"
+    cost = f"{write_cost(volume)} of its price" if volume.cost_usd else ""
+    if share or cost:
+        yield f"Together the renders are {', '.join(filter(None, (share, cost)))}."
+    if volume.asked_again is not None:
+        yield f"{count_nouns(volume.asked_again, 'render')} asked a question again after an invalid answer."
+
+
+def write_cost(volume: Volume) -> str:
+    """Return what renders cost: `33.91 US dollars`."""
+    return f"{write_number(volume.cost_usd)} US dollars"
+
+
+def write_opt_outs(message: MessageReport) -> str:
+    """Return how many opted out, and may have, as a sentence; empty for a message that was not sent."""
+    if not message.sent:
+        return ""
+    if message.opt_outs is None:
+        opted_out, doubtful = (write_known(message, name, None) for name in ("opt_outs", "doubtful"))
+        return f"How many opted out: {opted_out}; how many doubtful replies wait for a decision: {doubtful}."
+    rate = write_percent(divide(message.opt_outs, message.sent))
+    opted_out = f"{count_nouns(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)"
+    if not message.doubtful:
+        return f"{opted_out}."
+    wait = "waits" if message.doubtful == 1 else "wait"
+    replies = count_nouns(message.doubtful, "doubtful reply", "doubtful replies")
+    return f"{opted_out}; {replies} {wait} for a decision."
+
+
+def write_audience(audience: Audience | None) -> str:
+    """Return a sentence on the size of the campaign's audience."""
+    if audience is None:
+        return (
+            "How large the audience was, who of it was not texted, and what the service refused is "
+            f"{NOT_KNOWN}: nothing was planned with this ledger."
+        )
+    people = count_nouns(audience.recipients, "person", "people")
+    return f"The audience had {people} when it was last applied, {write_time(audience.planned_at)}."
+
+
+def write_holdout(audience: Audience | None) -> str:
+    """Return how many were held out, as a sentence; empty when nobody was."""
+    if audience is None or not audience.held_out:
+        return ""
+    share = write_percent(divide(audience.held_out, audience.recipients))
+    were = "was" if audience.held_out == 1 else "were"
+    people = count_nouns(audience.held_out, "person", "people")
+    return (
+        f"Holdout: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what they "
+        "do can be compared with what the others do."
+    )
+
+
+def write_verdict(difference: ArmDifference) -> str:
+    """Return the verdict on two arms' response rates, as a sentence."""
+    arm, against = difference.arm, difference.against
+    if difference.verdict == "too_early":
+        return f"Too early to tell whether {arm} or {against} answers more."
+    if difference.verdict == "too_few" or difference.difference is None or difference.interval is None:
+        return f"Too few people to tell whether {arm} or {against} answers more."
+    low, high = difference.interval
+    interval = f"95 % interval {write_score_range((100 * low, 100 * high))}"
+    figures = f"{write_points(difference.difference)}, {interval}"
+    if difference.verdict == "no_difference_shown":
+        return f"No difference shown between {arm} and {against}: {figures}."
+    return f"{arm} answers {'more' if difference.difference > 0 else 'less'} than {against}: {figures}."
+
+
+def write_analysis(analysis: VariantAnalysis) -> str:
+    """Return a sentence on the time of the arms' verdicts, and on the people counted."""
+    if analysis.method == "sequential":
+        return "A test for every look: of 100 experiments without a difference, at most 5 ever show one."
+    if analysis.due is None:
+        people = count_nouns(analysis.per_arm or 0, "person has", "people have")
+        return f"The verdict is taken {DAYS_TO_ANSWER} days after {people} been asked in each arm."
+    day = analysis.due.isoformat()
+    if not analysis.is_due:
+        return f"The verdict is taken by the first report that is reconciled on {day} (UTC) or later."
+    people = count_nouns(sum(arm.sent for arm in analysis.arms), "person", "people")
+    return f"The verdict is of the {people} asked, and of the answers that came, before {day} (UTC)."
+
+
+def write_rates(rates: ResponseRates) -> str:
+    """Return AAPOR's six response rates as a sentence, with the definition's name."""
+    named = ((one.name.upper(), getattr(rates, one.name)) for one in fields(rates))
+    parts = ", ".join(f"{name} {write_percent(rate)}" for name, rate in named)
+    return f"Response rates by AAPOR’s Standard Definitions (10th edition, 2023): {parts}."
+
+
+def write_p_value(p_value: float | None) -> str:
+    """Return a p-value to three decimals: `0.016`, `below 0.001`."""
+    if p_value is None:
+        return ""
+    return f"below {_SURE_P}" if p_value < _SURE_P else f"{p_value:.3f}"
+
+
+def write_suppressed(breakdown: Breakdown) -> str:
+    """Return how many groups are not shown, or that there are none; empty when all are shown."""
+    if not breakdown.suppressed:
+        return "" if breakdown.groups else "Nobody was texted yet."
+    are = "is" if breakdown.suppressed == 1 else "are"
+    together = (
+        "" if breakdown.suppressed_sent is None else f", {breakdown.suppressed_sent:,} people together,"
+    )
+    # A larger group may be left out as well, so that the total does not reveal the small ones.
+    return (
+        f"{count_nouns(breakdown.suppressed, 'group')}{together} {are} left out, so that no group of fewer "
+        f"than {breakdown.least} people can be made out."
+    )
+
+
+def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str) -> str:
+    """Return a count with its noun: `1 render`, `renders not known (120 in 60 of 61 launches)`."""
+    return f"{name} {write_known(message, name, None)}" if count is None else count_nouns(count, noun)
+
+
+def _write_basis(question: QuestionReport, score: Score) -> str:
+    """Return the answers that a score rests on, as the end of its sentence."""
+    nps, csat, numbers = question.nps, question.csat, question.numbers
+    answers = count_nouns(score.counted, "answer")
+    if score.measure == "nps" and nps is not None:
+        groups = {"promoters": nps.promoters, "passives": nps.passives, "detractors": nps.detractors}
+        parts = (f"{name} {write_percent(divide(count, nps.counted))}" for name, count in groups.items())
+        return f": {', '.join(parts)}, of {answers}"
+    if score.measure == "csat" and csat is not None:
+        return f": {csat.satisfied:,} of {csat.counted:,} chose one of the top two responses"
+    return f", median {write_number(None if numbers is None else numbers.median)}, of {answers}"
+
+
+AAPOR_NOTE = (
+    "Outcome rates as the American Association for Public Opinion Research defines them (AAPOR, Standard "
+    "Definitions, 10th edition, 2023). A partial interview counts from the first answer on."
+)
+"""The note beside the response rates: the standard wants them named with their definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One entry of "How to read this": a subject, its explanation, and the source."""
+
+    term: str
+    text: str
+    source: str
+
+
+_RESPONSE = Explanation(
+    "Response rate and its 95 % interval",
+    "People with at least one answer, of the people texted. Another draw of as many people like these would "
+    "give a somewhat different rate; 95 of 100 such intervals hold the true one.",
+    "E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212",
+)
+_NPS = Explanation(
+    "NPS (Net Promoter Score)",
+    "Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100.",
+    "F. F. Reichheld (2003), Harvard Business Review, December",
+)
+_CSAT = Explanation(
+    "CSAT (customer satisfaction)",
+    "Share of answers that are one of the top two responses, with its Wilson interval.",
+    "Wilson (1927), as above",
+)
+_ARMS = Explanation(
+    "Arms compared",
+    "The difference of two response rates with its 95 % interval. “No difference shown” does not mean that "
+    "there is none: there may be too few people to show it. P-values and intervals are adjusted alike for "
+    "the number of comparisons. Where the campaign fixes no day and no size, they are those of a test that "
+    "may be looked at any number of times.",
+    "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), Journal of the "
+    "American Statistical Association 56, 52–64; R. Johari et al. (2022), Operations Research 70, 1806–1821",
+)
+_MEAN = Explanation(
+    "Mean and its 95 % interval",
+    "Student’s interval, with the skewness taken off: where most answers are near one end of the scale, it "
+    "reaches further to where the few are.",
+    "P. Hall (1992), Journal of the Royal Statistical Society B 54, 221–228",
+)
+_TIMES = Explanation(
+    "Times",
+    "Half, and nine in ten, of those who answered took at most so long. Those who never answered are not "
+    "among them.",
+    "",
+)
+_COMPLETION = Explanation(
+    "Completion",
+    "People who answered the last question, or ended the survey early by an answer that does so, of those "
+    "who answered at all.",
+    "",
+)
+_RATES = Explanation(
+    "AAPOR response rates",
+    "RR1 to RR6 differ in whether partial interviews count, and in how many of the people of whom nothing is "
+    "known are taken to be eligible.",
+    "AAPOR (2023), Standard Definitions, 10th edition",
+)
+_PRIVACY = Explanation(
+    "What is not here",
+    "Phone numbers, answers in people’s own words, and groups so small that a rate may tell of one person.",
+    "",
+)
+
+
+def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
+    """Yield the explanations of a report's content."""
+    messages = report.messages
+    questions = [question.shown for message in messages for question in message.questions]
+    if questions:
+        yield _RESPONSE
+        yield _COMPLETION
+        yield _TIMES
+    if any(question.nps is not None for question in questions):
+        yield _NPS
+    if any(question.csat is not None for question in questions):
+        yield _CSAT
+    if any(question.numbers is not None for question in questions):
+        yield _MEAN
+    if any(message.experiment is not None for message in messages):
+        yield _ARMS
+    if any(message.response_rates is not None for message in messages):
+        yield _RATES
+    yield _PRIVACY

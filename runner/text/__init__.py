@@ -1,0 +1,1 @@
+"""Campaign texts: templates, rendered messages, SMS segments, conversations."""

@@ -1,0 +1,367 @@
+"""Compiled messages, rendered for each recipient into the project definition that is sent, and what fails.
+
+The definition's fields are those of the send body, less `phone`. Recipients with equal definitions share a
+launch. Problems of texts are reported once, those of rows row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.audience.audience import known_names
+from runner.audience.table import normalize_name
+from runner.campaign.model import FileRecipients
+from runner.source.diagnostic import Diagnostic
+from runner.source.normalize import suggest
+from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
+from runner.text.template import (
+    CompiledText,
+    MissingVariablesError,
+    TemplateProblemError,
+    TextCompiler,
+    render_texts,
+    template_diagnostic,
+    variable_diagnostic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.audience.audience import Recipient
+    from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
+    from runner.source.diagnostic import Problems
+    from runner.text.outgoing import Definition
+
+_MEMO_SIZE = 1024
+_TEXT_NAMES = ("text", "introduction", "conclusion")
+_KEYS_OF_THEIR_OWN = frozenset((str, type(None)))
+"""Types whose values equal no value of another type, unlike `1`, `1.0` and `True`, which are one key."""
+
+
+class Payload(NamedTuple):
+    """A rendered message. A tuple, since one is made for every person with a personal text.
+
+    Attributes:
+        definition: the send body less `phone`; shares parts with others, so it is never changed.
+        digest: of the definition, 128 bits in hexadecimal: BLAKE2b of its canonical JSON.
+        segments: SMS segments that leave at once: the text, or the introduction and the first question; 0 for
+            a call, as the following counts.
+        costly: the first character of the whole conversation that is outside GSM-7, if any.
+        segments_max: segments of the whole conversation: all questions once, and the conclusion.
+        largest: segments of the largest single text.
+        segments_plain: segments of the whole conversation, written plainly (`write_plainly`).
+    """
+
+    definition: Definition
+    digest: str
+    segments: int
+    costly: str | None
+    segments_max: int = 0
+    largest: int = 0
+    segments_plain: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The results that all recipients share.
+
+    Attributes:
+        personal: the texts with variables, in the order of their slots.
+        choices: the responses of questions that have variables in them, by the questions' numbers.
+    """
+
+    personal: tuple[CompiledText, ...]
+    choices: dict[int, list[CompiledText]]
+    draft: PayloadTemplate
+    outgoing: OutgoingTexts
+
+
+class MessageRenderer:
+    """A renderer of one message for its recipients.
+
+    Texts without variables are rendered once. Whole messages are cached by the values of their variables, as
+    long as values repeat.
+
+    Attributes:
+        names: the variables that its texts refer to.
+    """
+
+    def __init__(self, message: Message, compiler: TextCompiler) -> None:
+        """Compile the texts.
+
+        Raises:
+            TemplateProblemError: some of them are invalid.
+        """
+        self.message = message
+        self._compiled = _compile_texts(message, compiler)
+        self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
+        self._ordered_names = tuple(sorted(self.names))
+        self._prepared: _Prepared | None = None
+        self._memo: dict[tuple[Any, ...], Payload] | None = {}
+        self._hits = 0
+
+    @property
+    def renders_min(self) -> int:
+        """Renders for a recipient who never answers (wire facts, "Terms")."""
+        return 1 + (self.message.introduction is not None)
+
+    @property
+    def renders_max(self) -> int:
+        """Renders for a recipient who answers every question validly at once."""
+        message = self.message
+        return len(message.questions) + sum(1 for name in _TEXT_NAMES if getattr(message, name) is not None)
+
+    @property
+    def draft(self) -> PayloadTemplate:
+        """The definition with slots for the personal texts.
+
+        Raises:
+            MissingVariablesError: never, if texts could be rendered for somebody.
+            TemplateProblemError: a text that is the same for everyone cannot be rendered.
+        """
+        return (self._prepared or self._prepare({})).draft
+
+    def render(self, variables: Variables) -> Payload:
+        """Return a recipient's payload; blank variables must be left out.
+
+        Raises:
+            MissingVariablesError: a text needs variables that are missing.
+            TemplateProblemError: a text cannot be rendered, or comes out empty.
+        """
+        if self._memo is None:
+            return self._render(variables)
+        key = tuple([variables.get(name) for name in self._ordered_names])
+        if not _KEYS_OF_THEIR_OWN.issuperset(map(type, key)):
+            key = tuple(map(_freeze, key))
+        payload = self._memo.get(key)
+        if payload is not None:
+            self._hits += 1
+            return payload
+        payload = self._render(variables)
+        self._remember(key, payload)
+        return payload
+
+    def _remember(self, key: tuple[Any, ...], payload: Payload) -> None:
+        if self._memo is None:
+            return
+        if len(self._memo) == _MEMO_SIZE:
+            if self._hits < _MEMO_SIZE:
+                self._memo = None
+                return
+            self._memo.clear()
+            self._hits = 0
+        self._memo[key] = payload
+
+    def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
+        missing: dict[str, TemplateText] = {}
+        for text in self._compiled.values():
+            for name in text.find_missing(variables):
+                missing.setdefault(name, text.text)
+        return tuple(missing.items())
+
+    def _render(self, variables: Variables) -> Payload:
+        try:
+            prepared = self._prepared or self._prepare(variables)
+            texts = render_texts(prepared.personal, variables)
+        except MissingVariablesError:
+            raise MissingVariablesError(self._find_missing(variables)) from None
+        if not all(texts):
+            raise _empty(prepared.personal[texts.index("")])
+        definition = prepared.draft.fill(texts)
+        for number, responses in prepared.choices.items():
+            _require_distinct(definition["questions"][number]["responses"], responses)
+        return Payload._make((definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts)))
+
+    def _prepare(self, variables: Variables) -> _Prepared:
+        """Render the shared texts; raises the errors of their rendering."""
+        message = self.message
+        personal: list[CompiledText] = []
+        choices: dict[int, list[CompiledText]] = {}
+
+        def place(written: TemplateText) -> str | Slot:
+            text = self._compiled[written]
+            if not text.names:
+                return _require_text(text, variables)
+            personal.append(text)
+            return Slot(len(personal) - 1)
+
+        def shape_question(number: int, question: Question) -> Definition:
+            shape: Definition = {"text": place(question.text), "tag": question.tag}
+            if question.responses:
+                responses = [self._compiled[response] for response in question.responses]
+                shape["responses"] = [place(response) for response in question.responses]
+                if any(response.names for response in responses):
+                    choices[number] = responses
+                else:
+                    _require_distinct(shape["responses"], responses)
+            if question.conclude_on is not None:
+                shape["conclude_on"] = place(question.conclude_on)
+            return shape
+
+        shape: Definition = {"tag": message.tag}
+        shape.update((name, place(text)) for name in _TEXT_NAMES if (text := getattr(message, name)))
+        if message.questions:
+            shape["questions"] = [shape_question(*each) for each in enumerate(message.questions)]
+        if message.method != "SMS":
+            shape["method"] = message.method
+        if message.complete_existing_sessions:
+            shape["complete_existing_sessions"] = True
+        self._prepared = _Prepared(tuple(personal), choices, PayloadTemplate(shape), OutgoingTexts(shape))
+        return self._prepared
+
+
+def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateText, CompiledText]:
+    compiled = {}
+    problems: list[Diagnostic] = []
+    for text in message.iterate_texts():
+        try:
+            compiled[text] = compiler.compile(text)
+        except TemplateProblemError as error:
+            problems.extend(error.diagnostics)
+    if problems:
+        raise TemplateProblemError(*problems)
+    return compiled
+
+
+def _freeze(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else (type(value).__name__, repr(value))
+
+
+def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:
+    """Refuse the responses of a question if two of them, rendered from `texts`, read the same."""
+    folded = [response.casefold() for response in responses]
+    for index, response in enumerate(folded):
+        first = folded.index(response)
+        if first == index:
+            continue
+        # Names of recipients must not get into logs.
+        words = (
+            f"the responses {first + 1} and {index + 1} read the same for a recipient"
+            if texts[first].names or texts[index].names
+            else f"two responses read {responses[index]!r}"
+        )
+        raise TemplateProblemError(template_diagnostic("response-repeated", words, texts[index].text))
+
+
+def _require_text(text: CompiledText, variables: Variables) -> str:
+    rendered = text.render(variables)
+    if not rendered:
+        raise _empty(text)
+    return rendered
+
+
+def _empty(text: CompiledText) -> TemplateProblemError:
+    return TemplateProblemError(template_diagnostic("text-empty", "this text comes out empty", text.text))
+
+
+@dataclass(slots=True)
+class CompiledMessage:
+    """A message and its renderers by arm, under None for a message without arms."""
+
+    message: Message
+    renderers: dict[str | None, MessageRenderer] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that its texts refer to."""
+        return frozenset[str]().union(*(renderer.names for renderer in self.renderers.values()))
+
+    @property
+    def has_arms(self) -> bool:
+        """True if it has several arms."""
+        return None not in self.renderers
+
+
+def compile_messages(
+    campaign: Campaign, compiler: TextCompiler, problems: Problems, only: str | None = None
+) -> Iterator[CompiledMessage]:
+    """Yield a campaign's compiled messages, or only one; messages with invalid texts are left out."""
+    for message in campaign.messages:
+        compiled_message = CompiledMessage(message)
+        sent: list[tuple[str | None, Message]] = [*campaign.list_arms(message.id).items()]
+        sent = sent or [(None, message)]
+        for arm, varied in sent:
+            try:
+                compiled_message.renderers[arm] = MessageRenderer(varied, compiler)
+            except TemplateProblemError as error:
+                problems.extend(error.diagnostics)
+        if len(compiled_message.renderers) == len(sent) and only in (None, message.id):
+            yield compiled_message
+
+
+def list_drafts(compiled: Iterable[CompiledMessage]) -> dict[tuple[str, str | None], PayloadTemplate]:
+    """Return the definitions that personal texts belong into, by message and arm."""
+    return {
+        (compiled_message.message.id, arm): renderer.draft
+        for compiled_message in compiled
+        for arm, renderer in compiled_message.renderers.items()
+    }
+
+
+class RowReporter:
+    """A reporter of failures while texts are rendered, recipient by recipient.
+
+    Args:
+        said_once: receives problems that are reported once; None for the same as the rest.
+
+    Attributes:
+        said: problems reported once: the first recipient's place in the audience, source and line, and the
+            words. The keys identify the same problem elsewhere.
+    """
+
+    def __init__(self, campaign: Campaign, problems: Problems, said_once: Problems | None = None) -> None:
+        self._campaign = campaign
+        self._problems = problems
+        self._said_once = problems if said_once is None else said_once
+        self.said: dict[Diagnostic, tuple[tuple[int, int], Diagnostic]] = {}
+        self._names: dict[int, list[str]] = {}
+        self._folded: dict[int, frozenset[str]] = {}
+
+    def report_failure(self, error: TemplateProblemError, recipient: Recipient | None) -> None:
+        """Report a text that cannot be rendered, once; `recipient` is None if it fails for everyone alike."""
+        for diagnostic in error.diagnostics:
+            hint = diagnostic.hint
+            if recipient is not None:
+                source = self._campaign.recipients[recipient.source]
+                unit = source.unit if isinstance(source, FileRecipients) else "line"
+                hint = f"first for the recipient in {unit} {recipient.line} of {recipient.file.name}"
+            self._say_once(diagnostic, recipient, replace(diagnostic, hint=hint))
+
+    def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:
+        """Report a recipient's missing variables; a variable that its source lacks is reported once."""
+        source = recipient.source
+        if source not in self._names:
+            # Once a source, since this opens its file.
+            self._names[source] = known_names(self._campaign, source)
+            self._folded[source] = frozenset(map(normalize_name, self._names[source]))
+        names, folded = self._names[source], self._folded[source]
+        for name, needed_by in error.missing:
+            if normalize_name(name) in folded:
+                text = f"`{name}` is blank here, and the message `{message.id}` needs it"
+                hint = f'fill it in, or write {{{{ {name} | default("…") }}}} in the text'
+                self._problems.add(
+                    Diagnostic(
+                        "error", "recipient-variable-missing", text, recipient.file, recipient.line, 1, hint
+                    )
+                )
+            else:
+                diagnostic = self._unknown(recipient, name, names, needed_by)
+                self._say_once(diagnostic, recipient, diagnostic)
+
+    def _unknown(self, recipient: Recipient, name: str, names: list[str], text: TemplateText) -> Diagnostic:
+        source = self._campaign.recipients[recipient.source]
+        where = (
+            f"in {source.path.name}"
+            if isinstance(source, FileRecipients)
+            else f"for the recipient in line {recipient.line}"
+        )
+        words = f"there is no variable `{name}` {where}{suggest(name, names)}"
+        hint = f"known here: {', '.join(names)}" if names else "give it in `vars`"
+        return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)
+
+    def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
+        if key not in self.said:
+            place = (0, 0) if recipient is None else (recipient.source, recipient.line)
+            self.said[key] = place, words
+            self._said_once.add(words)

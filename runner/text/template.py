@@ -1,0 +1,525 @@
+"""Campaign texts, compiled once and rendered for each recipient, and explanations of their failures.
+
+Messages of Python and Jinja2 may quote a value, such as somebody's name or phone, and logs may be public. So
+only known sentences are passed on, with quotes only from the template itself; other failures are named by
+their type. Equal faults have equal sentences.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import jinja2
+from jinja2 import Template, Undefined, nodes
+
+from runner.source.diagnostic import Diagnostic
+from runner.source.normalize import suggest
+from runner.text.include import MAX_SOURCE, explain_missing, read_included
+from runner.text.language import MAX_LENGTH, BoundError, CampaignEnvironment, MisuseError, find_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from jinja2.runtime import Context
+
+    from runner.campaign.model import TemplateText, Variables
+
+
+_OPERATORS = (
+    *("getitem", "call", "neg", "pos", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"),
+    *("floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow"),
+)
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "contains", "bool")
+_OPERAND = "operand"
+_HALF_CLOSED = re.compile(r"\{\{\s*(?P<value>[^{}%]+?)\s*%?\}(?!\})|\{%\s*(?P<statement>[^{}%]+?)\s*\}")
+_UNSAID = "‹a recipient's value›"
+_TYPE = r"[\w.]+"
+_KNOWN = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # Jinja2: Undefined._undefined_message, the sandbox, the compiler, and its filters.
+        r"(?P<operand>.+) is undefined",
+        rf"'?{_TYPE}'?(?: object)?'? has no (?:attribute|element) (?P<operand>.+)",
+        rf"access to attribute (?P<operand>.+) of '{_TYPE}' object is unsafe",
+        r"no (?:filter|test) named (?P<operand>.+?)(?: found)?",
+        r"expected (?:length|leeway) >= \d+, got (?P<operand>.+)",
+        r"unexpected keyword argument (?P<operand>.+)",
+        r"the inline if-expression on line \d+ evaluated to false and no else section was defined",
+        r"no (?:first|last|aggregated) item, sequence was empty",
+        r"can only get item pairs from a mapping|cannot assign attribute on non-namespace object",
+        r'you can only sort by either "key" or "value"',
+        r"map requires a filter argument|missing parameter for attribute name",
+        # CPython: errors of operators, calls and formats about the types of their operands.
+        rf"{_TYPE}\(\) got an unexpected keyword argument (?P<operand>.+)",
+        rf"{_TYPE}\(\) (?:takes|expected) [\w ]+",
+        rf"{_TYPE}\(\) missing \d+ required (?:positional|keyword-only) arguments?: [\w', ]+",
+        r"range expected at (?:least|most) \d+ arguments?, got \d+|range\(\) arg 3 must not be zero",
+        rf'can only concatenate {_TYPE} \(not "{_TYPE}"\) to {_TYPE}',
+        rf"can't multiply sequence by non-int of type '{_TYPE}'",
+        rf"unsupported operand type\(s\) for [^\w\s]+(?: or pow\(\))?: '{_TYPE}' and '{_TYPE}'",
+        rf"'[<>]=?' not supported between instances of '{_TYPE}' and '{_TYPE}'",
+        rf"bad operand type for (?:unary [+-]|abs\(\)): '{_TYPE}'",
+        rf"'{_TYPE}' object is not (?:iterable|callable|subscriptable|reversible)",
+        rf"'{_TYPE}' object cannot be interpreted as an integer",
+        rf"object of type '{_TYPE}' has no len\(\)|unhashable type: '{_TYPE}'",
+        rf"(?:{_TYPE}\(\) argument \d+ )?must be [a-z ]+, not {_TYPE}",
+        rf"%[diouxXeEfFgGc] format: [a-z ]+, not {_TYPE}",
+        r"not all arguments converted during string formatting|not enough arguments for format string",
+        r"format requires a mapping|incomplete format|empty separator",
+        rf"cannot unpack non-iterable {_TYPE} object",
+        r"(?:not enough|too many) values to unpack \(expected \d+(?:, got \d+)?\)",
+    )
+)
+"""Whole sentences, each with at most one operand, which is their only value."""
+_METHODS = frozenset(repr(name) for kind in (str, list, dict) for name in dir(kind))
+"""Attributes that filters themselves look up in their values."""
+_BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
+    (jinja2.TemplateNotFound, "an included file is no longer there"),
+    (jinja2.TemplateError, "something is used in a way that it is not for"),
+    (TypeError, "a value is of the wrong kind for what is done with it"),
+    (LookupError, "something is looked up that is not there"),
+    (ValueError, "a value is none that this can be done with"),
+)
+_OTHERWISE = "a filter is given what it is not for"
+_NAMING: tuple[tuple[type[nodes.Node], tuple[str, ...]], ...] = (
+    (nodes.Const, ("value",)),
+    (nodes.Name, ("name",)),
+    (nodes.NSRef, ("name", "attr")),
+    (nodes.Getattr, ("attr",)),
+    (nodes.Filter, ("name",)),
+    (nodes.Test, ("name",)),
+    (nodes.Keyword, ("key",)),
+)
+_TAG = re.compile(r"\{[{%#]")
+_INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
+_FAILURES = (
+    *(jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError),
+    # Errors of Jinja2's own filters on unsuitable values.
+    *(AttributeError, AssertionError),
+)
+"""Exceptions of a text's own faults while it renders; any other is a bug of this program."""
+_TOO_DEEP = (RecursionError, SyntaxError, BoundError)
+_DEEP = "this template is nested too deep"
+_OPTIONAL = frozenset({"default", "d", "defined", "undefined"})
+"""Filters and tests of values that may be missing."""
+_UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
+
+
+class Noting(Undefined):
+    """An undefined value that notes its name, so that all missing variables are found at once."""
+
+    noted: list[str]
+
+    def note(self, *_operands: object) -> Noting:
+        """Note the variable's name, and return itself as the result of any operation."""
+        # A value that is looked up may be anything, such as a number or a list.
+        name = self._undefined_name
+        if isinstance(name, str) and name not in self.noted:
+            self.noted.append(name)
+        return self
+
+    def compare(self, *_other: object) -> bool:
+        """Note the variable's name; every comparison is false."""
+        self.note()
+        return False
+
+    def measure(self) -> float:
+        """Note the variable's name; as a number it is 0."""
+        self.note()
+        return 0.0
+
+    def __str__(self) -> str:
+        self.note()
+        return ""
+
+    def __len__(self) -> int:
+        self.note()
+        return 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.note()
+        return iter(())
+
+    def __hash__(self) -> int:
+        self.note()
+        return 0
+
+    def __getattr__(self, name: str) -> Noting:
+        if name.startswith("__"):  # Python's own questions, such as how to copy it
+            raise AttributeError(name)
+        return self.note()
+
+
+for _method, _names in (
+    (Noting.note, _OPERATORS),
+    (Noting.compare, _COMPARISONS),
+    (Noting.__len__, ("int", "index")),
+    (Noting.measure, ("float", "abs")),
+):
+    for _name in _names:
+        setattr(Noting, f"__{_name}__", _method)
+
+
+class Placeholder(Undefined):
+    """An undefined value that renders as its name in brackets."""
+
+    def __str__(self) -> str:
+        return f"[{self._undefined_name}]"
+
+
+def find_literals(tree: nodes.Template) -> Iterator[str]:
+    """Yield the names and values that a parsed template itself holds, as errors quote them."""
+    for node in tree.find_all(tuple(kind for kind, _ in _NAMING)):
+        for field in next(fields for kind, fields in _NAMING if isinstance(node, kind)):
+            value = getattr(node, field)
+            yield repr(value)
+            if isinstance(value, str):
+                # For `map(attribute="a.b")`, a filter's error quotes the failing part.
+                yield from map(repr, value.split("."))
+
+
+def describe_failure(error: Exception, literals: frozenset[str]) -> str:
+    """Return the reason why a text cannot be rendered, without any value of its recipient.
+
+    `literals` are those of its template and of the included ones (`find_literals`).
+    """
+    if isinstance(error, RecursionError):
+        return "it includes itself without end"
+    # Messages of this program and of arithmetic quote no values.
+    if isinstance(error, (BoundError, MisuseError, ArithmeticError)):
+        return write_sentence(error)
+    said = write_sentence(error)
+    for pattern in _KNOWN:
+        found = pattern.fullmatch(said)
+        if found is not None:
+            return _leave_out_operand(found, literals)
+    return next((words for kind, words in _BY_TYPE if isinstance(error, kind)), _OTHERWISE)
+
+
+def _leave_out_operand(found: re.Match[str], literals: frozenset[str]) -> str:
+    operand = found.groupdict().get(_OPERAND)
+    if operand is None or operand in _METHODS or operand.removeprefix("-") in literals:
+        return found.string
+    start, end = found.span(_OPERAND)
+    return f"{found.string[:start]}{_UNSAID}{found.string[end:]}"
+
+
+def write_sentence(error: BaseException) -> str:
+    """Return an error's message as part of a sentence. It may quote any value."""
+    text = str(getattr(error, "message", None) or error).rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def template_diagnostic(
+    code: str, message: str, text: TemplateText, line: int | None = None, *, hint: str | None = None
+) -> Diagnostic:
+    """Return an error at a template's line (from 1; None: its start), placed in the campaign file."""
+    position = text.position
+    if line is not None and text.is_block:
+        lines = text.source.split("\n")
+        tag = _TAG.search(lines[line - 1]) if line <= len(lines) else None
+        column = text.indent + (tag.start() if tag else 0)
+        return Diagnostic("error", code, message, position.file, text.first_line + line - 1, column, hint)
+    return position.problem(code, message, hint)
+
+
+def variable_diagnostic(
+    code: str, message: str, text: TemplateText, name: str, *, hint: str | None = None
+) -> Diagnostic:
+    """Return an error at a template's first mention of the variable `name`, else at its first include."""
+    mention = re.compile(rf"\{{[{{%][^}}]*\b{re.escape(name)}\b")
+    lines = text.source.split("\n")
+    places = (n for sought in (mention, _INCLUDE) for n, line in enumerate(lines, 1) if sought.search(line))
+    return template_diagnostic(code, message, text, next(places, None), hint=hint)
+
+
+def included_diagnostic(
+    code: str, message: str, file: Path, line: int | None, hint: str | None = None
+) -> Diagnostic:
+    """Return an error at a line, from 1, of an included file."""
+    return Diagnostic("error", code, message, file, line or 1, 1, hint)
+
+
+class References(NamedTuple):
+    """The variables that a text refers to: all `names`, and those that may be missing (`optional`)."""
+
+    names: frozenset[str]
+    optional: frozenset[str]
+
+
+class TemplateProblemError(Exception):
+    """An error of texts that cannot be compiled, or rendered for one recipient, at lines of their files."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = diagnostics
+
+
+class MissingVariablesError(Exception):
+    """An error of a recipient without variables (`missing`), each with the first text that asks for it."""
+
+    def __init__(self, missing: tuple[tuple[str, TemplateText], ...]) -> None:
+        super().__init__(", ".join(name for name, _ in missing))
+        self.missing = missing
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledText:
+    """A text ready to render.
+
+    Attributes:
+        text: as in the campaign file.
+        names: the variables that it refers to, including those of included files.
+        strict: the compiled template.
+    """
+
+    text: TemplateText
+    names: frozenset[str]
+    strict: Template
+    _noting: Template
+    _folder: Path
+    _literals: Callable[[], frozenset[str]]
+
+    def render(self, variables: Variables) -> str:
+        """Return the text for one recipient, outer blanks removed; blank variables must be left out.
+
+        Raises:
+            MissingVariablesError: it needs variables that are missing.
+            TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
+        """
+        return render_texts((self,), variables)[0]
+
+    def find_missing(self, variables: Variables) -> list[str]:
+        """Return all missing variables that the text asks for, not only the first."""
+        noted: list[str] = _environment_of(self._noting).undefined.noted  # type: ignore[attr-defined]
+        noted.clear()
+        with contextlib.suppress(BoundError, *_FAILURES):  # what was noted so far is enough to say
+            _run(self._noting, _make_context(self._noting, variables))
+        # An attribute of a variable is not a variable of its own.
+        return [name for name in noted if name in self.names]
+
+    def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | TemplateProblemError:
+        """Return the reason why the text could not be rendered for these variables."""
+        missing = self.find_missing(variables)
+        if missing:
+            return MissingVariablesError(tuple((name, self.text) for name in missing))
+        name, line = _failing_place(error.__traceback__)
+        message = f"this text cannot be rendered: {describe_failure(error, self._literals())}"
+        return TemplateProblemError(
+            included_diagnostic("template-failed", message, self._folder / name, line)
+            if name
+            else template_diagnostic("template-failed", message, self.text, line)
+        )
+
+
+def render_texts(texts: Sequence[CompiledText], variables: Variables) -> list[str]:
+    """Return texts of one compiler for one recipient, outer blanks removed; blank variables must be left out.
+
+    Raises:
+        MissingVariablesError: one of them needs variables that are missing.
+        TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+    """
+    rendered = []
+    context: Context | None = None
+    for text in texts:
+        # A new context costs more than most renderings. Variables that a text sets stay within that text.
+        if context is None or context.vars:
+            context = _make_context(text.strict, variables)
+        try:
+            rendered.append(_run(text.strict, context))
+        except (BoundError, *_FAILURES) as error:
+            raise text.explain(error, variables) from None
+    return rendered
+
+
+class TextCompiler:
+    """A compiler of the texts of one campaign.
+
+    Args:
+        include_folder: the folder that `{% include %}` reads below.
+        shipped: the included files by name, where the folder is out of reach; None to read it.
+
+    Attributes:
+        included: the included texts read so far, by name; None for a missing one.
+    """
+
+    def __init__(self, include_folder: Path, shipped: Mapping[str, str | None] | None = None) -> None:
+        self._folder = include_folder
+        self._shipped = shipped
+        self.included: dict[str, str | None] = {}
+        self._environment = CampaignEnvironment(loader=jinja2.FunctionLoader(self._load))
+        # A class of its own, so that its notes belong to this compiler alone.
+        noting = type("_NotingHere", (Noting,), {"noted": [], "__slots__": ()})
+        self._noting = CampaignEnvironment(noting, loader=self._environment.loader)
+        self._placeholders = CampaignEnvironment(Placeholder, loader=self._environment.loader)
+
+    def compile(self, text: TemplateText) -> CompiledText:
+        """Compile one text.
+
+        Raises:
+            TemplateProblemError: it is invalid, or includes a file that cannot be read.
+        """
+        try:
+            self._environment.steps = 0
+            names = frozenset(self._find_names(text))
+            strict = self._environment.from_string(text.source)
+            noting = self._noting.from_string(text.source)
+        except jinja2.TemplateSyntaxError as error:
+            message = f"this template is wrong: {write_sentence(error)}{self._suggest(error)}"
+            hint = self._complete_braces(text, error)
+            raise self._problem("template-syntax", message, text, error.name, error.lineno, hint) from None
+        except _TOO_DEEP:
+            raise self._problem("template-syntax", _DEEP, text, None, None) from None
+        except _FAILURES as error:  # constant parts are worked out while compiling
+            message = f"this template is wrong: {write_sentence(error)}"
+            raise self._problem("template-syntax", message, text, None, None) from None
+        literals = cache(partial(self._find_literals, text.source))
+        return CompiledText(text, names, strict, noting, self._folder, literals)
+
+    def outline(self, text: TemplateText, variables: Variables) -> str:
+        """Return a valid text with unknown variables in brackets; `variables` are the same for everyone."""
+        try:
+            template = self._placeholders.from_string(text.source)
+            return _run(template, _make_context(template, variables))
+        except (BoundError, *_FAILURES):
+            return text.source
+
+    def _find_names(self, text: TemplateText) -> Iterator[str]:
+        size = len(text.source)
+        if size > MAX_SOURCE:
+            message = f"this text is longer than {MAX_SOURCE:,} characters"
+            raise self._problem("template-syntax", message, text, None, None)
+        waiting: list[tuple[str | None, str]] = [(None, text.source)]
+        visited = set[str]()
+        while waiting:
+            name, source = waiting.pop()
+            tree, names = self._parse(text, source, name)
+            yield from names
+            for include in tree.find_all(nodes.Include):
+                wanted = cast("nodes.Const", include.template).value
+                if wanted in visited:
+                    continue
+                visited.add(wanted)
+                included = self._load(wanted)
+                if included is not None:
+                    size += len(included)
+                    waiting.append((wanted, included))
+                elif not include.ignore_missing:
+                    message, hint = explain_missing(self._folder, wanted)
+                    raise self._problem("template-include", message, text, name, include.lineno, hint)
+                if size > MAX_SOURCE:
+                    message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
+                    raise self._problem("template-include", message, text, name, include.lineno)
+
+    def _parse(self, text: TemplateText, source: str, name: str | None) -> tuple[nodes.Template, set[str]]:
+        try:
+            if name is not None:  # compiled here, as it would only fail for the first recipient otherwise
+                self._environment.get_template(name)
+            tree = self._environment.parse(source, name)
+            return tree, find_variables(tree)
+        except jinja2.TemplateSyntaxError as error:
+            error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
+            raise
+        except _TOO_DEEP:
+            raise self._problem(
+                "template-syntax", "this template is nested too deep", text, name, 1
+            ) from None
+
+    def find_references(self, text: TemplateText) -> References:
+        """Return the variables that a text refers to; none if it is invalid."""
+        names, optional = set[str](), set[str]()
+        for tree in self._iterate_trees(text.source):
+            names |= find_variables(tree)
+            for node in tree.find_all((nodes.Filter, nodes.Test)):
+                if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
+                    optional.add(node.node.name)
+        return References(frozenset(names), frozenset(optional & names))
+
+    def _find_literals(self, source: str) -> frozenset[str]:
+        """Return the literals of a template and of those that it includes; only needed when one fails."""
+        return frozenset(literal for tree in self._iterate_trees(source) for literal in find_literals(tree))
+
+    def _iterate_trees(self, source: str) -> Iterator[nodes.Template]:
+        """Yield a template and those that it includes, parsed; invalid ones are left out."""
+        waiting, visited = [source], set[str]()
+        while waiting:
+            # An included file may have changed meanwhile.
+            with contextlib.suppress(jinja2.TemplateError, *_TOO_DEEP):
+                tree = self._environment.parse(waiting.pop())
+                included = {node.template.as_const() for node in tree.find_all(nodes.Include)} - visited
+                visited |= included
+                waiting += filter(None, map(self._load, included))
+                yield tree
+
+    def _load(self, name: str) -> str | None:
+        if self._shipped is not None:
+            return self._shipped.get(name)
+        found = self.included[name] = read_included(self._folder, name)
+        return found
+
+    def _problem(
+        self,
+        code: str,
+        message: str,
+        text: TemplateText,
+        name: str | None,
+        line: int | None,
+        hint: str | None = None,
+    ) -> TemplateProblemError:
+        if name is not None:
+            return TemplateProblemError(included_diagnostic(code, message, self._folder / name, line, hint))
+        return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
+
+    def _complete_braces(self, text: TemplateText, error: jinja2.TemplateSyntaxError) -> str | None:
+        """Return a hint if a single brace ends an expression or statement in the line of an error."""
+        source = text.source if error.name is None else self._load(error.name) or ""
+        found = _HALF_CLOSED.search("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
+        if found is None:
+            return None
+        value, statement = found.groups()
+        return f"write `{{{{ {value} }}}}`" if value else f"write `{{% {statement} %}}`"
+
+    def _suggest(self, error: jinja2.TemplateSyntaxError) -> str:
+        unknown = _UNKNOWN.search(error.message or "")
+        if unknown is None:
+            return ""
+        known = self._environment.filters if unknown[1] == "filter" else self._environment.tests
+        return suggest(unknown[2], filter(str.isalpha, known))
+
+
+def _environment_of(template: Template) -> CampaignEnvironment:
+    return cast("CampaignEnvironment", template.environment)
+
+
+def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
+    # Jinja2 would assemble the same from both, at several times the cost.
+    return template.new_context({**template.environment.globals, **variables}, shared=True)
+
+
+def _run(template: Template, context: Context) -> str:
+    _environment_of(template).steps = 0
+    parts: list[str] = []
+    length = 0
+    for part in template.root_render_func(context):
+        length += len(part)
+        if length > MAX_LENGTH:
+            raise BoundError(f"the text is longer than {MAX_LENGTH:,} characters")
+        parts.append(part)
+    return "".join(parts).strip()
+
+
+def _failing_place(traceback: TracebackType | None) -> tuple[str | None, int | None]:
+    """Return the name, None for the text itself, and the line of the innermost template that failed."""
+    name, line = None, None
+    while traceback is not None:
+        template = traceback.tb_frame.f_globals.get("__jinja_template__")
+        if template is not None:
+            name, line = template.name, template.get_corresponding_lineno(traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return name, line

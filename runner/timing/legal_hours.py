@@ -1,0 +1,368 @@
+"""Legal sending hours from a dated data file with its sources, and the places of people, whose laws they are.
+
+A place is a country, or a country and its state, as ISO 3166 has them, in the usual spellings. Law differs
+between the states of the United States and Canada, so those have names; elsewhere only the form of a state's
+code is checked.
+A person's place is the given region, else the number's: a presumption, since people move with their numbers,
+but the one that state laws make (Fla. Stat. § 501.059, Conn. Gen. Stat. § 42-288(c): a number of the state's
+area codes is the state's).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from runner.timing.window import DAYS, HolidayList, Span, WeeklyWindow, parse_clock
+from runner.timing.zone import (
+    NameProblem,
+    find_country_code,
+    find_zones,
+    list_countries,
+    read_country_names,
+    read_country_zones,
+    zones_of_prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.timing.schedule import Purpose
+
+
+_STATES = Path(__file__).with_name("states.json")
+_CODE = re.compile(r"[a-z0-9]{1,3}")
+_WITH_STATE = re.compile(r"([a-z]{2}) ([a-z0-9]{1,3})")
+_USER_ASSIGNED = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
+"""Codes that are not in ISO 3166-1 but in use, as for countries of numbers."""
+_OTHER_NAMES = {
+    name: code
+    for code, names in {
+        "AE": ("uae", "emirates"),
+        "AS": ("american samoa",),
+        "AT": ("osterreich",),
+        "BE": ("belgie", "belgien", "belgique"),
+        "BR": ("brasil",),
+        "CH": ("schweiz", "suisse", "svizzera"),
+        "CZ": ("czechia",),
+        "DE": ("deutschland",),
+        "DK": ("danmark",),
+        "ES": ("espana",),
+        "FI": ("suomi",),
+        "GB": ("uk", "united kingdom", "great britain"),
+        "IT": ("italia",),
+        "KR": ("south korea", "republic of korea"),
+        "NL": ("holland", "the netherlands", "nederland"),
+        "NO": ("norge",),
+        "PL": ("polska",),
+        "SE": ("sverige",),
+        "TR": ("turkiye",),
+        "US": ("usa", "united states of america", "america"),
+        "VI": ("virgin islands",),
+    }.items()
+    for name in names
+}
+"""Names of countries that the time zone database does not use, normalized."""
+_OTHER_STATES = {"washington dc": "US-DC", "newfoundland": "CA-NL", "yukon territory": "CA-YT"}
+_TERRITORIES = ("AS", "GU", "MP", "PR", "VI")
+"""Places with a code in both parts of ISO 3166: `US-PR` and `PR`."""
+_HINT = "write a country or a country and its state, as ISO 3166 has them: US, US-FL or CA-QC"
+
+
+def check_region(written: str, country: str | None = None) -> str | NameProblem:
+    """Return the ISO 3166 code of a place (`US`, `US-FL`), or the reason for refusing it.
+
+    Case, accents and punctuation do not matter. A state may stand alone (`FL`, `Florida`) unless the people
+    are of a country whose states are not known here. A name of both a state and a country (`CA`, `Georgia`)
+    gives two codes, separated by a blank, a state of `country` first: the person's number decides.
+
+    Args:
+        written: the place as in the file.
+        country: the country of the file's people, ISO 3166-1; None if not given.
+    """
+    words = _normalize(written)
+    first, _, rest = words.partition(" ")
+    within = "US" if first == "usa" else first.upper()
+    if rest and within in _read_states() and words not in _list_countries():
+        found = _find_state(rest, within)
+        return found or (_refuse_state(rest, within) if _CODE.fullmatch(rest) else _refuse(written))
+    if _WITH_STATE.fullmatch(words) and within in _read_countries():
+        return f"{within}-{rest.upper()}"
+    places = _list_meanings(words, country)
+    return " ".join(places) if places else _refuse(written)
+
+
+def _list_meanings(words: str, country: str | None) -> list[str]:
+    own = _find_state(words, country) if country in _read_states() else None
+    whole = _OTHER_NAMES.get(words) or _list_countries().get(words)
+    others = [found for one in _read_states() if (found := _find_state(words, one))]
+    if country is not None and (own or whole or _CODE.fullmatch(words)):
+        others = []
+    return list(dict.fromkeys(one for one in (own, whole, *others) if one))
+
+
+def _normalize(written: str) -> str:
+    plain = unicodedata.normalize("NFKD", written.replace("&", " and ").replace(".", "")).casefold()
+    letters = "".join(each for each in plain if not unicodedata.combining(each))
+    return " ".join(re.findall(r"[^\W_]+", letters))
+
+
+def _find_state(words: str, country: str) -> str | None:
+    code = words.upper()
+    states = _read_states()[country]
+    if code in states:
+        return f"{country}-{code}"
+    if country == "US" and code in _TERRITORIES:
+        return code
+    named = _OTHER_STATES.get(words, "")
+    if named.startswith(f"{country}-"):
+        return named
+    return next((f"{country}-{code}" for code, name in states.items() if _normalize(name) == words), None)
+
+
+@cache
+def _list_countries() -> dict[str, str]:
+    """Return countries by their normalized codes and names."""
+    names = _read_countries()
+    return {_normalize(name): code for code, name in names.items()} | {code.lower(): code for code in names}
+
+
+@cache
+def _read_countries() -> dict[str, str]:
+    return read_country_names() | _USER_ASSIGNED
+
+
+def _refuse_state(code: str, country: str) -> NameProblem:
+    states = _read_states()[country]
+    return NameProblem(
+        f"{country} has no state {code.upper()}", f"the states of {country} are {', '.join(states)}"
+    )
+
+
+def _refuse(written: str) -> NameProblem:
+    names = [name for states in _read_states().values() for name in states.values()]
+    names += _read_countries().values()
+    close = difflib.get_close_matches(written.strip().title(), names, n=1, cutoff=0.8)
+    return NameProblem("there is no such country or state", f"did you mean {close[0]}?" if close else _HINT)
+
+
+@cache
+def _read_states() -> dict[str, dict[str, str]]:
+    states: dict[str, dict[str, str]] = json.loads(_STATES.read_text(encoding="utf-8"))["states"]
+    return states
+
+
+_NORTH_AMERICA = "1"
+_AREA_CODES = Path(__file__).with_name("area_codes.json")
+"""Drawn from the library's geocoding data, which takes 0.6 s and 100 MB to import; a test compares."""
+_LEGAL_HOURS = Path(__file__).with_name("legal_hours.json")
+_FRESH = timedelta(days=365)
+"""The time for which a look at a source counts as recent."""
+Texts = Literal["named", "assumed", "excluded"]
+"""Whether a rule holds for text messages: the law names them, it says calls and texts are held to it to
+be on the safe side, or it plainly means voice."""
+Method = Literal["SMS", "VOICE"]
+
+
+class Whereabouts(NamedTuple):
+    """A person's possible time zones (IANA names) and places (ISO 3166 codes); none if unknown."""
+
+    zones: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+def locate(phone: str, zone: str | None, region: str | None) -> Whereabouts:
+    """Return a person's possible places, from an allocated E.164 phone, and a zone and region if given.
+
+    A number that may belong to the region narrows it down; any other number is ignored.
+    """
+    by_number = find_zones(phone)
+    nearby = find_places(phone)
+    if region is None:
+        return Whereabouts((zone,) if zone else by_number, nearby)
+    places, is_of_number = _narrow(region.split(), nearby)
+    if zone is not None:
+        return Whereabouts((zone,), places)
+    if is_of_number and by_number and set(nearby) <= set(places):
+        return Whereabouts(by_number, places)
+    zones = tuple(sorted({one for place in places for one in zones_of_place(place)}))
+    common = tuple(one for one in zones if one in by_number) if is_of_number else ()
+    return Whereabouts(common or zones or by_number, places)
+
+
+def _narrow(region: list[str], nearby: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Return the places that a region may mean, and True if the number may belong to one of them."""
+    common: dict[str, None] = {}
+    for code in region:
+        inside = [place for place in nearby if place == code or place.startswith(f"{code}-")]
+        is_inside = any(code.startswith(f"{place}-") for place in nearby)
+        common |= dict.fromkeys(inside or ([code] if is_inside else []))
+    if common:
+        return tuple(common), True
+    countries = {place.partition("-")[0] for place in nearby}
+    if "-" in region[0] and region[0].partition("-")[0] in countries:
+        # A number of a country also covers its states that have another country's code.
+        region = region[:1]
+    return tuple(place for code in region for place in _list_states(code) or [code]), False
+
+
+def find_places(phone: str) -> tuple[str, ...]:
+    """Return places (`US-FL`, `DE`) whose law may hold for a phone; for toll-free ones, North America's."""
+    code = find_country_code(phone)
+    return places_of(phone[1:5] if code == _NORTH_AMERICA else code)
+
+
+@cache
+def places_of(start: str) -> tuple[str, ...]:
+    """Return the places of a country code, or of 1 and an area code."""
+    if start.startswith(_NORTH_AMERICA):
+        by_code: defaultdict[str, list[str]] = defaultdict(list)
+        for place, codes in _read_area_codes().items():
+            for code in codes:
+                by_code[code].append(place)
+        return tuple(by_code.get(start[1:], _read_area_codes()))
+    return list_countries(start) if start else ()
+
+
+@cache
+def zones_of_place(place: str) -> tuple[str, ...]:
+    """Return the time zones of a state with known area codes, else of its country."""
+    codes = _read_area_codes().get(place, ()) if "-" in place else ()
+    if codes:
+        return tuple(sorted({zone for code in codes for zone in zones_of_prefix(_NORTH_AMERICA + code)}))
+    return read_country_zones().get(place.partition("-")[0], ())
+
+
+@cache
+def _list_states(country: str) -> list[str]:
+    return [place for place in _read_area_codes() if place.startswith(f"{country}-")]
+
+
+@cache
+def _read_area_codes() -> dict[str, list[str]]:
+    places: dict[str, list[str]] = json.loads(_AREA_CODES.read_text(encoding="utf-8"))["places"]
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class LegalWindow:
+    """One rule on the hours in which people of some places may be texted or called.
+
+    Attributes:
+        places: ISO 3166 codes.
+        window: the allowed hours, in the recipient's local time.
+        texts: True if it covers text messages.
+        purposes: the purposes it covers. Most laws are about solicitation alone; those cover surveys, too,
+            unless they plainly exclude them.
+        citation: the law, as deferred texts show it.
+        source: the text that was read.
+        looked_at: the day it was read.
+        covers: the law's subject and its exceptions.
+        holidays: days on which nothing may be sent, if any.
+        url: the law's address, if it is certain.
+        not_enforced: the part of the law that the runner does not keep, if any.
+    """
+
+    places: tuple[str, ...]
+    window: WeeklyWindow
+    texts: Texts
+    purposes: tuple[Purpose, ...]
+    citation: str
+    source: str
+    looked_at: date
+    covers: str
+    holidays: HolidayList | None = None
+    url: str | None = None
+    not_enforced: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LawBook:
+    """All rules of a data file, in its order; `checked` is the day of its last review."""
+
+    checked: date
+    rules: tuple[LegalWindow, ...]
+
+    def rules_of(self, places: Iterable[str], method: Method, purpose: Purpose) -> tuple[LegalWindow, ...]:
+        """Return the rules of places and of the countries around them; all of their windows must be open."""
+        return tuple(
+            rule
+            for rule in self._list_about(places)
+            if purpose in rule.purposes and (method == "VOICE" or rule.texts != "excluded")
+        )
+
+    def knows_any(self, places: Iterable[str], method: Method) -> bool:
+        """Return whether any of the places has a rule, for any purpose."""
+        return any(method == "VOICE" or rule.texts != "excluded" for rule in self._list_about(places))
+
+    def list_stale(self, today: date) -> tuple[LegalWindow, ...]:
+        """Return the rules whose sources were last read more than a year before `today`."""
+        return tuple(rule for rule in self.rules if today - rule.looked_at > _FRESH)
+
+    def _list_about(self, places: Iterable[str]) -> Iterator[LegalWindow]:
+        wanted = {part for place in places for part in (place, place.partition("-")[0])}
+        return (rule for rule in self.rules if not wanted.isdisjoint(rule.places))
+
+
+@cache
+def load_law() -> LawBook:
+    """Return the shipped rules."""
+    return read_law(_LEGAL_HOURS.read_text(encoding="utf-8"))
+
+
+def read_law(text: str) -> LawBook:
+    """Read a data file of rules (JSON as in `legal_hours.json`).
+
+    Raises:
+        ValueError: hours or days are malformed, or a day is missing or repeated.
+    """
+    document = json.loads(text)
+    rules = tuple(_read_rule(rule) for rule in document["rules"])
+    return LawBook(date.fromisoformat(document["checked"]), rules)
+
+
+def _read_rule(rule: dict[str, Any]) -> LegalWindow:
+    days = rule.get("holidays")
+    return LegalWindow(
+        places=tuple(rule["places"]),
+        window=_read_hours(rule["hours"]),
+        texts=rule["texts"],
+        purposes=tuple(rule["purposes"]),
+        citation=rule["citation"],
+        source=rule["source"],
+        looked_at=date.fromisoformat(rule["looked_at"]),
+        covers=rule["covers"],
+        holidays=None
+        if days is None
+        else HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
+        url=rule.get("url"),
+        not_enforced=rule.get("not_enforced"),
+    )
+
+
+def _read_hours(hours: dict[str, list[str]]) -> WeeklyWindow:
+    week: dict[int, tuple[Span, ...]] = {}
+    for days, spans in hours.items():
+        first, _, last = days.partition("-")
+        for day in range(DAYS.index(first), DAYS.index(last or first) + 1):
+            if day in week:
+                raise ValueError(f"{DAYS[day]} is there twice")
+            week[day] = tuple(_read_span(span) for span in spans)
+    if len(week) < len(DAYS):
+        raise ValueError(f"{len(DAYS) - len(week)} days are missing")
+    return WeeklyWindow(tuple(week[day] for day in range(len(DAYS))))
+
+
+def _read_span(text: str) -> Span:
+    start, end = (parse_clock(part) for part in text.split("-"))
+    if start is None or end is None or start >= end:
+        raise ValueError(f"{text} is no span of hours")
+    return start, end

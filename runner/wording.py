@@ -1,0 +1,98 @@
+"""Counts with their nouns, and Markdown in which foreign text cannot act on the page or on people."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_ZERO_WIDTH = "&#8203;"
+_MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+# Escapes and entities don't help: GitHub looks for these in the rendered text, where only code is left
+# alone (github/cmark-gfm, issue 181). A zero-width blank behind the first character does.
+_REFERENCES = re.compile(r"@(?=\w)|(?<=\\)#(?=\d)|(?i:GH-(?=\d)|www(?=\.))|:(?=//)|:(?=[a-z+_-][\w+-]*:)")
+# International numbers, ten digits as written in North America, and plain digits.
+_PHONE = re.compile(
+    r"(?<![\w+])(?:\+\d(?:[\s().-]{0,2}\d){6,14}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{9,15})(?!\w)"
+)
+_SHOWN_FIRST, _SHOWN_LAST = 3, 2
+_STORED_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d+)?(?:Z|\+00:00)")
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot steer a terminal or start a line of its own."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def inert(text: str) -> str:
+    """Return a text on one line that a forge's Markdown shows as it is, in a paragraph or a table's cell.
+
+    It cannot mark up, end an element, mention a person, refer to an issue, or become a link; phone numbers
+    are masked.
+    """
+    escaped = _MARKED.sub(r"\\\g<0>", hide_phones(printable(text))).translate(_ENTITIES)
+    return _REFERENCES.sub(rf"\g<0>{_ZERO_WIDTH}", escaped)
+
+
+def inert_html(text: str) -> str:
+    """Return a text as `inert` does, for HTML without Markdown: a `<summary>`."""
+    # Quotes end nothing between tags, and `&#x27;` would look like a reference to an issue.
+    escaped = html.escape(hide_phones(printable(text)), quote=False)
+    return re.sub(r"[@#](?=\w)", rf"\g<0>{_ZERO_WIDTH}", escaped)
+
+
+def hide_phones(text: str) -> str:
+    """Return a text with possible phone numbers masked except for their ends."""
+    return _PHONE.sub(_mask, text)
+
+
+def _mask(found: re.Match[str]) -> str:
+    number = found[0]
+    hidden = re.sub(r"\d", "•", number[_SHOWN_FIRST:-_SHOWN_LAST])
+    return number[:_SHOWN_FIRST] + hidden + number[-_SHOWN_LAST:]
+
+
+def count_words(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 launch`, `1,209 launches`. By default the plural adds an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def show_time(at: str, *, to_second: bool = False) -> str:
+    """Return a stored time in UTC for people: `2026-11-23 18:31 UTC`; other texts as they are."""
+    found = _STORED_TIME.fullmatch(at)
+    return f"{found[1]} {found[2]}{(found[3] or '') if to_second else ''} UTC" if found else at
+
+
+class Markdown(str):
+    """A table cell that is Markdown already."""
+
+    __slots__ = ()
+
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str | int]], escape: Callable[[str], str] | None = None
+) -> str:
+    """Return a Markdown table; cells are escaped unless they are `Markdown`.
+
+    Numbers get thousands separators. `escape` escapes names and cells, as `inert` does; None escapes only
+    what would break the table.
+    """
+    clean = escape or _escape_cell
+    names = header if escape is None else map(escape, header)
+    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [f"| {' | '.join(_write_cell(cell, clean) for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _write_cell(cell: str | int, clean: Callable[[str], str]) -> str:
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return cell if isinstance(cell, Markdown) else clean(cell)
+
+
+def _escape_cell(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

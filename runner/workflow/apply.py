@@ -1,0 +1,428 @@
+"""`runner apply`: sends plans exactly once and records that, or sends some texts to one's own phone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from runner.audience.phone import mask_phone
+from runner.delivery.delivery_summary import TOO_LATE
+from runner.delivery.run import ENDED
+from runner.errors import LimitError, ServiceError, UnknownOutcomesError, UsageError
+from runner.ledger.model import RecordedDeliveries
+from runner.plan.model import PlanOptions
+from runner.version import add_version
+from runner.wording import count_words
+from runner.workflow.approval_coverage import leave_out_unapproved
+from runner.workflow.delivery.apply_session import ApplySession
+from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
+from runner.workflow.delivery.delivery import DeliveryRun, LocalApply
+from runner.workflow.failures import Failures
+from runner.workflow.observer import note, warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import (
+    count_to_send,
+    describe_unread,
+    leave_out_paused,
+    leave_out_refused,
+    leave_out_waiting,
+    plan_campaigns,
+)
+from runner.workflow.plans.saved import digest_plans
+from runner.workflow.records.phones import parse_phones
+from runner.workflow.workspace.clustering import choose_cluster
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from runner.ledger.model import Run
+    from runner.ledger.record.recorded import Record
+    from runner.ledger.results.runs import RunLaunch
+    from runner.plan.model import PlannedLaunch
+    from runner.workflow.delivery.campaign_run import CampaignRun
+    from runner.workflow.failures import Failure
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.plans.saved import SavedPlan
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
+
+
+PARTLY_DONE = 3
+UNKNOWN_OUTCOMES = UnknownOutcomesError.exit_code
+_SHOWN_DETAILS = 5
+TRIALS = 3
+"""Launches tried of each message and arm; one more if a later one is larger."""
+TAG_SUFFIX = "-test"
+_LAUNCH_FIELDS = ("key", "message", "project_launch_guid", "outcome", "recipients")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions(RunOptions):
+    """The limits of a run; None is no restriction.
+
+    Attributes:
+        saved: the saved plan to send; None to plan now.
+        expect_digest: the digest of the approved plan.
+        only: the only message to send.
+        limit: the most recipients to send to now.
+        require_approval: send nothing of campaigns without an approval.
+        settle_only: settle launches of earlier runs, and send nothing.
+    """
+
+    saved: SavedPlan | None = None
+    expect_digest: str | None = None
+    only: str | None = None
+    limit: int | None = None
+    require_approval: bool = False
+    settle_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedCampaign:
+    """One campaign's part in a run, as in `schemas/apply.schema.json`.
+
+    Attributes:
+        name: the campaign's.
+        sent: launches that the service accepted; `rejected`, `unknown` and `not_sent` count the others.
+        adopted: launches of earlier runs found to have been sent.
+        unresolved: recipients whose outcome is unknown after the run.
+        not_tried: planned deliveries that the run did not reach.
+        deferred: deliveries that wait for their time.
+        expired: deliveries whose time has passed.
+        opted_out: recipients who opted out since the plan was made.
+        capped: recipients who have reached the frequency cap since.
+        open_session: deliveries that wait for the end of an open survey.
+        no_rule: deliveries to places whose legal hours are unknown.
+        waiting: recipients left for the next run, since an earlier message may not have been sent.
+        recipients_sent: recipients of accepted launches.
+        launches: each launch; None if there are too many to list, on a cluster.
+    """
+
+    name: str
+    sent: int
+    rejected: int
+    unknown: int
+    not_sent: int
+    adopted: int
+    unresolved: int
+    not_tried: int
+    deferred: int
+    expired: int
+    opted_out: int
+    capped: int
+    open_session: int
+    no_rule: int
+    waiting: int
+    recipients_sent: int
+    launches: tuple[RunLaunch, ...] | None
+
+    @classmethod
+    def of(cls, run: CampaignRun) -> AppliedCampaign:
+        """Return the result of one campaign of a run."""
+        summary = run.summary
+        return cls(
+            name=run.planned.campaign.name,
+            sent=summary.count("sent"),
+            rejected=summary.count("rejected"),
+            unknown=summary.count("unknown"),
+            not_sent=summary.count("not_sent"),
+            adopted=run.adopted,
+            unresolved=run.unresolved,
+            not_tried=run.not_tried,
+            deferred=run.deferred,
+            expired=run.expired,
+            opted_out=summary.opted_out,
+            capped=summary.capped,
+            open_session=run.open_session,
+            no_rule=run.no_rule,
+            waiting=summary.waiting,
+            recipients_sent=summary.recipients_sent,
+            launches=tuple(summary.launches) if summary.is_listed else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the campaign's part of the JSON document."""
+        document = {name: value for name, value in asdict(self).items() if name != "launches"}
+        if self.launches is not None:
+            document["launches"] = [
+                {name: getattr(launch, name) for name in _LAUNCH_FIELDS} for launch in self.launches
+            ]
+        return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyResult:
+    """The result of a run; iterates over its campaigns.
+
+    `runs` has the campaigns with their plans. After an interrupt everything sent is recorded; `is_behind` is
+    True if the state remote could not be updated completely.
+    """
+
+    failures: Failures
+    exit_code: int
+    campaigns: tuple[AppliedCampaign, ...] = ()
+    runs: tuple[CampaignRun, ...] = ()
+    is_interrupted: bool = False
+    is_behind: bool = False
+
+    def __iter__(self) -> Iterator[AppliedCampaign]:
+        return iter(self.campaigns)
+
+    def __len__(self) -> int:
+        return len(self.campaigns)
+
+    @property
+    def left_out(self) -> tuple[Failure, ...]:
+        """The campaigns that were left out, each with its error."""
+        return self.failures.found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as in `schemas/apply.schema.json`."""
+        found = [campaign.to_dict() for campaign in self.campaigns]
+        return add_version({"campaigns": found, **self.failures.as_json()})
+
+
+def apply_campaigns(
+    scope: Scope, options: ApplyOptions, approve: Callable[[Sequence[PlanResult]], None]
+) -> ApplyResult:
+    """Send plans, and write the lockfiles.
+
+    Without a saved plan, `approve` gets the plans that would be sent, and raises to refuse.
+
+    Raises:
+        RunnerError: nothing can be sent, or the run could not go on; what was sent is recorded.
+    """
+    saved = options.saved
+    scope, workspace, plan_options = _prepare(scope, options)
+    cluster = _choose_cluster(scope, workspace, saved)
+    with (
+        workspace.open_ledger() as opened,
+        ApplySession(workspace, opened, scope, options) as session,
+    ):
+        run = _make_run(session, cluster, saved)
+        reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
+        planned = run.plan(scope, plan_options, reader)
+        # Unknown outcomes are an error of sending, not of settling.
+        run.settle_gone(scope, may_be_unknown=options.settle_only)
+        if options.settle_only:
+            runs = run.conclude(planned)
+        else:
+            planned = _choose_sound(planned, run, options, plan_options)
+            if saved is None and count_to_send(planned):
+                approve(planned)
+            keep_audiences(opened, planned, workspace.now_text())
+            runs = run.deliver(planned, _trace(planned, workspace, saved))
+    return _conclude(runs, run, is_settled=options.settle_only)
+
+
+def _prepare(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, PlanOptions]:
+    """Return the scope, workspace and plan options of a run."""
+    saved, only, limit = options.saved, options.only, options.limit
+    _refuse_nonsense(scope, options)
+    _refuse_state_remote(scope)
+    if saved is not None:
+        if options.expect_digest is not None:
+            saved.require_digest(options.expect_digest)
+        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.made.only, saved.made.limit
+    workspace = Workspace.open(scope, asks_service=True)
+    if saved is not None:
+        saved.require_target(workspace.target)
+    return scope, workspace, PlanOptions(only, limit, workspace.target.recipients_per_send)
+
+
+def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
+    """Refuse options that contradict each other."""
+    if options.saved is None:
+        if options.expect_digest is not None:
+            raise UsageError("--expect-digest is about a saved plan", hint="name it with --plan")
+        return
+    if options.settle_only:
+        raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
+    if scope.paths or options.only is not None or options.limit is not None:
+        raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
+
+
+def _refuse_state_remote(scope: Scope) -> None:
+    """Refuse a state remote together with a shared ledger."""
+    if scope.cluster is not None and scope.state_remote:
+        raise UsageError(
+            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
+            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
+        )
+
+
+def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None) -> ClusterSettings | None:
+    """Return the cluster of a run; None to send from this process.
+
+    Raises:
+        UsageError: the saved plan or the state remote cannot be used with it.
+        RunnerError: it cannot be used.
+    """
+    cluster = choose_cluster(scope, workspace)
+    if cluster is None and saved is not None and saved.plan_set is not None:
+        raise UsageError(f"{saved.file} is a plan set: it is sent with --cluster")
+    if cluster is not None:
+        _refuse_state_remote(replace(scope, cluster=cluster.address.text))
+    return cluster
+
+
+def _make_run(session: ApplySession, cluster: ClusterSettings | None, saved: SavedPlan | None) -> DeliveryRun:
+    failures = Failures()
+    if cluster is None:
+        return DeliveryRun(session, failures, LocalApply(session, failures))
+    # Imported here: optional, and slow to import.
+    from runner.workflow.delivery.cluster_delivery import ClusterApply
+
+    remote = ClusterApply(session, failures, cluster, saved.plan_set if saved else None)
+    return DeliveryRun(session, failures, remote)
+
+
+def _choose_sound(
+    planned: Sequence[PlanResult], run: DeliveryRun, options: ApplyOptions, plan_options: PlanOptions
+) -> Sequence[PlanResult]:
+    """Return the plans that can be sent: unchanged if saved, not paused, within limits, replies read.
+
+    Raises:
+        PlanChangedError: a saved plan is out of date.
+        LimitError: the only plans to send are over a limit, wait for replies, or are not approved.
+        OnHoldError: the only plans to send are paused.
+    """
+    saved = options.saved
+    if saved:
+        run.failures.accept_pauses(saved.knows_pause)
+        planned = leave_out_paused(planned, run.failures)
+        saved.require_unchanged(planned, run.failures.errors)
+        planned = run.executor.bring_forward(planned, plan_options)
+    for line in describe_unread(planned):
+        warn(line)
+    planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
+    planned = leave_out_waiting(planned, run.failures)
+    if options.require_approval:
+        is_given = options.expect_digest is not None
+        planned = leave_out_unapproved(planned, run.failures, is_given=is_given)
+    return planned
+
+
+def _trace(planned: Sequence[PlanResult], workspace: Workspace, saved: SavedPlan | None) -> Run | None:
+    """Return the run to record launches with; None without launches, so that git is not asked."""
+    if not count_to_send(planned):
+        return None
+    digest = saved.digest if saved else digest_plans(planned)
+    campaigns = [item.campaign for item in planned]
+    return trace_run(campaigns, digest, workspace.now_text(), workspace.environ)
+
+
+def _conclude(runs: Sequence[CampaignRun], run: DeliveryRun, *, is_settled: bool) -> ApplyResult:
+    """Return the result of a run."""
+    code = (0 if is_settled else _find_exit_code(runs)) if runs else None
+    for one in () if is_settled else runs:
+        _warn_of_failures(one)
+    return ApplyResult(
+        campaigns=tuple(map(AppliedCampaign.of, runs)),
+        runs=tuple(runs),
+        failures=run.failures,
+        is_interrupted=not is_settled and run.session.stop.is_set(),
+        is_behind=run.session.remote_intents.is_behind,
+        exit_code=run.failures.find_exit_code(code) or int(run.session.remote_intents.is_behind),
+    )
+
+
+def _warn_of_failures(run: CampaignRun) -> None:
+    name, summary = run.planned.campaign.name, run.summary
+    final = summary.final_reply
+    if run.diagnosis is not None:
+        warn(f"{name}: {run.diagnosis.message}")
+        warn(f"{name}: to mend it, {run.diagnosis.hint}")
+    elif final is not None:
+        warn(f"{name}: the run was ended, every further send would fail too: {final.detail}")
+    said = {None, ENDED, TOO_LATE, final and final.detail}
+    for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
+        warn(f"{name}: {detail}")
+
+
+def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
+    if any(run.unresolved for run in runs):
+        return UNKNOWN_OUTCOMES
+    if any(run.summary.final_reply for run in runs):
+        return 1
+    if any(run.summary.has_failures for run in runs):
+        return PARTLY_DONE if any(run.summary.count("sent") for run in runs) else 1
+    return 0
+
+
+def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> None:
+    """Send the first recipients' texts of each message and arm to one's own phone, and record nothing.
+
+    The text with the most segments comes first, to show cuts and splits. Deferred and delivered texts are
+    included. The launches' tags end in `-test`, to stay out of results. As in `runner plan`, the record is
+    only read: no lock, no settling. `approve` gets a summary, and raises to refuse.
+
+    Raises:
+        UsageError: `phone` is invalid.
+        LimitError: the phone's owner opted out, or may have; or no recipient is left to take texts from.
+        ServiceError: the service did not take a launch.
+    """
+    scope, workspace, plan_options = _prepare(scope, options)
+    (own,) = parse_phones([phone])
+    anytime = replace(plan_options, ignore_time=True)
+    with workspace.open_ledger_if_present() as opened:
+        reader = PlanContextReader(workspace, opened, workspace.now())
+        planned = plan_campaigns(
+            workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
+        )
+    _refuse_opted_out(planned, own)
+    launches = [launch for item in planned for launch in choose_launches(item.planner.iterate_launches())]
+    if not launches:
+        raise LimitError(
+            "--test-to: no recipient is left whose texts could be tried: nothing was sent",
+            hint="`runner plan` says what keeps them from being texted",
+        )
+    what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(own)}"
+    approve(what)
+    _send_to(workspace, launches, own)
+    if not scope.quiet:
+        note(f"Sent {what}; nothing was recorded.")
+
+
+def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:
+    with workspace.open_service() as (client, _):
+        for launch in launches:
+            definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
+            reply = client.send(json.dumps(definition, ensure_ascii=False), [own])
+            if reply.outcome != "sent":
+                raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
+
+
+def _as_if_new(record: Record) -> Record:
+    """Return a record without deliveries, so that delivered messages are sampled, too."""
+    return replace(record, deliveries=RecordedDeliveries({}, {}, record.known.forgotten))
+
+
+def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:
+    for item in planned:
+        suppressions = item.context.suppressions
+        found = suppressions.find(phone) if suppressions is not None else None
+        if found is not None:
+            how = "opted out" if found == "confirmed" else "may have opted out"
+            raise LimitError(
+                f"--test-to: whoever has {mask_phone(phone)} {how} on {item.plan.target}: nothing was sent",
+                hint="name a phone of your own; `runner optouts remove` is for who wants to be texted again",
+            )
+
+
+def choose_launches(launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
+    """Yield the launches to try: the largest of each message and arm, then the first ones."""
+    first: dict[tuple[str, str | None], list[PlannedLaunch]] = {}
+    largest: dict[tuple[str, str | None], PlannedLaunch] = {}
+    for launch in launches:
+        kind = launch.message.id, launch.arm
+        some = first.setdefault(kind, [])
+        if len(some) < TRIALS:
+            some.append(launch)
+        if kind not in largest or launch.payload.segments_max > largest[kind].payload.segments_max:
+            largest[kind] = launch
+    for kind, some in first.items():
+        yield largest[kind]
+        yield from (launch for launch in some if launch is not largest[kind])

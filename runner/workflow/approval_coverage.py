@@ -1,0 +1,256 @@
+"""Coverage of plans by approvals, and the file that records it."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.git.clone import replace_text
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.approval import (
+    ENDING,
+    Amount,
+    ApprovalRequest,
+    add_approvals,
+    find_gap,
+    find_latest,
+    read_approvals,
+    read_request,
+    seal_plan,
+)
+from runner.plan.digest import digest_reviewed
+from runner.service.target import describe_destination
+from runner.text.include import include_folder
+from runner.wording import count_words
+from runner.workflow.campaigns import show_path
+from runner.workflow.observer import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.plan.approval import Approval
+    from runner.service.target import Target
+    from runner.workflow.failures import Failures
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.plans.saved import SavedPlan
+
+Status = Literal["none", "covered", "needed"]
+REQUIRE_VARIABLE = "RUNNER_REQUIRE_APPROVAL"
+_KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
+_PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
+_HOW = (
+    "have the plan approved and record that with `runner approve --plan FILE`, then send it with "
+    "`runner apply --plan FILE`"
+)
+
+
+def is_approval_required(environment: Mapping[str, str]) -> bool:
+    """Return whether the environment requires approvals for sending."""
+    return environment.get(REQUIRE_VARIABLE, "").lower() in ("1", "true", "yes", "on")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The coverage of one campaign's plan.
+
+    Attributes:
+        planned: the plan.
+        request: the plan's request for approval; None without a state key.
+        gap: the part of the plan beyond its approvals, in words; None if there is none.
+        approved_by: the people whose approvals cover the plan.
+    """
+
+    planned: PlanResult
+    request: ApprovalRequest | None
+    gap: str | None
+    approved_by: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """`none` if the plan sends nothing, `covered`, or `needed`."""
+        if not list_sent(self.planned):
+            return "none"
+        return "covered" if self.gap is None else "needed"
+
+
+@dataclass(slots=True)
+class ApprovalShelf:
+    """The approvals of one target, from the folders of the command's campaigns."""
+
+    target: Target
+    _read: dict[Path, tuple[Approval, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def key(self) -> FingerprintKey | None:
+        """The key that seals approvals; without it none are kept or accepted."""
+        secret = self.target.state_key
+        return FingerprintKey.from_secret(secret) if secret else None
+
+    def is_used(self, campaigns: Iterable[Campaign], environment: Mapping[str, str]) -> bool:
+        """Return whether plans of these campaigns have approvals, or need them."""
+        has_some = any(self.find_file(campaign).is_file() for campaign in campaigns)
+        return has_some or is_approval_required(environment)
+
+    def find_file(self, campaign: Campaign) -> Path:
+        """Return the file with a campaign's approvals."""
+        return include_folder(campaign) / f"{self.target.name}{ENDING}"
+
+    def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
+        """Return the coverages of plans, in their order.
+
+        Raises:
+            RunnerError: a file cannot be read.
+        """
+        key = self.key
+        return [self._cover(item, key) for item in planned]
+
+    def _cover(self, item: PlanResult, key: FingerprintKey | None) -> Coverage:
+        sent = list_sent(item)
+        if key is None:
+            return Coverage(item, None, _KEYLESS if sent else None)
+        request = make_request(item, key)
+        approvals = self.list_approvals(self.find_file(item.campaign), key)
+        latest = find_latest(item.campaign.name, self.target.name, approvals)
+        names = {name for message in sent if message in latest for name in latest[message].approved_by}
+        return Coverage(item, request, find_gap(request, approvals, sent), tuple(sorted(names)))
+
+    def list_approvals(self, file: Path, key: FingerprintKey) -> tuple[Approval, ...]:
+        """Return a file's approvals with a valid seal, and warn of the number of others.
+
+        Raises:
+            RunnerError: it cannot be read.
+        """
+        if file not in self._read:
+            found = read_approvals(_read_text(file), key)
+            if found.doubtful:
+                lines = count_words(found.doubtful, "approval is", "approvals are")
+                warn(f"{show_path(file)}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
+            self._read[file] = found.approvals
+        return self._read[file]
+
+    def record(self, file: Path, approvals: Sequence[Approval], key: FingerprintKey) -> None:
+        """Add approvals to a file.
+
+        Raises:
+            RunnerError: it cannot be read or written.
+        """
+        text = add_approvals(_read_text(file), self.target.name, key, approvals)
+        try:
+            replace_text(file, text)
+        except OSError as error:
+            raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
+        self._read.pop(file, None)
+
+
+def make_request(item: PlanResult, key: FingerprintKey) -> ApprovalRequest:
+    """Return a plan's request for approval.
+
+    Raises:
+        CampaignError: the campaign's files can no longer be read.
+    """
+    return ApprovalRequest(
+        item.campaign.name,
+        item.plan.target,
+        describe_destination(item.target),
+        digest_reviewed(item.campaign, key),
+        {
+            message.id: Amount(message.reach, message.most_segments)
+            for message in item.plan.messages
+            if message.pending
+        },
+    )
+
+
+def require_sealed(
+    entry: Mapping[str, Any], saved: SavedPlan, shelf: ApprovalShelf
+) -> ApprovalRequest | None:
+    """Return a saved plan's request for approval of a campaign; None without a state key.
+
+    Raises:
+        RunnerError: the plan was made with another key or none, by an older version, or was edited.
+    """
+    asked, key = entry.get("approval"), shelf.key
+    if asked is None:
+        raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)
+    if key is None and asked["request"] is None:
+        return None
+    if key is None:
+        raise MissingKeyError(
+            f"the plan {saved.file} was made with a RUNNER_STATE_KEY, and none is set",
+            hint="set the same one",
+        )
+    if asked["request"] is None:
+        raise RunnerError(f"the plan {saved.file} was made without the RUNNER_STATE_KEY", hint=_PLAN_ANEW)
+    said = {**entry, "approval": {name: value for name, value in asked.items() if name != "seal"}}
+    if not hmac.compare_digest(seal_plan(key, said, saved.digest), asked["seal"] or ""):
+        raise RunnerError(
+            f"the plan {saved.file} was edited, or made with another RUNNER_STATE_KEY: its seal doesn't fit",
+            hint=_PLAN_ANEW,
+        )
+    return read_request(asked["request"])
+
+
+def find_status(coverages: Iterable[Coverage]) -> Status:
+    """Return the approval state of several campaigns' plan."""
+    found = {coverage.status for coverage in coverages}
+    return "needed" if "needed" in found else "covered" if "covered" in found else "none"
+
+
+def add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> None:
+    """Add requests for approval, and their coverages, to a plan as JSON.
+
+    `document` is from `plan_json`; `coverages` are in the order of its campaigns.
+    """
+    document["approval"] = find_status(coverages)
+    for campaign, coverage in zip(document["campaigns"], coverages, strict=True):
+        request, secret = coverage.request, coverage.planned.target.state_key
+        campaign["approval"] = {
+            "status": coverage.status,
+            "reason": coverage.gap,
+            "request": None if request is None else request.as_json(),
+        }
+        key = FingerprintKey.from_secret(secret) if secret else None
+        # Last, since it covers all the rest.
+        seal = None if key is None else seal_plan(key, campaign, document["plan_digest"])
+        campaign["approval"]["seal"] = seal
+
+
+def leave_out_unapproved(
+    planned: Sequence[PlanResult], failures: Failures, *, is_given: bool
+) -> Sequence[PlanResult]:
+    """Return the plans that are approved or send nothing; others go to `failures`.
+
+    `is_given` is True if the run names exactly this plan, which approves it without a state key.
+
+    Raises:
+        LimitError: the only plan to send is not approved.
+        RunnerError: approvals cannot be read.
+    """
+    kept = []
+    shelf = ApprovalShelf(planned[0].target) if planned else None
+    for coverage in shelf.cover(planned) if shelf else ():
+        item = coverage.planned
+        if coverage.status != "needed" or (coverage.request is None and is_given):
+            kept.append(item)
+            continue
+        error = LimitError(f"{item.campaign.name} is not approved: {coverage.gap}", hint=_HOW)
+        failures.add(item.campaign.file, item.campaign.name, error)
+    return kept
+
+
+def list_sent(item: PlanResult) -> list[str]:
+    """Return the ids of messages that a plan sends now; none if it breaks a limit."""
+    return [] if item.plan.refusals else [one.id for one in item.plan.messages if one.to_send]
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise RunnerError(f"{show_path(file)} cannot be read: {error.strerror}") from None

@@ -1,0 +1,268 @@
+"""Campaign files of a command line, and their loading."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.campaign.load import load_campaign, read_names
+from runner.errors import CampaignError, RunnerError
+from runner.git.placing import list_folders
+from runner.ledger.model import SUPPRESSIONS_SUFFIX
+from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.storage import repository_root
+from runner.wording import count_words
+from runner.workflow.observer import note, show_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.campaign.model import Campaign
+
+DEFAULT_FOLDER = Path("campaigns")
+TARGETS_FILE = "targets.yaml"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+"""The beginning of a path made of a URL, which has lost one of its slashes."""
+ENDINGS = {".yaml", ".yml"}
+"""The endings of campaign files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Loaded campaign files.
+
+    Attributes:
+        files: all of them.
+        campaigns: those without errors.
+        faults: errors that exclude single campaigns, by file.
+        claimed: the names of all of them, also former ones.
+        where: the places searched, in words.
+    """
+
+    files: tuple[Path, ...]
+    campaigns: tuple[Campaign, ...]
+    faults: Mapping[Path, CampaignError]
+    claimed: frozenset[str]
+    where: str
+
+    def say_if_none(self, *, quiet: bool) -> None:
+        """Print a note if there is no campaign."""
+        if not self.files and not quiet:
+            note(f"There is no campaign in {self.where}: nothing to do.")
+
+
+def find_project(start: Path) -> Path | None:
+    """Return the nearest folder with `campaigns/`, from `start` up to its git root; None if there is none."""
+    top = repository_root(start)
+    above = (folder for folder in (start, *start.parents) if folder.is_relative_to(top))
+    return next((folder for folder in above if (folder / DEFAULT_FOLDER).is_dir()), None)
+
+
+def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the campaign files at `paths`, by default below `campaigns/`.
+
+    A folder for campaigns may be empty, after the last one was deleted.
+
+    Raises:
+        RunnerError: there are none, and the folder is not one for campaigns.
+    """
+    given = list(paths) or [DEFAULT_FOLDER]
+    found: dict[Path, None] = {}
+    for path in given:
+        if path.is_dir():
+            found.update(dict.fromkeys(file for file in sorted(path.rglob("*")) if _is_campaign(file, path)))
+        elif path.exists() and not path.name.endswith(SUPPRESSIONS_SUFFIX):
+            found[path] = None
+    if not found and not all(map(_is_home, given)):
+        where = ", ".join(map(str, given))
+        hint = "`runner init` makes a project with a first campaign, `runner demo` shows one at work"
+        if not paths and (above := _find_above(Path.cwd())) is not None:
+            hint = (
+                f"there are some in {above / DEFAULT_FOLDER}: run the command in {above}, "
+                f"or as `runner -C {above} …`"
+            )
+        missing = f"campaign in {where}" if paths else f"folder {DEFAULT_FOLDER.absolute()}"
+        raise RunnerError(f"there is no {missing}", hint=hint)
+    return list(found)
+
+
+def _find_above(start: Path) -> Path | None:
+    """Return the way up to the nearest folder above with campaigns in `campaigns/`; None if there is none."""
+    for steps in range(1, len(start.parts)):
+        way = Path(*[".."] * steps)
+        if any((way / DEFAULT_FOLDER).glob("*.yaml")):
+            return way
+    return None
+
+
+def _is_home(path: Path) -> bool:
+    """Return whether a folder is one for campaigns, even if empty, or a file belongs to one."""
+    if not path.is_dir():
+        return path.name.endswith(SUPPRESSIONS_SUFFIX)
+    if path.resolve().name == DEFAULT_FOLDER.name or (path / TARGETS_FILE).is_file():
+        return True
+    return any(True for ending in (SUPPRESSIONS_SUFFIX, ".lock.json") for _ in path.rglob(f"*{ending}"))
+
+
+def find_targets_file(paths: Sequence[Path]) -> Path:
+    """Return the `targets.yaml` of campaigns: the first beside them, else the default folder's."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    candidates = [folder / TARGETS_FILE for folder in (*folders, DEFAULT_FOLDER)]
+    return next((file for file in candidates if file.is_file()), candidates[-1])
+
+
+def _is_campaign(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
+
+
+def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problems: Problems) -> Loaded:
+    """Load campaign files; problems go to `problems`.
+
+    `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
+    campaigns may read from.
+
+    Raises:
+        RunnerError: there is no campaign, and the folder is not one for campaigns.
+    """
+    files = find_campaign_files(paths)
+    known: dict[str, Path] = {}
+    campaigns = []
+    faults: dict[Path, CampaignError] = {}
+    claims: dict[Path, tuple[str, ...]] = {}
+    for file in files:
+        campaign, found = load_campaign(file, current=Path.cwd(), allowed=tuple(allowed))
+        problems.extend(found)
+        if campaign is None:
+            claims[file] = read_names(file, current=Path.cwd(), allowed=tuple(allowed))
+            errors = sum(problem.severity == "error" for problem in found)
+            faults[file] = describe_errors(file, errors)
+            continue
+        claims[file] = (campaign.name, *campaign.renamed_from)
+        if campaign.name in known:
+            problems.add(_refuse_repeated(campaign, known[campaign.name]))
+            continue
+        known[campaign.name] = file
+        campaigns.append(campaign)
+    elsewhere = _read_elsewhere(files)
+    for campaign in campaigns:
+        for file, claimed in elsewhere.items():
+            if campaign.name in claimed:
+                problems.add(_refuse_repeated(campaign, file))
+    problems.extend(_find_claims(campaigns, known))
+    rivals = _find_rivals({**claims, **elsewhere})
+    return Loaded(
+        tuple(files),
+        tuple(campaigns),
+        {**{file: rivals[file] for file in files if file in rivals}, **faults},
+        frozenset(name for names in claims.values() for name in names),
+        ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
+    )
+
+
+def _read_elsewhere(files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+    """Return the names of campaigns in other folders of the repository, which share the record."""
+    folders = list_folders(repository_root(Path.cwd()))
+    if len(folders) < 2:  # noqa: PLR2004  a single one has no other
+        return {}
+    own = {file.resolve() for file in files}
+    homes = [folder / DEFAULT_FOLDER for folder in folders]
+    others = [home for home in homes if not any(file.is_relative_to(home.resolve()) for file in own)]
+    found = (file for home in others for file in sorted(home.rglob("*")) if _is_campaign(file, home))
+    return {file: read_names(file, current=Path.cwd()) for file in found}
+
+
+def find_campaign_file(lockfile: Path, target: str) -> Path | None:
+    """Return the campaign file beside a lockfile; None if it is gone."""
+    return next(iterate_beside(lockfile, target), None)
+
+
+def iterate_beside(lockfile: Path, target: str) -> Iterator[Path]:
+    """Yield the campaign files beside a lockfile: at most one of each ending."""
+    stem = lockfile.name.removesuffix(f".{target}.lock.json")
+    files = (lockfile.with_name(f"{stem}{ending}") for ending in sorted(ENDINGS))
+    return (file for file in files if file.is_file())
+
+
+def describe_errors(file: Path, count: int) -> CampaignError:
+    """Return the error of a left-out campaign whose problems are shown separately."""
+    return CampaignError(f"{show_path(file)}: {count_words(count, 'error')}")
+
+
+def _find_rivals(claims: Mapping[Path, Sequence[str]]) -> dict[Path, CampaignError]:
+    """Return errors for campaigns that share a record; only a person can decide on its owner."""
+    claimants: dict[str, list[Path]] = {}
+    for file, names in claims.items():
+        for name in dict.fromkeys(names):
+            claimants.setdefault(name, []).append(file)
+    return {
+        file: CampaignError(
+            f"{show_path(file)}: the name or record {name!r} is claimed by {show_path(other)}, too",
+            hint="deliveries are known by the campaign's name: only one campaign can go on with them",
+        )
+        for name, files in claimants.items()
+        for file in files
+        for other in [one for one in files if one != file][:1]
+    }
+
+
+def _find_claims(campaigns: Sequence[Campaign], names: Mapping[str, Path]) -> Iterator[Diagnostic]:
+    """Find records claimed by two campaigns, which would take each other's lock and record."""
+    claims: dict[str, Path] = {}
+    for campaign in campaigns:
+        for name in dict.fromkeys(campaign.renamed_from):
+            if name == campaign.name:
+                continue
+            if name in names:
+                words = f"which is the name of {show_path(names[name])}"
+                hint = "take it out, or remove the file of the campaign that was renamed"
+            elif name in claims:
+                words = f"which {show_path(claims[name])} claims, too"
+                hint = "only one campaign can go on with it: take it out"
+            else:
+                claims[name] = campaign.file
+                continue
+            message = f"`renamed_from` claims the record of {name!r}, {words}"
+            yield _refuse_name(campaign, "campaign-name-in-use", message, hint)
+
+
+def _refuse_name(campaign: Campaign, code: str, message: str, hint: str) -> Diagnostic:
+    place = campaign.position
+    return Diagnostic("error", code, message, place.file, place.line, place.column, hint)
+
+
+def _refuse_repeated(campaign: Campaign, first: Path) -> Diagnostic:
+    message = f"the name {campaign.name!r} is taken by {show_path(first)}"
+    hint = "deliveries are known by the campaign's name: give each its own"
+    return _refuse_name(campaign, "campaign-name-repeated", message, hint)
+
+
+def show_path(file: Path) -> str:
+    """Return a path for messages: relative if below the current folder. URLs are unchanged."""
+    if (url := _URL.match(str(file))) is not None:
+        return f"{url[1]}://{str(file)[url.end() :]}"
+    absolute = Path(os.path.normpath(file.absolute()))
+    current = Path.cwd()
+    return str(absolute.relative_to(current)) if absolute.is_relative_to(current) else str(absolute)
+
+
+class InvalidCampaignError(CampaignError):
+    """Campaigns have errors; they are in `problems`, and have been shown."""
+
+    def __init__(self, problems: Problems) -> None:
+        super().__init__(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        self.problems = problems
+
+
+def refuse_errors(problems: Problems, *, quiet: bool) -> None:
+    """Show problems on standard error, and stop if there are errors among them.
+
+    Raises:
+        InvalidCampaignError: there are errors.
+    """
+    show_problems(problems, quiet=quiet)
+    if problems.error_count:
+        raise InvalidCampaignError(problems)

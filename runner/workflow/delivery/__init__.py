@@ -1,0 +1,1 @@
+"""An `apply`, from its locks to its lockfiles."""

@@ -1,0 +1,344 @@
+"""The campaigns that a run holds, so that no other run sends or records them, and what it asks the service.
+
+Questions are about launches that are missing from the ledger, or unresolved in it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from runner.delivery.campaign_ref import ListedCampaign
+from runner.delivery.preflight import Preflight, PreflightSummary
+from runner.delivery.settle import Settler, SettleSummary
+from runner.errors import UnusableListError
+from runner.ledger.lockfile.lockfiles import list_told_guids
+from runner.ledger.lockfile.writer import require_writable
+from runner.ledger.record.unexplained import has_unexplained
+from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
+from runner.ledger.results.sendings import was_planned
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+from runner.wording import count_words
+from runner.workflow.delivery.campaign_run import RunOptions, interrupt_run
+from runner.workflow.delivery.remote_intents import RemoteIntents
+from runner.workflow.observer import note, stop_on_interrupt, warn
+from runner.workflow.plans.context_reader import find_lockfiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from runner.campaign.model import Campaign
+    from runner.delivery.settle import Verdict
+    from runner.ledger.database import Ledger
+    from runner.ledger.locks.campaign_lock import CampaignLock
+    from runner.ledger.record.recorded import CampaignRecord, Record
+    from runner.ledger.target_key import LedgerConnection
+    from runner.plan.model import Offer
+    from runner.service.client import ServiceClient
+    from runner.service.target import Target
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.workspace import Workspace
+
+_Opened = TypeVar("_Opened")
+_Answer = TypeVar("_Answer")
+_DEFAULT_OPTIONS = RunOptions()
+
+
+class ApplySession:
+    """The locks and records of a run's campaigns, and its connection to the service, until closed.
+
+    Attributes:
+        stop: the event that ends every wait.
+        remote_intents: reservations on the state remote.
+        adopted: numbers of launches found to have been sent, by the campaign's name.
+    """
+
+    def __init__(
+        self, workspace: Workspace, ledger: Ledger, scope: Scope, options: RunOptions = _DEFAULT_OPTIONS
+    ) -> None:
+        self.workspace = workspace
+        self.ledger = ledger
+        self.scope = scope
+        self.options = options
+        self.adopted: Counter[str] = Counter()
+        self.remote_intents = RemoteIntents(workspace, ledger)
+        self.stop = threading.Event()
+        self._stack = ExitStack()
+        self._service: tuple[ServiceClient, Target] | None = None
+        self._records: dict[str, CampaignRecord] = {}
+        self._locks: dict[str, CampaignLock] = {}
+        window_s = options.settle_window_s
+        self._window_s = workspace.target.settle_window if window_s is None else window_s
+        self._said: set[str] = set()
+        # Campaigns with a lost run that may have sent more than was listed at first.
+        self._surprised: set[str] = set()
+        # By a monotonic clock: sends of earlier, lost runs are listed one window after this.
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def keep_open(self, opening: AbstractContextManager[_Opened]) -> _Opened:
+        """Enter a context manager that exits with the run."""
+        return self._stack.enter_context(opening)
+
+    def open_service(self) -> tuple[ServiceClient, Target]:
+        """Return the run's client of the service, and the target with the sandbox's settings."""
+        if self._service is None:
+            opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
+            self._service = self.keep_open(opening)
+        return self._service
+
+    def lock_of(self, name: str) -> CampaignLock:
+        """Return the lock of a held campaign."""
+        return self._locks[name]
+
+    def describe(self, campaign: Campaign, record: CampaignRecord) -> ListedCampaign:
+        """Return a held campaign with its two sources of launches: ledger and service."""
+        campaign_id, key = record.require_entered()
+        client, _ = self.open_service()
+        return ListedCampaign(
+            ledger=self.ledger,
+            client=client,
+            target=self.workspace.target.name,
+            campaign_id=campaign_id,
+            campaign=campaign.name,
+            key=key,
+            now=self.workspace.now_text,
+            lock=self.lock_of(campaign.name),
+            is_embedded=self.workspace.target.base_url is None,
+        )
+
+    def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+        """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
+
+        `counts_only` reads only the numbers of people texted.
+
+        Raises:
+            RunLockedError: another run holds the lock.
+            ServiceError: there is something to settle, and the service cannot be asked.
+            InterruptedRunError: the run was stopped while settling.
+        """
+        self._lock(campaign)
+        record = self.enter(campaign, counts_only=counts_only)
+        if not record.is_unclear():
+            return record
+        found = self.settle(campaign, record)
+        self._note_adopted(campaign, len(found.adopted))
+        if found.failure is not None:
+            raise found.failure
+        if self.stop.is_set():
+            raise interrupt_run()
+        return self.enter(campaign, counts_only=counts_only)
+
+    def enter(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
+        """Fill the ledger from a held campaign's lockfile; return the record."""
+        record = self.workspace.enter_record(self.ledger, campaign, counts_only=counts_only)
+        self._records[campaign.name] = record
+        return record
+
+    def record_of(self, campaign: Campaign) -> CampaignRecord:
+        """Return the record of a campaign that this run has imported."""
+        return self._records[campaign.name]
+
+    def judge(self, campaign: Campaign) -> list[Verdict]:
+        """Lock a campaign, and compare its unresolved launches with the service's list.
+
+        Raises:
+            RunLockedError: another run holds the lock.
+            ServiceError: there are such launches, and the service cannot be asked.
+        """
+        self._lock(campaign)
+        record = self.enter(campaign)
+        return self._make_settler(campaign, record).judge() if record.is_unclear() else []
+
+    def settle(self, campaign: Campaign, record: CampaignRecord) -> SettleSummary:
+        """Settle a held campaign's unresolved launches.
+
+        Raises:
+            ServiceError: the service cannot be asked; if only a second time, the summary has the error.
+        """
+        with stop_on_interrupt(self.stop):
+            found = self._make_settler(campaign, record).settle()
+        if found.adopted and not self.scope.quiet:
+            launches = count_words(len(found.adopted), "launch", "launches")
+            note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
+        if found.doubt is not None and found.waiting:
+            warn(f"{campaign.name}: {found.doubt}: what it lacks is not proven unsent, and stays unresolved")
+        return found
+
+    def find_lost(self, item: PlanResult) -> bool:
+        """Look, before the first send, for launches that only the service has; return whether to plan again.
+
+        Launches that the plan would repeat are adopted; recipients of others are held. If a run was lost, or
+        this may not be the first one, the lists are trusted only after the settle window. The service is not
+        asked if nothing is to be sent and nobody is held.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+            InterruptedRunError: the run was stopped meanwhile.
+            UnusableListError: the lists cannot show launches of a lost run.
+        """
+        campaign = item.campaign
+        if not item.plan.recipients_to_send and not self._ask(item.record, has_unexplained):
+            return False
+        require_writable(self.workspace.identify(campaign).lockfile)
+        subject = self.describe(campaign, item.record)
+        is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
+        found = self._look(campaign, subject)
+        if found.is_surprising:
+            self._surprised.add(campaign.name)
+        is_early = not is_late and (may_be_lost or campaign.name in self._surprised)
+        # A list with a gap may be late, so it gets one window.
+        is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
+        if is_worth_waiting and not found.has_changed_record:
+            self._wait_for_lists(campaign)
+            found = self._look(campaign, subject)
+        self._note_adopted(campaign, found.adopted)
+        if found.gap is not None and not found.has_changed_record:
+            raise UnusableListError(
+                f"{campaign.name}: {found.gap}: its list does not show what a lost run may have sent. "
+                "Nothing was sent",
+                hint="run the same command again later; if it stays so, ask the service's provider",
+            )
+        return found.has_changed_record
+
+    @property
+    def _is_over(self) -> bool:
+        """True if everything sent before this run must be listed by now."""
+        return time.monotonic() - self._began >= self._window_s
+
+    def _may_be_lost(self, subject: ListedCampaign) -> bool:
+        """Return whether an unknown run may have been lost.
+
+        A ledger without a run of the campaign may be new; a record shared by all machines would have the run.
+        """
+        if subject.is_embedded or self.workspace.state is not None:
+            return False
+        with self.ledger.reading() as connection:
+            return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
+
+    def _look(self, campaign: Campaign, subject: ListedCampaign) -> PreflightSummary:
+        with self.ledger.reading() as connection:
+            recorded = list_tags(connection, subject.campaign_id)
+        found = Preflight(subject, self._window_s, partial(self._list_told, campaign)).check(
+            partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_first=not recorded
+        )
+        if found.adopted:
+            launches = count_words(found.adopted, "launch", "launches")
+            note(f"{campaign.name}: adopted {launches} that the service knows and the record had lost.")
+        for text in _describe_unexplained(campaign.name, found):
+            if text not in self._said:
+                self._said.add(text)
+                warn(text)
+        return found
+
+    def _list_told(self, campaign: Campaign) -> set[str]:
+        """Return the guids in other campaigns' lockfiles, which the ledger may lack."""
+        target, state = self.workspace.target, self.workspace.state
+        shared = state.tell_others([campaign.name]) if state is not None else {}
+        return list_told_guids(find_lockfiles([campaign], target.name), shared, target.state_key)
+
+    def _find_payloads(self, campaign: Campaign, phones: set[str] | None) -> dict[str, list[Offer]]:
+        """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
+        record = self.workspace.read_record(self.ledger, campaign)
+        target = self.workspace.target.name
+        return Planner(campaign, target, record.known, record.key, PlanOptions()).find_payloads(phones)
+
+    def _wait_for_lists(self, campaign: Campaign) -> None:
+        since = time.monotonic() - self._began
+        left = self._window_s - since if since < self._window_s else self._window_s
+        with stop_on_interrupt(self.stop):
+            is_stopped = self._wait(campaign, "launches of a run that may have been lost", left)
+        if is_stopped:
+            raise interrupt_run()
+
+    def _make_settler(self, campaign: Campaign, record: CampaignRecord) -> Settler:
+        return Settler(
+            self.describe(campaign, record),
+            window_s=self._window_s,
+            wait=partial(self._wait, campaign, "launches of unknown outcome"),
+        )
+
+    def _wait(self, campaign: Campaign, what: str, seconds: float) -> bool:
+        if seconds and not self.scope.quiet:
+            note(f"{campaign.name}: waiting {max(seconds, 0.1):.3g} s for {what} to be listed.")
+        return self.stop.wait(seconds)
+
+    def _note_adopted(self, campaign: Campaign, launches: int) -> None:
+        """Count launches found to have been sent, and write them to the lockfile.
+
+        The write is immediate, so that the next run knows even if this one cannot send.
+        """
+        if launches:
+            self.adopted[campaign.name] += launches
+            self.rewrite_lockfile(campaign)
+
+    def rewrite_lockfile(self, campaign: Campaign) -> None:
+        """Write the lockfile of an imported campaign, also to the state remote.
+
+        Raises:
+            LedgerError: the campaign's lock was lost, so the lockfile belongs to another run.
+            LockfileError: it cannot be written.
+        """
+        self.lock_of(campaign.name).require_held_now()
+        self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
+        self.remote_intents.keep(campaign, self._records[campaign.name])
+
+    def count_unsettled(self, record: CampaignRecord) -> int:
+        """Return the number of a campaign's deliveries of unknown outcome."""
+        return self._ask(record, count_unsettled)
+
+    def list_unsettled_keys(self, campaign: Campaign) -> set[str]:
+        """Return the keys of a campaign's unresolved launches."""
+        return {launch.key for launch in self._ask(self.record_of(campaign), list_unsettled)}
+
+    def _ask(self, record: CampaignRecord, query: Callable[[LedgerConnection, int], _Answer]) -> _Answer:
+        """Return the ledger's answer to a query about one campaign."""
+        campaign_id, _ = record.require_entered()
+        with self.ledger.reading() as connection:
+            return query(connection, campaign_id)
+
+    def _lock(self, campaign: Campaign) -> None:
+        timeout_s, quiet = self.options.lock_timeout_s, self.scope.quiet
+        self.remote_intents.hold(
+            self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=quiet
+        )
+        lock = self.workspace.hold_lock(self.ledger, campaign, timeout_s=timeout_s, quiet=quiet)
+        self._locks[campaign.name] = self.keep_open(lock)
+
+
+def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return the current and possible former tags of messages, by id."""
+    # All messages, since an adopted launch may make a follow-up due that was sent as well.
+    return {
+        message.id: {*campaign.list_tags(message.id), *campaign.renamed_from, *recorded.get(message.id, ())}
+        for message in campaign.messages
+    }
+
+
+def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[str]:
+    """Yield sentences on launches without a record."""
+    for guids, what in (
+        (
+            found.unexplained,
+            "The people that they may have reached are held: `runner resolve` shows them, and settles it",
+        ),
+        (found.foreign, "They reached nobody who is to be texted"),
+    ):
+        if guids:
+            launches = count_words(len(guids), "launch", "launches")
+            yield (
+                f"{campaign}: no record explains {launches} known to the service under its tags, "
+                f"first: {guids[0]}. {what}"
+            )

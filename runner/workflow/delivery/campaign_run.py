@@ -1,0 +1,246 @@
+"""A run: its options, the commit and CI job that it is from, its results by campaign, and its audiences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, get_args
+
+from runner.campaign.model import FileRecipients
+from runner.delivery.delivery_summary import DeliverySummary
+from runner.errors import InterruptedRunError
+from runner.git.command import Git, GitError, hide_credentials
+from runner.ledger.locks.campaign_lock import find_run_url
+from runner.ledger.locks.partition_lease import LEASE_S
+from runner.ledger.report_model import AudienceRow
+from runner.ledger.results.runs import make_run
+from runner.ledger.results.sendings import store_audiences
+from runner.plan.model import Disposition
+from runner.text.include import include_folder
+from runner.workflow.campaigns import TARGETS_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.errors import RunnerError
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import Run
+    from runner.plan.model import MessagePlan
+    from runner.workflow.plans.planning import PlanResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of a run; None is the target's own value.
+
+    Attributes:
+        concurrency: sends in flight at once.
+        settle_window_s: longest time until a launch is listed, in seconds.
+        lock_timeout_s: longest wait for another run of the same campaign, in seconds.
+        lease_s: a worker's hold on a partition unless renewed, in seconds.
+    """
+
+    concurrency: int | None = None
+    settle_window_s: float | None = None
+    lock_timeout_s: float = 0.0
+    lease_s: float = LEASE_S
+
+
+@dataclass(slots=True)
+class CampaignRun:
+    """The result of a run for one campaign.
+
+    Attributes:
+        planned: the plan.
+        summary: the launches of this run.
+        adopted: launches of earlier runs found to have been sent.
+        unresolved: recipients whose outcome is unknown after the run.
+        diagnosis: the likely cause, as an error, if the service refused to send.
+        ended_at: the time of completion (aware).
+    """
+
+    planned: PlanResult
+    summary: DeliverySummary = field(default_factory=DeliverySummary)
+    adopted: int = 0
+    unresolved: int = 0
+    diagnosis: RunnerError | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def to_send(self) -> int:
+        """The number of planned deliveries."""
+        return sum(message.to_send for message in self.planned.plan.messages)
+
+    @property
+    def sends_several_each(self) -> bool:
+        """True if somebody gets more than one message, so that deliveries are not people."""
+        return self.to_send != self.planned.plan.recipients_to_send
+
+    @property
+    def counts_texts(self) -> bool:
+        """True if missing deliveries may count one person several times."""
+        waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
+        return self.sends_several_each or waiting > 1
+
+    @property
+    def not_tried(self) -> int:
+        """Planned deliveries without a launch, since the run ended early."""
+        summary = self.summary
+        left_out = summary.deferred + summary.opted_out + summary.capped
+        left_out += summary.open_session + summary.waiting
+        return self.to_send - summary.recipients_tried - left_out
+
+    @property
+    def deferred(self) -> int:
+        """Deliveries that wait for their time, by the plan or since their hours ended during the run."""
+        return 0 if self._is_over else self._waiting
+
+    @property
+    def open_session(self) -> int:
+        """Deliveries that wait for the end of an open survey, by the plan or sent since."""
+        by_plan = sum(message.open_session for message in self.planned.plan.messages)
+        return by_plan + self.summary.open_session
+
+    @property
+    def no_rule(self) -> int:
+        """Deliveries not made since the legal hours of their place are unknown."""
+        return sum(message.no_rule for message in self.planned.plan.messages)
+
+    @property
+    def expired(self) -> int:
+        """Deliveries whose time has passed, by the plan or since the campaign ended during the run."""
+        by_plan = sum(message.expired for message in self.planned.plan.messages)
+        return by_plan + (self._waiting if self._is_over else 0)
+
+    @property
+    def _waiting(self) -> int:
+        by_plan = sum(message.deferred for message in self.planned.plan.messages)
+        return by_plan + self.summary.deferred + self.summary.recipients_too_late
+
+    @property
+    def _is_over(self) -> bool:
+        expires = self.planned.campaign.schedule.expires
+        return expires is not None and self.ended_at is not None and self.ended_at >= expires
+
+
+def interrupt_run() -> InterruptedRunError:
+    """Return the error of a run that was stopped, to raise after recording what it sent."""
+    return InterruptedRunError(
+        "interrupted; everything that was sent is recorded",
+        hint="run the same command again to send the rest",
+    )
+
+
+def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> None:
+    """Store the audience counts of plans before sending, replacing those of the last run.
+
+    The campaigns must be imported; `at` is UTC, ISO 8601.
+    """
+    with ledger.writing() as connection:
+        for item in planned:
+            campaign_id, _ = item.record.require_entered()
+            rows = [_describe(message, at) for message in item.plan.messages]
+            store_audiences(connection, campaign_id, rows)
+
+
+def _describe(message: MessagePlan, at: str) -> AudienceRow:
+    counts = {name: getattr(message, name) for name in get_args(Disposition)}
+    return AudienceRow(
+        message.id, at, message.recipients, {name: count for name, count in counts.items() if count}
+    )
+
+
+_TIMEOUT_S = 20.0
+_COMMIT = "# branch.oid "
+_NO_COMMIT = "(initial)"
+_FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}
+"""By the kind of line (git-status(1), "Porcelain Format Version 2")."""
+_OF_ONE_CAMPAIGN = {".yaml", ".yml", ".csv", ".json"}
+
+
+def trace_run(
+    campaigns: Sequence[Campaign], plan_digest: str, started_at: str, environment: Mapping[str, str]
+) -> Run:
+    """Return the run that is about to send, from git and the CI system."""
+    commit, changed = _ask_git(campaigns)
+    run_url = hide_credentials(find_run_url(environment) or "")
+    return make_run(
+        started_at,
+        plan_digest,
+        commit,
+        dirty=commit is not None and not changed.isdisjoint(_list_files(campaigns, changed)),
+        run_url=run_url if _is_page(run_url) else None,
+        triggered_by=find_actor(environment),
+    )
+
+
+def _is_page(text: str) -> bool:
+    return text.startswith(("https://", "http://")) and all("!" <= char <= "~" for char in text)
+
+
+def find_actor(environment: Mapping[str, str]) -> str | None:
+    """Return the user who started the CI job; None outside of CI, whatever the variables.
+
+    On GitHub a repeated job has the user who repeated it (docs.github.com, "Variables reference":
+    `GITHUB_TRIGGERING_ACTOR`, `GITHUB_ACTOR`); on GitLab it is `GITLAB_USER_LOGIN` (docs.gitlab.com,
+    "Predefined CI/CD variables").
+    """
+    names = []
+    if environment.get("GITHUB_RUN_ID"):
+        names = ["GITHUB_TRIGGERING_ACTOR", "GITHUB_ACTOR"]
+    elif environment.get("CI_JOB_URL"):
+        names = ["GITLAB_USER_LOGIN"]
+    return next((actor for name in names if (actor := environment.get(name))), None)
+
+
+def _ask_git(campaigns: Sequence[Campaign]) -> tuple[str | None, set[Path]]:
+    """Return the current commit, and the campaigns' files that differ from it.
+
+    This is one command for all campaigns; without git or a repository, the result is empty.
+    """
+    root = campaigns[0].root.resolve()
+    folders = {include_folder(campaign) for campaign in campaigns}
+    folders |= {file.parent for file in _list_own_files(campaigns)}
+    inside = sorted({folder.resolve() for folder in folders if folder.resolve().is_relative_to(root)})
+    command = ("status", "--porcelain=v2", "--branch", "--untracked-files=all", "--no-renames", "-z", "--")
+    try:
+        answer = Git(root, timeout_s=_TIMEOUT_S).ask(
+            *command, *map(str, inside), environment={"GIT_LITERAL_PATHSPECS": "1"}
+        )
+    except GitError:
+        return None, set()
+    lines = answer.output.split("\0") if not answer.status else []
+    commit = next((line.removeprefix(_COMMIT) for line in lines if line.startswith(_COMMIT)), None)
+    if commit in (None, _NO_COMMIT):
+        return None, set()
+    return commit, {root / path for path in _iterate_paths(lines)}
+
+
+def _iterate_paths(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        before = _FIELDS_BEFORE_PATH.get(line[:1])
+        if before is not None:
+            yield line.split(" ", before)[before]
+
+
+def _list_own_files(campaigns: Iterable[Campaign]) -> Iterator[Path]:
+    for campaign in campaigns:
+        yield campaign.file.resolve()
+        for source in (*campaign.recipients, *campaign.exclude):
+            if isinstance(source, FileRecipients) and source.url is None:
+                yield source.path.resolve()
+
+
+def _list_files(campaigns: Sequence[Campaign], changed: Iterable[Path]) -> Iterator[Path]:
+    """Yield the campaigns' files; of those that texts may include, only the changed ones.
+
+    Other campaigns, their audiences, and lockfiles, which change with each send, are left out.
+    """
+    yield from _list_own_files(campaigns)
+    folders = {include_folder(campaign).resolve() for campaign in campaigns}
+    for file in changed:
+        is_shared = file.suffix not in _OF_ONE_CAMPAIGN or file.name == TARGETS_FILE
+        if is_shared and any(file.is_relative_to(folder) for folder in folders):
+            yield file

@@ -1,0 +1,471 @@
+"""The steps of a run: lock, settle, plan, check, send and settle in rounds, write lockfiles.
+
+What differs on a cluster is the executor (`cluster_delivery`); the one for this process sends a single part.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol
+
+from runner.delivery.delivery_summary import PartReport
+from runner.delivery.intent_log import EligibilityCheck
+from runner.delivery.order import MessageOrder, OnRecord
+from runner.delivery.pace import InFlightLimit, Pace
+from runner.delivery.run import Delivery
+from runner.delivery.settle import SettleSummary
+from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
+from runner.service.client import AccessRefusedError
+from runner.source.diagnostic import Problems
+from runner.telemetry.recording import Queue, SendMeter, measure, span
+from runner.wording import count_words
+from runner.workflow.campaigns import show_path
+from runner.workflow.delivery.campaign_run import CampaignRun
+from runner.workflow.delivery.gone import find_gone
+from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import plan_campaign, plan_campaigns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from runner.campaign.model import Campaign
+    from runner.delivery.campaign_ref import ListedCampaign
+    from runner.ledger.model import LaunchState, Run
+    from runner.plan.model import PlannedLaunch, PlanOptions
+    from runner.service.client import ServiceClient
+    from runner.service.model import PlanUsage, SendReply
+    from runner.workflow.delivery.apply_session import ApplySession
+    from runner.workflow.failures import Failures
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.scope import Scope
+
+
+_REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+_ROUNDS = 10
+"""The most rounds of a run; the rest is left to the next run."""
+_AGAIN = "then run the same command again: whoever was texted is not texted again"
+
+
+class PartSender(Protocol):
+    """Sending of the parts of one campaign's plan, repeated until none is left."""
+
+    @property
+    def parts(self) -> int:
+        """The number of parts."""
+
+    @property
+    def left(self) -> int:
+        """The most recipients that the next round may send to."""
+
+    @property
+    def reports(self) -> Mapping[int, PartReport]:
+        """The outcome of each part, by its number."""
+
+    @property
+    def failure(self) -> RunnerError | None:
+        """The error that keeps all parts from being sent."""
+
+    def send_round(self, number: int, partitions: Sequence[int], advance: Callable[[int], None]) -> None:
+        """Send parts, except launches recorded as sent; return when nothing more can be sent."""
+
+    def find_final_reply(self) -> SendReply | None:
+        """Return the reply that ended the run, or None."""
+
+
+class ApplyExecutor(Protocol):
+    """Planning and sending of campaigns, in this process or on a cluster."""
+
+    @property
+    def most_listed(self) -> int | None:
+        """The most launches that a summary lists; None for any number."""
+
+    def plan(
+        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
+    ) -> Sequence[PlanResult]:
+        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
+
+    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+        """Return saved plans as of now.
+
+        Raises:
+            PlanChangedError: the campaigns have changed since.
+        """
+
+    def open_sender(self, item: PlanResult, run: Run) -> AbstractContextManager[PartSender]:
+        """Return a context manager for the sender of a plan; launches are recorded with `run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRun:
+    """One `apply` of the campaigns that a session holds; those that are left out go to `failures`."""
+
+    session: ApplySession
+    failures: Failures
+    executor: ApplyExecutor
+
+    def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
+        """Lock, settle and plan campaigns, and look for launches missing from the ledger.
+
+        Raises:
+            RunnerError: campaigns are invalid, another run holds the lock, or the service cannot be asked; of
+                several campaigns, only those affected are left out.
+        """
+        with span("plan"):
+            planned = self.executor.plan(scope, options, reader, is_held=False)
+        # Left-out campaigns no longer limit the others, and adopted launches change the plan.
+        while self._are_overtaken(planned):
+            scope = replace(scope, quiet=True)
+            reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
+            planned = self.executor.plan(scope, options, reader, is_held=True)
+        return planned
+
+    def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
+        """Look for launches missing from the ledger; return whether to plan again."""
+        find_lost = self.session.find_lost
+        found = [self.failures.attempt(item.campaign, partial(find_lost, item)) for item in planned]
+        return any(is_overtaken is not False for is_overtaken in found)
+
+    def settle_gone(self, scope: Scope, *, may_be_unknown: bool) -> None:
+        """Settle and record the launches of campaigns in the scope whose files are gone.
+
+        Raises:
+            UnknownOutcomesError: of the only campaign launches are unknown, unless that `may_be_unknown`.
+            RunnerError: as for `plan`.
+        """
+        gone = find_gone(self.session.workspace, scope, self.session.ledger, self.failures.claimed)
+        self.failures.total += len(gone)
+        for campaign in gone:
+            settle = partial(self._settle_gone, campaign, may_be_unknown=may_be_unknown)
+            self.failures.attempt(campaign, settle)
+
+    def _settle_gone(self, campaign: Campaign, *, may_be_unknown: bool) -> None:
+        self.session.enter_settled(campaign)
+        self.session.rewrite_lockfile(campaign)
+        unknown = self.session.count_unsettled(self.session.record_of(campaign))
+        if unknown and not may_be_unknown:
+            people, file = count_words(unknown, "recipient"), show_path(campaign.file)
+            raise UnknownOutcomesError(
+                f"{campaign.name}: its file is gone, and {people} of it may have been texted: the outcome is "
+                "unknown",
+                hint=f"bring {file} back, then `runner resolve {file}`",
+            )
+
+    def deliver(self, planned: Sequence[PlanResult], provenance: Run | None) -> list[CampaignRun]:
+        """Send the plans, settle unresolved launches, and write the lockfiles.
+
+        An interrupt ends the run early, but after the lockfiles are written. `provenance` is None if there
+        are no launches.
+
+        Raises:
+            RunnerError: the ledger or a lockfile cannot be written.
+        """
+        runs = self._begin(planned)
+        with stop_on_interrupt(self.session.stop):
+            for run in runs:
+                has_ended = self._has_ended(runs)
+                sends = None if has_ended or not run.planned.plan.recipients_to_send else provenance
+                self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
+                run.ended_at = self.session.workspace.now()
+                run.unresolved = self.session.count_unsettled(run.planned.record)
+                self._measure(run)
+        return runs
+
+    def _measure(self, run: CampaignRun) -> None:
+        name, target = run.planned.campaign.name, run.planned.plan.target
+        measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
+
+    def _deliver_one(self, run: CampaignRun, provenance: Run | None) -> None:
+        try:
+            if provenance is not None:
+                with span("deliver", campaign=run.planned.campaign.name, target=run.planned.plan.target):
+                    self._deliver(run, provenance)
+        except BaseException:
+            # The error that ended the run matters to the user, not its effect on the lockfile.
+            with suppress(RunnerError):
+                self.session.rewrite_lockfile(run.planned.campaign)
+            raise
+        self.session.rewrite_lockfile(run.planned.campaign)
+
+    def conclude(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
+        """Write the lockfiles without having sent anything.
+
+        Raises:
+            RunnerError: the ledger or a lockfile cannot be written.
+        """
+        runs = self._begin(planned)
+        for run in runs:
+            campaign = run.planned.campaign
+            self.failures.attempt(campaign, partial(self.session.rewrite_lockfile, campaign))
+            run.unresolved = self.session.count_unsettled(run.planned.record)
+        return runs
+
+    def _begin(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
+        return [CampaignRun(item, adopted=self.session.adopted[item.campaign.name]) for item in planned]
+
+    def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
+        return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
+
+    def _deliver(self, run: CampaignRun, provenance: Run) -> None:
+        with self.executor.open_sender(run.planned, provenance) as sender:
+            try:
+                failure = self._send_and_settle(run, sender, provenance)
+            finally:
+                campaign_id, _ = run.planned.record.require_entered()
+                # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
+                with suppress(RunnerError):
+                    self._refresh(run, sender, provenance)
+                    run.summary.list_launches(
+                        self.session.ledger, campaign_id, provenance.id, self.executor.most_listed
+                    )
+        final = run.summary.final_reply
+        if final is None and failure is not None:
+            raise failure
+        if final is not None and final.status in _REFUSALS:
+            client, _ = self.session.open_service()
+            run.diagnosis = diagnose_refusal(client, final.status)
+
+    def _send_and_settle(self, run: CampaignRun, sender: PartSender, provenance: Run) -> RunnerError | None:
+        """Send a campaign in rounds, and return the error that kept parts from being finished.
+
+        Each round sends launches left by the last round or released by settling.
+        """
+        name, accepted = run.planned.campaign.name, -1
+        parts: Sequence[int] = range(sender.parts)
+        for number in range(1, _ROUNDS + 1):
+            with (
+                show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
+                span("send round", campaign=name, round=number, recipients=sender.left),
+            ):
+                queue = Queue(name, run.planned.plan.target, sender.left, progress.advance)
+                sender.send_round(number, parts, queue.advance)
+            self._refresh(run, sender, provenance)
+            found = SettleSummary()
+            if run.summary.count("unknown"):
+                found = self._settle(run.planned)
+                self._refresh(run, sender, provenance)
+            parts = [each for each in parts if _is_left(sender.reports.get(each), found)]
+            failure = sender.failure or _find_failure(sender, parts)
+            count = run.summary.count("sent")
+            if not parts or self._has_ended([run]):
+                return failure
+            # Stop asking a service that accepts nothing.
+            if accepted == count or sender.failure is not None:
+                break
+            accepted = count
+        return failure or _describe_rest(sender, parts, name)
+
+    def _refresh(self, run: CampaignRun, sender: PartSender, provenance: Run) -> None:
+        campaign_id, _ = run.planned.record.require_entered()
+        run.summary.refresh(
+            self.session.ledger,
+            campaign_id,
+            provenance.id,
+            sender.reports.values(),
+            sender.find_final_reply(),
+        )
+
+    def _settle(self, item: PlanResult) -> SettleSummary:
+        """Settle unresolved launches, and return the findings.
+
+        Raises:
+            LedgerError: the campaign's lock was lost, so another run may be sending these launches.
+        """
+        self.session.lock_of(item.campaign.name).require_held_now()
+        try:
+            with span("settle", campaign=item.campaign.name):
+                found = self.session.settle(item.campaign, item.record)
+        except ServiceError as error:
+            found = SettleSummary(failure=error)
+        if found.failure is not None:
+            warn(f"{item.campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
+        return found
+
+
+def _is_left(report: PartReport | None, found: SettleSummary) -> bool:
+    if report is None or not report.is_complete:
+        return True
+    # Launches confirmed as sent allow the next message to the same people.
+    return bool((found.released and report.unclear) or (found.adopted and report.waiting))
+
+
+def _find_failure(sender: PartSender, parts: Sequence[int]) -> RunnerError | None:
+    found = (sender.reports[each].failure for each in parts if each in sender.reports)
+    return next(filter(None, found), None)
+
+
+def _describe_rest(sender: PartSender, parts: Sequence[int], campaign: str) -> RunnerError | None:
+    """Return the error to report for parts that are unfinished without an error of their own."""
+    left = [each for each in parts if each not in sender.reports or not sender.reports[each].is_complete]
+    if not left:
+        return None
+    return RunnerError(
+        f"{campaign}: {len(left)} of the plan's partitions were not sent to the end: "
+        "their tasks lost touch with this run again and again",
+        hint="everything that was sent is recorded; run the same command again to send the rest",
+    )
+
+
+class LocalApply:
+    """Plans and sends campaigns in this process."""
+
+    most_listed = None
+
+    def __init__(self, session: ApplySession, failures: Failures) -> None:
+        self._session = session
+        self._failures = failures
+        # One for all campaigns, since the service's requests to slow down hold for all.
+        self._pace = Pace(None, time.monotonic, session.stop)
+
+    def plan(
+        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
+    ) -> Sequence[PlanResult]:
+        """Load and plan campaigns, and show problems found."""
+        find_record = self._session.enter if is_held else self._session.enter_settled
+        return plan_campaigns(self._session.workspace, scope, options, find_record, reader, self._failures)
+
+    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+        """Return saved plans as of now, without launches that may no longer be sent.
+
+        Raises:
+            PlanChangedError: a campaign's files have changed since.
+        """
+        now = self._session.workspace.now()
+        return [self._plan_again(item, options, now) for item in planned]
+
+    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
+        then, record = item.context, self._session.enter(item.campaign)
+        known = replace(then, now=now, planned_at=then.now)
+        again = plan_campaign(self._session.workspace, item.campaign, record, options, known, Problems())
+        if again is None:
+            raise PlanChangedError(
+                f"the files of {item.campaign.name} have changed while it was planned",
+                hint="run the same command again",
+            )
+        return again
+
+    @contextmanager
+    def open_sender(self, item: PlanResult, run: Run) -> Iterator[LocalSender]:
+        """Yield the sender of a plan."""
+        yield LocalSender(self._session, self._pace, item, run)
+
+
+class LocalSender:
+    """Sends a plan as one part: its launches, then those released by settling.
+
+    `pace` limits the rate. `left` is the most recipients that the next round may send to; `reports` has the
+    outcome of the part.
+    """
+
+    parts = 1
+    failure = None
+
+    def __init__(self, session: ApplySession, pace: Pace, item: PlanResult, run: Run) -> None:
+        self._session = session
+        self._pace = pace
+        self._item = item
+        self._run = run
+        self._unclear: list[PlannedLaunch] = []
+        self.left = sum(message.to_send for message in item.plan.messages)
+        self.reports = {0: PartReport()}
+
+    def send_round(self, number: int, _parts: Sequence[int], advance: Callable[[int], None]) -> None:
+        """Send the plan's launches, or in later rounds those found not to have been sent.
+
+        Raises:
+            RunnerError: the ledger cannot be written, the lock was lost, or the plan's files have changed.
+        """
+        item, report = self._item, self.reports[0]
+        ref, order = self._session.describe(item.campaign, item.record), MessageOrder()
+        launches: Iterable[PlannedLaunch] = item.planner.iterate_launches()
+        if number > 1:
+            on_record = OnRecord(ref, self._run.id, order)
+            launches = on_record.leave_out(self._unclear)
+        delivery = self._make_delivery(ref, order, advance)
+        delivery.run(self._session.remote_intents.reserve(item, iter(launches), self._run))
+        self._unclear = delivery.unclear
+        self.left = sum(len(launch.phones) for launch in self._unclear)
+        report.unclear = len(self._unclear)
+        report.is_complete = not self._session.stop.is_set() and report.final_reply is None
+
+    def find_final_reply(self) -> SendReply | None:
+        """Return the reply that ended the run, or None."""
+        return self.reports[0].final_reply
+
+    def _make_delivery(
+        self, ref: ListedCampaign, order: MessageOrder, advance: Callable[[int], None]
+    ) -> Delivery:
+        campaign = self._item.campaign
+        _, target = self._session.open_service()
+        self._pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
+        return Delivery(
+            campaign=ref,
+            send=ref.client.send,
+            pace=self._pace,
+            stop=self._session.stop,
+            limit=InFlightLimit(target.concurrency),
+            now=self._session.workspace.now,
+            observe=partial(self._observe, advance),
+            lock=self._session.remote_intents.guard(ref.lock),
+            report=self.reports[0],
+            gate=EligibilityCheck.of(campaign, ref, self._session.workspace.target.state_key),
+            meter=SendMeter(campaign.name, ref.target, target.base_url),
+            settle_margin=campaign.limits.settle_margin,
+            run=self._run,
+            order=order,
+        )
+
+    def _observe(
+        self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
+    ) -> None:
+        advance(recipients)
+        if self._session.scope.verbose:
+            note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
+
+
+def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
+    """Ask the service, with one small request, why it may have refused a send with status 401 or 403.
+
+    The client must have the credentials that were refused. The message has no full stop; the hint says what
+    to do.
+    """
+    refusal = f"the service refuses to send (HTTP {status})"
+    try:
+        usage = client.read_plan_usage()
+    except AccessRefusedError:
+        return ServiceError(
+            f"{refusal}, and to be read with these credentials: they are wrong, or no longer valid",
+            hint=f"check the username, the API key and the base URL, {_AGAIN}",
+        )
+    except ServiceError as error:
+        return ServiceError(
+            f"{refusal}, and the cause cannot be told: {error.message}",
+            hint=f"check the credentials and the plan with the service's provider, {_AGAIN}",
+        )
+    return _diagnose_plan(refusal, usage)
+
+
+def _diagnose_plan(refusal: str, usage: PlanUsage | None) -> RunnerError:
+    """Return the likely cause when the credentials are good."""
+    if usage is None:
+        return ServiceError(
+            f"{refusal} but takes these credentials: the plan may not suffice, or may not cover sending",
+            hint=f"check the plan and the settings of the account with the service's provider, {_AGAIN}",
+        )
+    used = f"{usage.renders_used:,} of {usage.renders_max:,} renders are used"
+    if usage.is_used_up:
+        return ServiceError(
+            f"{refusal} because its plan is used up: {used}",
+            hint=f"get more renders from the service's provider, {_AGAIN}",
+        )
+    return ServiceError(
+        f"{refusal} but takes these credentials, and its plan is not used up: {used}",
+        hint="what is sent may need more renders than are left, or the account may not be set up to send: "
+        f"check both with the service's provider, {_AGAIN}",
+    )

@@ -1,0 +1,98 @@
+"""Campaigns without files, whose launches are still settled, recorded and checked for opt-outs.
+
+Their launches are in lockfiles, or after a killed job in this machine's ledger or the state remote. Nothing
+of them is planned or sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.campaign.model import Campaign
+from runner.errors import LockfileError
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.people.replies import list_launched_campaigns
+from runner.source.diagnostic import Position
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, show_path
+from runner.workflow.observer import note
+from runner.workflow.workspace.workspace import default_ledger_url
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.lockfile.format import Lockfile
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.workspace import Workspace
+
+
+def find_gone(
+    workspace: Workspace, scope: Scope, ledger: Ledger | None, claimed: Collection[str]
+) -> list[Campaign]:
+    """Return campaigns with launches whose files are gone, without their content.
+
+    Only folders are searched, since a campaign file stands for itself. `claimed` has all names, also former
+    ones, of existing campaigns.
+
+    Raises:
+        GitError: the state remote cannot be read.
+    """
+    found: dict[str, Campaign] = {}
+    for folder in [path for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]:
+        for file, lockfile in _iterate_lockfiles(folder, workspace.target.name):
+            name = lockfile.campaign
+            if name not in claimed and name not in found:
+                found[name] = _stand_in(name, _campaign_file(file, workspace.target.name), lockfile)
+    if not scope.paths:
+        for name in _iterate_recorded(workspace, ledger):
+            if name not in claimed and name not in found:
+                found[name] = _stand_in(name, DEFAULT_FOLDER / f"{name}.yaml", None)
+    return [found[name] for name in sorted(found)]
+
+
+def say_gone(workspace: Workspace, gone: Collection[Campaign], *, quiet: bool) -> None:
+    """Name campaigns whose files are gone."""
+    for campaign in gone if not quiet else ():
+        lockfile = show_path(workspace.identify(campaign).lockfile)
+        note(
+            f"{campaign.name}: its file is gone. What it has sent is still recorded ({lockfile}), and read "
+            "for opt-outs."
+        )
+
+
+def _iterate_lockfiles(folder: Path, target: str) -> Iterator[tuple[Path, Lockfile]]:
+    """Yield a target's lockfiles without a campaign file; skip unreadable ones."""
+    for file in sorted(folder.rglob(f"*.{target}.lock.json")):
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        # A campaign file of another name in its place reports this itself.
+        if is_hidden or find_campaign_file(file, target) is not None:
+            continue
+        try:
+            lockfile = read_lockfile(file)
+        except LockfileError as error:
+            note(f"{show_path(file)}: its campaign's file is gone, and {error.message}")
+            continue
+        if lockfile is not None and lockfile.target == target:
+            yield file, lockfile
+
+
+def _campaign_file(lockfile: Path, target: str) -> Path:
+    return lockfile.with_name(f"{lockfile.name.removesuffix(f'.{target}.lock.json')}.yaml")
+
+
+def _iterate_recorded(workspace: Workspace, ledger: Ledger | None) -> Iterator[str]:
+    """Yield the names of this repository's campaigns in records other than lockfiles."""
+    if workspace.state is not None:
+        yield from workspace.state.list_campaigns()
+    # A ledger outside of the repository may have other repositories' campaigns.
+    if ledger is not None and workspace.ledger_url == default_ledger_url() and workspace.target.base_url:
+        with ledger.reading() as connection:
+            yield from list_launched_campaigns(connection, workspace.target.name)
+
+
+def _stand_in(name: str, file: Path, lockfile: Lockfile | None) -> Campaign:
+    is_summary = lockfile is not None and lockfile.is_summary
+    return Campaign(
+        name, Position(file, 1, 1), file, file.parent, (), (), lockfile="summary" if is_summary else "full"
+    )

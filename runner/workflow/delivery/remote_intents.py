@@ -1,0 +1,219 @@
+"""Reservations of launches on the state remote before sending, and their outcomes."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from runner.delivery.campaign_ref import CampaignRef
+from runner.delivery.intent_log import make_intent
+from runner.delivery.settle import digest_definition
+from runner.errors import RunLockedError, RunnerError, StateLockedError
+from runner.ledger.lockfile.writer import compose_lockfile
+from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
+from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.record.reservations import dump_reservation, is_own, list_open, note_own
+from runner.ledger.results.runs import find_runs
+from runner.workflow.campaigns import show_path
+from runner.workflow.observer import note, warn
+from runner.workflow.workspace.workspace import describe_this_run, utc_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import ExitStack
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
+    from runner.ledger.model import Run
+    from runner.ledger.record.recorded import CampaignRecord, Identity
+    from runner.plan.model import PlannedLaunch
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.workspace.state_remote import StateRemote
+    from runner.workflow.workspace.workspace import Workspace
+
+GROUP_LAUNCHES = 2_000
+GROUP_RECIPIENTS = 100_000
+"""The most launches, and recipients, reserved with one push."""
+
+
+class RemoteIntents:
+    """Reserves a run's launches on the state remote; does nothing without one."""
+
+    def __init__(self, workspace: Workspace, ledger: Ledger) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._state: StateRemote | None = workspace.state
+        self._is_held = False
+        self._begun: set[str] = set()
+
+    @property
+    def is_behind(self) -> bool:
+        """True if the remote could not be updated completely in the end."""
+        return self._state is not None and self._state.is_behind
+
+    def hold(
+        self,
+        stack: ExitStack,
+        timeout_s: float,
+        *,
+        settle_window_s: float | None = None,
+        quiet: bool = False,
+    ) -> None:
+        """Hold the target's ref, for all campaigns of the run, until the stack is closed.
+
+        Call this before locking any campaign: a fixed order prevents deadlocks.
+
+        Args:
+            stack: releases the ref.
+            timeout_s: longest wait for another run, in seconds.
+            settle_window_s: longest time until a launch is listed, in seconds; None for the target's own.
+            quiet: hide messages about waiting.
+
+        Raises:
+            StateLockedError: another run holds it.
+            GitError: the remote cannot be used.
+        """
+        if self._state is None or self._is_held:
+            return
+        holder = describe_this_run(utc_now(), self._workspace.environ)
+        run, ref = secrets.token_hex(8), self._state.ref.name
+        # While this lock is held, a run of this ledger that still has the ref must have died.
+        target = self._workspace.target
+        lock = hold_campaign_lock(self._ledger, target.name, [ref], holder, timeout_s=timeout_s)
+        try:
+            stack.enter_context(lock)
+        except RunLockedError as error:
+            raise StateLockedError(error.message, hint=error.hint) from None
+        with self._ledger.writing() as connection:
+            note_own(connection, run)
+        held = self._state.hold(
+            holder,
+            run,
+            self._is_own,
+            timeout_s=timeout_s,
+            settle_s=target.settle_window if settle_window_s is None else settle_window_s,
+            quiet=quiet,
+        )
+        stack.enter_context(held)
+        self._is_held = True
+
+    def _is_own(self, run: str) -> bool:
+        with self._ledger.reading() as connection:
+            return is_own(connection, run)
+
+    def guard(self, lock: RunLock) -> RunLock:
+        """Return a lock that is lost with the ref."""
+        return lock if self._state is None else JointLock(lock, self._state.require_held)
+
+    def reserve(
+        self, item: PlanResult, launches: Iterator[PlannedLaunch], run: Run | None
+    ) -> Iterator[PlannedLaunch]:
+        """Yield launches after reserving them on the remote, a group with each push.
+
+        Raises:
+            RunnerError: the remote cannot be updated; launches not yielded must not be sent.
+        """
+        if self._state is None:
+            yield from launches
+            return
+        for group in iterate_groups(launches):
+            described = self._describe(item, group, run.id if run else None)
+            self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
+            yield from group
+
+    def keep(self, campaign: Campaign, record: CampaignRecord) -> None:
+        """Push a campaign's record to the remote; only unresolved launches stay reserved.
+
+        After a failure the user is warned and `is_behind` is True: ledger and lockfile are complete, and the
+        next run looks up the reservations. The run must hold the campaign's lock.
+        """
+        if self._state is None:
+            return
+        identity = self._workspace.identify(campaign)
+        self._begun.discard(campaign.name)
+        try:
+            self._write(self._state, identity, record, (), is_needed=self._state.has(identity.names))
+        except RunnerError as error:
+            self._state.is_behind = True
+            warn(f"{campaign.name}: the record could not be brought to {self._state.ref}: {error.message}")
+            note(
+                f"  the ledger and {show_path(identity.lockfile)} have everything: commit and push the "
+                "lockfile, or run the same command again here. Until then other machines ask the service"
+            )
+
+    def _describe(
+        self, item: PlanResult, group: Sequence[PlannedLaunch], run: str | None
+    ) -> list[ReservedLaunch]:
+        campaign_id, key = item.record.require_entered()
+        target, name = self._workspace.target.name, item.campaign.name
+        ref = CampaignRef(self._ledger, target, campaign_id, name, key)
+        at = self._workspace.now_text()
+        pairs = ((launch, make_intent(ref, launch)) for launch in group)
+        return [
+            ReservedLaunch(
+                message=intent.message,
+                key=intent.key,
+                tag=intent.tag,
+                payload_digest=intent.payload_digest,
+                definition_digest=digest_definition(launch.payload.definition),
+                reserved_at=at,
+                recipients=intent.recipients,
+                arm=intent.arm,
+                run=run,
+            )
+            for launch, intent in pairs
+        ]
+
+    def _reserve(self, state: StateRemote, item: PlanResult, reserved: str) -> None:
+        name = item.campaign.name
+        if name in self._begun:
+            state.add(name, reserved)
+        else:
+            # With the current record, since it names the key that is needed to read the rest.
+            identity = self._workspace.identify(item.campaign)
+            self._write(state, identity, item.record, [reserved], is_needed=True)
+            self._begun.add(name)
+
+    def _write(
+        self,
+        state: StateRemote,
+        identity: Identity,
+        record: CampaignRecord,
+        reserved: Sequence[str],
+        *,
+        is_needed: bool,
+    ) -> None:
+        campaign_id, _ = record.require_entered()
+        with self._ledger.reading() as connection:
+            still_open = list_open(connection, campaign_id, digest_definition)
+            runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
+            text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+        unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
+        state.replace(identity.names, text, [*unknown, *reserved])
+
+    def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
+        """Return a reservation's text, once the ledger has it as its own."""
+        reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
+        with self._ledger.writing() as connection:
+            note_own(connection, reservation.id)
+        macs = None if self._state is None else self._state.make_macs(campaign)
+        return dump_reservation(reservation, macs)
+
+
+def iterate_groups(
+    launches: Iterator[PlannedLaunch], most: int = GROUP_LAUNCHES, most_recipients: int = GROUP_RECIPIENTS
+) -> Iterator[list[PlannedLaunch]]:
+    """Yield launches in groups of at most `most` launches, in order.
+
+    A group is full once it has `most_recipients`; launches are taken lazily.
+    """
+    group: list[PlannedLaunch] = []
+    recipients = 0
+    for launch in launches:
+        group.append(launch)
+        recipients += len(launch.phones)
+        if len(group) == most or recipients >= most_recipients:
+            yield group
+            group, recipients = [], 0
+    if group:
+        yield group

@@ -1,0 +1,191 @@
+"""Checks of what a machine has and reaches, for a first look and for reports of bugs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from runner.errors import RunnerError
+from runner.git.command import Git, GitError
+from runner.ledger.database import Ledger
+from runner.ledger.engine import show_url
+from runner.source.diagnostic import Problems
+from runner.source.storage import repository_root
+from runner.version import add_version, describe_version
+from runner.wording import count_words
+from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns
+from runner.workflow.workspace.folders import state_folder
+from runner.workflow.workspace.workspace import Workspace, default_ledger_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runner.service.target import Target
+    from runner.workflow.scope import Scope
+
+FEW_BYTES = 200_000_000
+"""Free space below this is warned of: ledgers and reports need room."""
+FAR_S = 5.0
+"""Clocks that differ by more than this are warned of: hours and waits are kept by this machine's."""
+
+State = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: its name, its state, what was found, and what to do about it."""
+
+    name: str
+    state: State
+    found: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All checks of a machine, with the versions of what runs; iterates over the checks.
+
+    It holds no secret, no phone and no path outside of the project.
+    """
+
+    versions: str
+    checks: tuple[Check, ...]
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self.checks)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if something does not work."""
+        return any(check.state == "error" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the examination as in `schemas/doctor.schema.json`."""
+        return add_version(
+            {"versions": self.versions.splitlines(), "checks": [asdict(check) for check in self.checks]}
+        )
+
+
+def examine(scope: Scope) -> Examination:
+    """Look at campaigns, git, target, keys, ledger, disk and service; change nothing, send nothing.
+
+    What cannot be looked at is a check that failed, with the reason.
+    """
+    checks = [*_try("campaigns", lambda: _check_campaigns(scope)), *_try("git", _check_git)]
+    try:
+        workspace = Workspace.open(scope)
+    except RunnerError as error:
+        checks.append(_fail("target", error))
+    else:
+        checks += [
+            _check_target(workspace.target),
+            _check_key(workspace.target),
+            *_try("ledger", lambda: _check_ledger(workspace)),
+            *_try("service", lambda: _check_service(workspace)),
+        ]
+    checks.append(_check_disk(state_folder()))
+    return Examination(describe_version(), tuple(checks))
+
+
+def _try(name: str, check: Callable[[], list[Check]]) -> list[Check]:
+    try:
+        return check()
+    except RunnerError as error:
+        return [_fail(name, error)]
+
+
+def _fail(name: str, error: RunnerError) -> Check:
+    return Check(name, "error", error.message, error.hint or None)
+
+
+def _check_campaigns(scope: Scope) -> list[Check]:
+    problems = Problems()
+    loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    errors = sum(problem.severity == "error" for problem in problems)
+    said = f"{count_words(len(loaded.files), 'file')} in {loaded.where or DEFAULT_FOLDER}"
+    if errors:
+        return [
+            Check(
+                "campaigns",
+                "error",
+                f"{said}, {count_words(errors, 'error')}",
+                "`runner validate` lists them",
+            )
+        ]
+    return [Check("campaigns", "ok", said)]
+
+
+def _check_git() -> list[Check]:
+    try:
+        version = Git(repository_root(state_folder().parent)).ask("version").output.strip()
+    except GitError as error:
+        return [Check("git", "warning", error.message, "records in git, and `runner record`, need it")]
+    return [Check("git", "ok", version.removeprefix("git version "))]
+
+
+def _check_target(target: Target) -> Check:
+    if target.base_url is None:
+        return Check("target", "ok", f"{target.name}, built in: nobody is texted")
+    lacks = [name for name in (target.username_env, target.api_key_env) if target.credentials is None]
+    if lacks:
+        found = f"{target.name}, {target.base_url}; without credentials"
+        return Check("target", "warning", found, f"set {' and '.join(lacks)}")
+    return Check("target", "ok", f"{target.name}, {target.base_url}; credentials are set")
+
+
+def _check_key(target: Target) -> Check:
+    if target.state_key is None:
+        hint = "`runner key new` prints one: without it phones can be guessed from lockfiles"
+        return Check("state key", "ok" if target.base_url is None else "warning", "not set", hint)
+    return Check("state key", "ok", "set")
+
+
+def _check_ledger(workspace: Workspace) -> list[Check]:
+    # The path of the default ledger would show where somebody's home is.
+    is_default = workspace.ledger_url == default_ledger_url()
+    place = ".runner/ledger.sqlite" if is_default else show_url(workspace.ledger_url)
+    if is_default and not os.access(_find_parent(state_folder()), os.W_OK):
+        return [Check("ledger", "error", f"{place} cannot be written", "this user needs to write there")]
+    if not Ledger.exists(workspace.ledger_url):
+        return [Check("ledger", "ok", f"{place}, made on first use")]
+    with workspace.open_ledger_if_present() as ledger:
+        return [Check("ledger", "ok", f"{place}, {'empty' if ledger is None else 'readable'}")]
+
+
+def _find_parent(folder: Path) -> Path:
+    return folder if folder.exists() else folder.parent
+
+
+def _check_service(workspace: Workspace) -> list[Check]:
+    if workspace.target.base_url is not None and workspace.target.credentials is None:
+        return [Check("service", "warning", "not asked, without credentials")]
+    if not workspace.may_know_launches:
+        return [Check("service", "ok", "the sandbox, started on first use")]
+    with workspace.open_service() as (service, _):
+        started = time.monotonic()
+        there = service.read_time()
+        elapsed_s = time.monotonic() - started
+    answers = Check("service", "ok", f"answers in {elapsed_s * 1000:.0f} ms, and takes the credentials")
+    return [answers] if there is None else [answers, _check_clock(there, elapsed_s)]
+
+
+def _check_clock(there: datetime, elapsed_s: float) -> Check:
+    # The header has whole seconds, and was written at some moment of the exchange.
+    apart_s = abs((datetime.now(UTC) - there).total_seconds()) - elapsed_s - 1
+    if apart_s > FAR_S:
+        hint = "set this machine's clock: hours and waits are kept by it"
+        return Check("clock", "warning", f"{apart_s:.0f} s apart from the service's", hint)
+    return Check("clock", "ok", f"agrees with the service's to {FAR_S:.0f} s")
+
+
+def _check_disk(folder: Path) -> Check:
+    free = shutil.disk_usage(_find_parent(folder)).free
+    said = f"{free / 1e9:,.1f} GB free"
+    if free < FEW_BYTES:
+        return Check("disk", "warning", said, "make room: a full disk stops a run")
+    return Check("disk", "ok", said)

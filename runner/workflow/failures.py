@@ -1,0 +1,246 @@
+"""Failures of single campaigns, while the others of the same command go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from runner.audience.audience import find_export_problems
+from runner.errors import OnHoldError, RunnerError
+from runner.ledger.model import RecordedDeliveries
+from runner.plan.model import PlanOptions
+from runner.plan.planner import Planner
+from runner.source.diagnostic import Problems
+from runner.wording import Markdown, inert, markdown_table
+from runner.workflow.campaigns import (
+    InvalidCampaignError,
+    describe_errors,
+    load_campaigns,
+    refuse_errors,
+    show_path,
+)
+from runner.workflow.observer import about_campaign, show_problems, tell_left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.plan.model import CampaignPlan
+    from runner.workflow.campaigns import Loaded
+    from runner.workflow.scope import Scope
+
+
+_Result = TypeVar("_Result")
+_GRAVE = (4, 5, 7)
+"""Exit codes that end up as the command's, the gravest first."""
+_PARTLY_DONE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A campaign that was left out; `name` is None if it could not be read."""
+
+    file: Path
+    name: str | None
+    error: RunnerError
+
+
+class Failures:
+    """Failures of single campaigns of a command.
+
+    The error of an only campaign ends the command. Of several campaigns, the failed one is left out with its
+    error shown. Errors that concern all campaigns always end the command, and every error does if `is_apart`
+    is false.
+
+    `total` is the number of the command's campaigns; `problems` are those found and shown so far; `claimed`
+    has the names, also former ones, of all campaigns that were loaded or left out.
+    """
+
+    def __init__(self, *, is_apart: bool = True) -> None:
+        self._is_apart = is_apart
+        self._found: dict[Path, Failure] = {}
+        self.total = 0
+        self._is_known_pause: Callable[[Path], bool] = lambda _: False
+        self.problems = Problems()
+        self.claimed: frozenset[str] = frozenset()
+
+    @property
+    def is_total(self) -> bool:
+        """True if no campaign is left."""
+        return len(self._found) == self.total
+
+    @property
+    def errors(self) -> dict[Path, RunnerError]:
+        """The errors of campaigns that were left out, by file."""
+        return {failure.file: failure.error for failure in self._found.values()}
+
+    @property
+    def found(self) -> tuple[Failure, ...]:
+        """The campaigns that were left out."""
+        return tuple(self._found.values())
+
+    def accept_pauses(self, is_known: Callable[[Path], bool]) -> None:
+        """Accept pauses of campaigns that `is_known` names by file: they are no failures."""
+        self._is_known_pause = is_known
+
+    def load(self, scope: Scope, problems: Problems | None = None) -> tuple[Campaign, ...]:
+        """Load the campaigns of a scope, and return those without errors.
+
+        Warnings go to `problems` if given; errors are shown at once, with all warnings.
+
+        Raises:
+            InvalidCampaignError: there are errors that end the command; they have been shown.
+            RunnerError: there is no campaign.
+        """
+        found = Problems()
+        loaded = load_campaigns(scope.paths, scope.allowed, found)
+        loaded.say_if_none(quiet=scope.quiet)
+        self.claimed = loaded.claimed
+        self.total = len(loaded.files)
+        if loaded.faults.keys() - self._found.keys():
+            self._leave_out_faulty(loaded, found, quiet=scope.quiet)
+        elif not loaded.faults and problems is not None:
+            problems.merge(found)
+        elif not loaded.faults:
+            self._show(found, quiet=scope.quiet)
+        return tuple(campaign for campaign in loaded.campaigns if campaign.file not in self._found)
+
+    def _leave_out_faulty(self, loaded: Loaded, found: Problems, *, quiet: bool) -> None:
+        is_apart = self._keeps_apart(InvalidCampaignError(found))
+        for campaign in loaded.campaigns:
+            # All problems are shown at once, so that a campaign can be repaired in one go.
+            if not is_apart or campaign.file in loaded.faults:
+                find_audience_problems(campaign, found)
+        if not is_apart:
+            refuse_errors(found, quiet=quiet)
+        self._show(found, quiet=quiet)
+        names = {campaign.file: campaign.name for campaign in loaded.campaigns}
+        for file, error in loaded.faults.items():
+            self.add(file, names.get(file), error)
+
+    def conclude_check(
+        self, problems: Problems, invalid: Iterable[tuple[Campaign, Problems]], *, quiet: bool
+    ) -> None:
+        """Show problems found while planning, and leave out invalid campaigns.
+
+        Raises:
+            InvalidCampaignError: there are errors that end the command; they have been shown.
+        """
+        if not self._keeps_apart(InvalidCampaignError(problems)):
+            self.problems.merge(problems)
+            refuse_errors(problems, quiet=quiet)
+            return
+        self._show(problems, quiet=quiet)
+        for campaign, own in invalid:
+            self.add(campaign.file, campaign.name, describe_errors(campaign.file, own.error_count))
+
+    def attempt(self, campaign: Campaign, work: Callable[[], _Result]) -> _Result | None:
+        """Run `work` for one campaign; return None if the campaign is left out from now on.
+
+        Raises:
+            RunnerError: it concerns other campaigns as well, or there are none.
+        """
+        return self.attempt_file(campaign.file, campaign.name, work)
+
+    def attempt_file(self, file: Path, name: str | None, work: Callable[[], _Result]) -> _Result | None:
+        """Run `work` for a campaign known only by its file or lockfile, like `attempt`."""
+        try:
+            with about_campaign(name):
+                return work()
+        except RunnerError as error:
+            self.add(file, name, error)
+            return None
+
+    def add(self, file: Path, name: str | None, error: RunnerError) -> None:
+        """Leave a campaign out, and show its error.
+
+        Raises:
+            RunnerError: the error ends the command.
+        """
+        if not self._keeps_apart(error) and not self._is_accepted(file, error):
+            raise error
+        if file in self._found:
+            return
+        self._found[file] = Failure(file, name, error)
+        is_named = name is None or error.message.startswith((f"{name}:", f"{name} ", show_path(file)))
+        words = error.message if is_named else f"{name}: {error.message}"
+        tell_left_out(words, error)
+
+    def _is_accepted(self, file: Path, error: RunnerError) -> bool:
+        return isinstance(error, OnHoldError) and self._is_known_pause(file)
+
+    def _keeps_apart(self, error: RunnerError) -> bool:
+        return self._is_apart and self.total > 1 and error.is_of_one_campaign
+
+    def _show(self, problems: Problems, *, quiet: bool) -> None:
+        show_problems(problems, quiet=quiet)
+        self.problems.merge(problems)
+
+    def find_exit_code(self, code: int | None) -> int:
+        """Return the command's gravest exit code, given that of the remaining campaigns (None for none).
+
+        A command with nothing to do and no errors succeeds.
+        """
+        codes = {
+            failure.error.exit_code
+            for failure in self._found.values()
+            if not self._is_accepted(failure.file, failure.error)
+        }
+        if code is not None:
+            codes.add(code)
+        if not codes:
+            return 0
+        for grave in _GRAVE:
+            if grave in codes:
+                return grave
+        if len(codes) == 1:
+            return codes.pop()
+        return 1 if codes.isdisjoint((0, _PARTLY_DONE)) else _PARTLY_DONE
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the left-out campaigns for a JSON document."""
+        return {
+            "failures": [
+                {
+                    "campaign": failure.name,
+                    "file": show_path(failure.file),
+                    "exit_code": failure.error.exit_code,
+                    "message": failure.error.message,
+                    "hint": failure.error.hint,
+                }
+                for failure in self._found.values()
+            ]
+        }
+
+    def markdown(self) -> str:
+        """Return a table of the campaigns that were left out; empty if none were."""
+        rows = [
+            [
+                Markdown(inert(cell))
+                for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
+            ]
+            for failure in self._found.values()
+        ]
+        return markdown_table(("left out", "why", "what to do"), rows) if rows else ""
+
+
+def plan_files_here(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
+    """Plan a campaign by its files alone, as if nobody had been texted yet."""
+    return Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
+
+
+def find_audience_problems(
+    campaign: Campaign,
+    problems: Problems,
+    plan_files: Callable[[Campaign, Problems], CampaignPlan | None] = plan_files_here,
+) -> CampaignPlan | None:
+    """Render every text for every recipient as if nobody had been texted; return the plan.
+
+    Returns None if there are errors; they go to `problems`.
+    """
+    known = problems.error_count
+    plan = plan_files(campaign, problems)
+    if problems.error_count == known:
+        problems.extend(find_export_problems(campaign))
+    return plan

@@ -1,0 +1,362 @@
+"""`runner plan`: plans of deliveries, with reasons for recipients left out; reads only."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import ServiceError, UsageError
+from runner.ledger.model import format_moment
+from runner.ledger.record.unsettled import count_known
+from runner.plan.manifest import dump_manifest, parse_manifest
+from runner.plan.model import PlanOptions
+from runner.source.storage import is_url
+from runner.version import add_version
+from runner.wording import count_words
+from runner.workflow.approval_coverage import ApprovalShelf, add_coverage, find_status
+from runner.workflow.documents import add_launches, plan_json, write_section
+from runner.workflow.failures import Failures
+from runner.workflow.observer import note, warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.differences import Differences, add_differences, find_differences
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
+from runner.workflow.plans.saved import SavedPlan, read_saved_plan, save_plan
+from runner.workflow.review.review import read_waiting_in_job
+from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from runner.ledger.database import Ledger
+    from runner.plan.model import CampaignPlan
+    from runner.workflow.approval_coverage import Coverage
+    from runner.workflow.failures import Failure
+    from runner.workflow.plans.planning import PlanMaker, PlanResult
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
+
+_COLUMNS = ("to_send", "launches", "segments", "already_sent", "deferred", "excluded", "unresolved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanWishes:
+    """Options of plans.
+
+    Attributes:
+        only: the only message to plan; None for all.
+        limit: the most recipients to plan for now; None for all.
+        now: the time to plan for; None for the present.
+        out: the file to save the plan to, or on a cluster a folder or URL; None to save none.
+        with_digests: describe the plan as JSON for sending it unchanged; slow.
+        with_differences: compare campaigns with what was sent.
+        with_launches: describe each launch with its payload.
+        is_job: tell later steps of a job whether the plan needs an approval.
+    """
+
+    only: str | None = None
+    limit: int | None = None
+    now: datetime | None = None
+    out: str | None = None
+    with_digests: bool = True
+    with_differences: bool = False
+    with_launches: bool = False
+    is_job: bool = False
+
+    def check(self, *, is_clustered: bool) -> None:
+        """Refuse impossible options.
+
+        Raises:
+            UsageError: on a cluster, options that show each person's text; elsewhere, a folder or URL as
+                `out`.
+        """
+        if not is_clustered and self.out is not None:
+            _require_file(self.out)
+        for option, is_given in {"--diff": self.with_differences, "--launches": self.with_launches}.items():
+            if is_given and is_clustered:
+                raise UsageError(
+                    f"{option} shows every person's text, and is not made on a cluster",
+                    hint=f"leave out {option}, or plan in one process, without --cluster",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPlan:
+    """The plans of campaigns, made together at one moment; iterates over them.
+
+    Passing it to `apply` approves it: exactly this is sent, or nothing.
+
+    Attributes:
+        planned: the campaigns with their records and plans.
+        failures: the campaigns that could not be planned.
+        options: the options of the plans.
+        differences: from what was sent, if requested.
+        coverages: the plans' approval states, if approvals are kept.
+        digest: of everything to be sent; empty if not requested.
+        folder: the saved plan set, if made on a cluster.
+    """
+
+    planned: tuple[PlanResult, ...]
+    failures: Failures
+    options: PlanOptions
+    differences: Differences = field(default_factory=dict)
+    coverages: tuple[Coverage, ...] = ()
+    digest: str = ""
+    folder: str | None = None
+    _document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _manifest: str = field(default="", repr=False)
+
+    def __iter__(self) -> Iterator[CampaignPlan]:
+        return (item.plan for item in self.planned)
+
+    def __len__(self) -> int:
+        return len(self.planned)
+
+    @property
+    def summary(self) -> str:
+        """A one-sentence summary."""
+        return summary_line(self.planned) if self.planned else "Nothing to send."
+
+    @property
+    def left_out(self) -> tuple[Failure, ...]:
+        """The campaigns that are left out, each with its error."""
+        return self.failures.found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as in `schemas/plan.schema.json`."""
+        return add_version(deepcopy(dict(self._document)))
+
+    def leave_out_unsendable(self) -> Sequence[PlanResult]:
+        """Return the plans that `apply` would send: within limits, not paused, replies read.
+
+        Raises:
+            LimitError: the only campaign breaks a limit, or waits until replies are read.
+            OnHoldError: it is paused.
+        """
+        return leave_out_waiting(leave_out_refused(self.planned, self.failures), self.failures)
+
+    def approve(self) -> SavedPlan:
+        """Return the plan in the form that `apply` takes.
+
+        Raises:
+            RunnerError: it was saved as a plan set, which cannot be read.
+        """
+        if self.folder is not None:
+            return read_saved_plan(self.folder)
+        where = f"of {self._document['now']}"
+        # The same text as in a file, so that the same checks apply.
+        return SavedPlan(
+            where, parse_manifest(self._manifest.encode(), where, has_parts=False)
+        ).require_files()
+
+    def _repr_html_(self) -> str:
+        """Return the plan as HTML for notebooks."""
+        rows = [
+            [item.campaign.name, message.id, *(getattr(message, column) for column in _COLUMNS)]
+            for item in self.planned
+            for message in item.plan.messages
+        ]
+        remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
+        remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
+        header = ["campaign", "message", *(column.replace("_", " ") for column in _COLUMNS)]
+        digest = [f"Plan digest: {self.digest}"] if self.digest else []
+        return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
+
+
+def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
+    """Plan campaigns; leave out those that cannot be planned.
+
+    Planning uses the record and needs no credentials. If there are any, the service is asked for unknown
+    launches of campaigns whose record is empty.
+
+    Raises:
+        RunnerError: nothing can be planned, or the plan cannot be saved.
+    """
+    workspace = Workspace.open(scope)
+    read_waiting_in_job(workspace, scope.environ)
+    settings = choose_cluster(scope, workspace)
+    moment = wishes.now or workspace.now()
+    options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
+    wishes.check(is_clustered=settings is not None)
+    planning = _Planning(scope, workspace, wishes, options, moment, settings, Failures())
+    if settings is None or wishes.out is None:
+        return planning.plan()
+    # Imported here: optional, and slow to import.
+    from runner.cluster.plan_set import completing
+
+    with completing(make_absolute(wishes.out), warn):
+        return planning.plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """The inputs of planning."""
+
+    scope: Scope
+    workspace: Workspace
+    wishes: PlanWishes
+    options: PlanOptions
+    moment: datetime
+    settings: ClusterSettings | None
+    failures: Failures
+
+    def plan(self) -> ProjectPlan:
+        """Plan campaigns in this process, or on a cluster."""
+        workspace, wishes, failures = self.workspace, self.wishes, self.failures
+        with workspace.open_ledger_if_present() as opened, ExitStack() as stack:
+            reader = PlanContextReader(workspace, opened, self.moment)
+            planned = plan_campaigns(
+                workspace,
+                self.scope,
+                self.options,
+                partial(workspace.read_record, opened, counts_only=self.settings is not None),
+                reader,
+                failures,
+                maker=self._open_maker(stack, opened, reader),
+            )
+            is_compared = wishes.with_differences
+            differences = find_differences(workspace, opened, planned, wishes.only) if is_compared else {}
+            warn_of_known_tags(workspace, opened, planned)
+        is_described = wishes.with_digests or wishes.out is not None
+        document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
+        coverages = self._cover(planned, document)
+        manifest = dump_manifest(document, self.options) if document else ""
+        folder = self._save(planned, document)
+        launches = planned if wishes.with_launches else ()
+        if document:
+            add_differences(add_launches(document, launches), differences)
+        return ProjectPlan(
+            planned=tuple(planned),
+            failures=failures,
+            options=self.options,
+            differences=differences,
+            coverages=tuple(coverages),
+            digest=document.get("plan_digest", ""),
+            folder=folder,
+            _document=document | failures.as_json() if document else {},
+            _manifest=manifest,
+        )
+
+    def _open_maker(
+        self, stack: ExitStack, ledger: Ledger | None, reader: PlanContextReader
+    ) -> PlanMaker | None:
+        """Return the maker of plans on a cluster; None to plan in this process."""
+        if self.settings is None:
+            return None
+        # Imported here: optional, and slow to import.
+        from runner.workflow.plans.cluster_planning import ClusterPlanning
+
+        out = None if self.wishes.out is None else make_absolute(self.wishes.out)
+        cluster, folder = stack.enter_context(open_chosen_cluster(self.settings, self.workspace))
+        return ClusterPlanning(
+            self.workspace,
+            ledger,
+            reader,
+            cluster,
+            folder,
+            out,
+            environment=self.settings.environment,
+            quiet=self.scope.quiet,
+        )
+
+    def _save(self, planned: Sequence[PlanResult], document: Mapping[str, Any]) -> str | None:
+        """Save the plans if requested; return the plan set's folder, if it is one."""
+        out, is_clustered, folder = self.wishes.out, self.settings is not None, None
+        if out is None or (not planned and (self.failures.total or is_clustered)):
+            return None
+        if is_clustered:
+            from runner.cluster.plan_set import write_manifest
+
+            folder = make_absolute(out)
+            write_manifest(
+                folder, document, self.options, {one.campaign.name: one.plan.parts for one in planned}
+            )
+        else:
+            save_plan(document, out, self.options)
+        if not self.scope.quiet:
+            note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
+            note(f"Plan digest: {document['plan_digest']}")
+        return folder
+
+    def _cover(self, planned: Sequence[PlanResult], document: dict[str, Any]) -> list[Coverage]:
+        """Return the plans' approval states, if requested, and add them to the JSON."""
+        shelf = ApprovalShelf(self.workspace.target)
+        is_job = self.wishes.is_job
+        is_told = is_job or shelf.is_used((item.campaign for item in planned), self.scope.environ)
+        if not (document or is_told):
+            return []
+        coverages = shelf.cover(planned)
+        if is_job and find_status(coverages) == "needed":
+            # Imported here: only jobs that ask for approvals need the forge.
+            from runner.workflow.review.approving import add_growth
+
+            coverages = add_growth(coverages)
+        if document:
+            add_coverage(document, coverages)
+        return coverages if is_told else []
+
+
+def _require_file(out: str) -> None:
+    if is_url(out):
+        raise UsageError(
+            f"the plan cannot be saved to {out}: at a URL it is a plan set, which needs --cluster",
+            hint="name a file, or plan with --cluster or RUNNER_CLUSTER",
+        )
+    if Path(out).is_dir():
+        raise UsageError(f"the plan cannot be saved to {out}: it is a folder", hint="name a file")
+
+
+def make_absolute(location: str) -> str:
+    """Return a location that is valid in any working folder, for workers."""
+    return location if is_url(location) else str(Path(location).absolute())
+
+
+def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:
+    """Warn of campaigns that look new although the service knows launches under their tags.
+
+    This takes one cheap request for each tag of campaigns with an empty record.
+    """
+    new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
+    if not new or not workspace.may_know_launches:
+        return
+    if workspace.target.base_url is not None and workspace.target.credentials is None:
+        target = workspace.target
+        note(
+            f"Whether the service knows launches of {count_words(len(new), 'campaign')} with an empty record "
+            f"was not asked: {target.username_env} and {target.api_key_env} are not both set."
+        )
+        return
+    try:
+        with workspace.open_service() as (client, _):
+            for item in new:
+                messages = item.plan.messages
+                for tag in sorted({tag for one in messages for tag in item.campaign.list_tags(one.id)}):
+                    known = _count_recorded(ledger, workspace.target.name, tag)
+                    counted = client.count_launches(tag)
+                    if counted is None:
+                        note(f"The service does not say how many launches it knows under the tag {tag!r}.")
+                    elif counted > known:
+                        warn(_known_tag_words(item.campaign.name, tag, counted - known))
+    except ServiceError as error:
+        note(f"Whether the service knows these campaigns could not be asked: {error.message}")
+
+
+def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
+    if ledger is None:
+        return 0
+    with ledger.reading() as connection:
+        return count_known(connection, target, tag)
+
+
+def _known_tag_words(name: str, tag: str, count: int) -> str:
+    launches = count_words(count, "launch", "launches")
+    return (
+        f"{name} has an empty record, but the service knows {launches} under its tag {tag!r}: "
+        "was it renamed (`renamed_from`), or is its record lost? `runner apply` adopts those that match, and "
+        "holds the people of the others"
+    )

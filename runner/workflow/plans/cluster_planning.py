@@ -1,0 +1,189 @@
+"""Planning of campaigns on a cluster, with the context that workers do not read themselves."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from runner.cluster.address import LEDGER
+from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.plan_job import LedgerLookup
+from runner.ledger.model import format_moment
+from runner.ledger.people.earlier import find_depleted
+from runner.ledger.people.opt_outs import count_opt_outs
+from runner.ledger.people.recent import has_open_launches
+from runner.ledger.target_key import read_target_key
+from runner.plan.model import PlanOptions
+from runner.service.target import list_variables
+from runner.workflow.observer import show_progress
+from runner.workflow.plans.planning import PlanResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.cluster.audience_scatter import CutAudience
+    from runner.cluster.dask_engine import Cluster
+    from runner.cluster.folder import SharedFolder
+    from runner.cluster.worker_environment import WorkerEnvironment
+    from runner.execution.executor import Executor
+    from runner.ledger.database import Ledger
+    from runner.ledger.record.recorded import Record
+    from runner.ledger.target_key import LedgerConnection
+    from runner.plan.model import CampaignPlan
+    from runner.plan.plan_context import PlanContext
+    from runner.source.diagnostic import Problems
+    from runner.workflow.observer import Progress
+    from runner.workflow.plans.context_reader import PlanContextReader
+    from runner.workflow.workspace.workspace import Workspace
+
+
+class Stages:
+    """The display of a plan's stages, one after the other."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._stack = ExitStack()
+        self._title = ""
+        self._done = 0
+        self._progress: Progress | None = None
+
+    def observe(self, title: str, done: int, total: int) -> None:
+        """Show the progress of a stage."""
+        if self._progress is None or title != self._title or done < self._done:
+            self._stack.close()
+            self._title, self._done = title, 0
+            self._progress = self._stack.enter_context(show_progress(title, total, quiet=self._quiet))
+        self._progress.advance(done - self._done)
+        self._done = done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+class ClusterPlanning:
+    """A `PlanMaker` on a cluster.
+
+    All workers must reach `folder`. `ledger` is None if there is none yet; `out` is the URL of a folder for
+    the launches, None to drop them; `environment` has the workers' ledger and key.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        ledger: Ledger | None,
+        reader: PlanContextReader,
+        cluster: Cluster,
+        folder: SharedFolder,
+        out: str | None,
+        *,
+        environment: WorkerEnvironment,
+        quiet: bool,
+    ) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._reader = reader
+        self._cluster = cluster
+        self._folder = folder
+        self._out = out
+        self._environment = environment
+        self._quiet = quiet
+        self._audiences: dict[str, CutAudience] = {}
+        self._partitions = 0
+
+    def begin(self, campaigns: Sequence[Campaign]) -> None:
+        """Split the audiences of all campaigns into the same partitions."""
+        with Stages(quiet=self._quiet) as stages:
+            self._audiences = {
+                campaign.name: cut_audience(
+                    self._cluster.of_campaign(campaign.name), campaign, stages.observe
+                )
+                for campaign in campaigns
+            }
+        self._partitions = choose_partitions(self._audiences.values())
+
+    def make_plan(
+        self,
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
+        problems: Problems,
+    ) -> PlanResult | None:
+        """Plan one campaign; return None if there are errors."""
+        target, own = self._workspace.target, f"{self._folder.url}/plans"
+        context = self._reader.read(campaign, leaves_people=True)
+        request = PlanRequest(
+            campaign,
+            target.name,
+            options,
+            context,
+            self._audiences[campaign.name],
+            self._partitions,
+            self._ask(campaign, record, context),
+            tuple(
+                (item.campaign.name, self._out or own, item.plan.parts) for item in before if item.plan.parts
+            ),
+            self._out or (own if options.keeps_people else None),
+        )
+        with Stages(quiet=self._quiet) as stages:
+            plan = CampaignPlanner(
+                self._cluster.of_campaign(campaign.name), self._folder, stages.observe
+            ).make_plan(request, problems)
+        return None if plan is None else PlanResult(record=record, plan=plan, target=target)
+
+    def _ask(self, campaign: Campaign, record: Record, context: PlanContext) -> LedgerLookup:
+        """Return what workers look up of a campaign's people."""
+        target, cap = self._workspace.target, campaign.policy.frequency_cap
+        lookup = LedgerLookup(
+            LEDGER if self._ledger is not None else None,
+            list_variables(target.name, self._workspace.targets)[-1],
+            record.campaign_id,
+            None if record.is_empty() else record.key,
+            frozenset(record.forgotten),
+            recent_since=None if cap is None else format_moment(context.now - cap.within),
+            environment=self._environment,
+        )
+        if self._ledger is None:
+            return lookup
+        with self._ledger.reading() as connection:
+            read_target_key(connection, target.name, target.state_key)
+            counts = count_opt_outs(connection, target.name)
+            has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
+            return replace(
+                lookup,
+                has_opt_outs=has_opt_outs and context.suppressions is None,
+                has_open_launches=has_open_launches(connection, target.name),
+                depleted=self._find_depleted(connection, campaign, record.campaign_id),
+            )
+
+    @staticmethod
+    def _find_depleted(
+        connection: LedgerConnection, campaign: Campaign, campaign_id: int | None
+    ) -> tuple[int, ...]:
+        after = campaign.list_earlier()
+        if campaign_id is None or not after:
+            return ()
+        return find_depleted(connection, campaign_id, campaign.message_ids, after)
+
+
+def plan_files_on_cluster(
+    cluster: Executor, folder: SharedFolder, campaign: Campaign, problems: Problems, *, quiet: bool
+) -> CampaignPlan | None:
+    """Plan a valid campaign on a cluster by its files alone, as if nobody had been texted.
+
+    All workers must reach `folder`; `problems` gets those that one process would find.
+
+    Raises:
+        RunnerError: the cluster or the folder cannot be used.
+    """
+    with Stages(quiet=quiet) as stages:
+        audience = cut_audience(cluster, campaign, stages.observe)
+        partitions = choose_partitions([audience])
+        request = PlanRequest(campaign, "", PlanOptions(), None, audience, partitions)
+        return CampaignPlanner(cluster, folder, stages.observe).make_plan(request, problems)

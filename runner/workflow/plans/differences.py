@@ -1,0 +1,97 @@
+"""Differences between campaigns and their sent versions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from runner.ledger.lockfile.lockfiles import all_launches, read_lockfiles
+from runner.ledger.record.deliveries import SentTexts, read_definitions, read_sent_texts
+from runner.plan.difference import compare_with_sent
+from runner.source.diagnostic import Problems
+from runner.text.include import include_folder
+from runner.text.payload import compile_messages
+from runner.text.template import TextCompiler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
+    from runner.ledger.record.recorded import Record
+    from runner.plan.difference import MessageDifference, ReadDefinitions, Wording
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.workspace.workspace import Workspace
+
+Differences = dict[str, list["MessageDifference"]]
+"""Differences between campaigns and their sent versions, by name."""
+
+
+def find_differences(
+    workspace: Workspace, ledger: Ledger | None, planned: Iterable[PlanResult], only: str | None
+) -> Differences:
+    """Return the differences between campaigns and their sent versions, or those of message `only`.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+        LockfileError: the lockfile cannot be read.
+    """
+    return {
+        item.campaign.name: _compare_campaign(workspace, ledger, item.campaign, item.record, only)
+        for item in planned
+    }
+
+
+def _compare_campaign(
+    workspace: Workspace, ledger: Ledger | None, campaign: Campaign, record: Record, only: str | None
+) -> list[MessageDifference]:
+    compiler = TextCompiler(include_folder(campaign))
+    compiled = list(compile_messages(campaign, compiler, Problems(), only))
+    identity = workspace.identify(campaign)
+    launches = list(all_launches(read_lockfiles(identity)))
+
+    def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
+        sent.add_recorded(launches)
+        return compare_with_sent(campaign, compiled, record.known, record.key, sent, read)
+
+    if ledger is None or record.campaign_id is None:
+        return compare(SentTexts(), lambda _: {})
+    with ledger.reading() as connection:
+        sent = read_sent_texts(connection, record.campaign_id, identity.message_ids)
+        return compare(sent, partial(read_definitions, connection))
+
+
+def add_differences(document: dict[str, Any], differences: Differences) -> dict[str, Any]:
+    """Return a plan's JSON with a `diff` below each message (`schemas/plan.schema.json`)."""
+    for campaign in document["campaigns"]:
+        found = {difference.message: difference for difference in differences.get(campaign["name"], ())}
+        for message in campaign["messages"]:
+            if message["id"] in found:
+                message["diff"] = _difference_json(found[message["id"]])
+    return document
+
+
+def _difference_json(difference: MessageDifference) -> dict[str, Any]:
+    return {
+        "unchanged": difference.unchanged,
+        "changed": difference.changed,
+        "not_in_ledger": difference.lost + difference.unreadable,
+        "failing": difference.failing,
+        "gone": difference.gone,
+        "new": difference.new,
+        "groups": [
+            {
+                "recipients": group.recipients,
+                "is_example": group.is_example,
+                "old": _wording_json(group.old),
+                "new": _wording_json(group.new),
+            }
+            for group in difference.groups
+        ],
+        "more_groups": difference.more_groups,
+        "more_recipients": difference.more_recipients,
+    }
+
+
+def _wording_json(wording: Wording) -> list[dict[str, str]]:
+    return [{"part": part, "text": text} for part, text in wording]

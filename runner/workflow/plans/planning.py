@@ -1,0 +1,436 @@
+"""Plans of several campaigns, made one after another.
+
+Without the state key, as in jobs of pull requests, they are upper bounds: earlier recipients and opt-outs are
+recorded as fingerprints, useless without their key, so everybody counts as new. A real plan reaches some of
+these people, and nobody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
+from runner.ledger.lockfile.lockfiles import all_launches, read_lockfiles
+from runner.ledger.model import RecordedDeliveries
+from runner.ledger.record.recorded import Record
+from runner.plan.decider import DIFFERS, UNREAD
+from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext, concerns
+from runner.plan.planner import Planner
+from runner.source.diagnostic import Problems
+from runner.timing.legal_hours import load_law
+from runner.wording import count_words
+from runner.workflow.failures import Failures
+from runner.workflow.observer import show_problems, warn
+from runner.workflow.plans.context_reader import PlanContextReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.plan.model import CampaignPlan, MessagePlan
+    from runner.plan.plan_context import TextedPeople
+    from runner.service.target import Target
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """A campaign with its record, plan and target.
+
+    A plan made in this process has `own_planner`.
+    """
+
+    record: Record
+    plan: CampaignPlan
+    target: Target
+    own_planner: Planner | None = None
+
+    @property
+    def campaign(self) -> Campaign:
+        """The campaign."""
+        return self.plan.campaign
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of a plan made in this process.
+
+        Raises:
+            ValueError: the plan was made on a cluster.
+        """
+        if self.own_planner is None:
+            raise ValueError(f"{self.campaign.name} was planned on a cluster")
+        return self.own_planner
+
+    @property
+    def context(self) -> PlanContext:
+        """The context of a plan made in this process.
+
+        Raises:
+            ValueError: the plan was made on a cluster, or from files alone.
+        """
+        if self.planner.context is None:
+            raise ValueError(f"{self.campaign.name} was planned by its files alone")
+        return self.planner.context
+
+
+class PlanMaker(Protocol):
+    """Planning of a command's campaigns, in this process or on a cluster."""
+
+    def begin(self, campaigns: Sequence[Campaign]) -> None:
+        """Prepare for all campaigns, before the first is planned."""
+        ...
+
+    def make_plan(
+        self,
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
+        problems: Problems,
+    ) -> PlanResult | None:
+        """Plan one campaign, after the plans `before` it in the same run; return None if there are errors."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanMakerHere:
+    workspace: Workspace
+    reader: PlanContextReader
+
+    def begin(self, campaigns: Sequence[Campaign]) -> None:
+        del campaigns
+
+    def make_plan(
+        self,
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
+        problems: Problems,
+    ) -> PlanResult | None:
+        texted = [people for item in before for people in list_texted(item)]
+        context = self.reader.read(campaign, texted)
+        return plan_campaign(self.workspace, campaign, record, options, context, problems)
+
+
+def plan_campaigns(
+    workspace: Workspace,
+    scope: Scope,
+    options: PlanOptions,
+    find_record: Callable[[Campaign], Record],
+    reader: PlanContextReader,
+    failures: Failures | None = None,
+    maker: PlanMaker | None = None,
+) -> list[PlanResult]:
+    """Load and plan campaigns, and show the problems found.
+
+    Without `failures`, all campaigns are planned or none; without `maker`, in this process.
+
+    Raises:
+        InvalidCampaignError: there are errors that end the command; they have been shown.
+        UsageError: no campaign has the requested message.
+    """
+    failures = Failures(is_apart=False) if failures is None else failures
+    problems = Problems()
+    campaigns = failures.load(scope, problems)
+    require_message(campaigns, options.only)
+    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems)
+    try:
+        # Before the first plan, since frequency caps also count the other campaigns' lockfiles.
+        recorded = find_records(campaigns, find_record, failures)
+        reader.note_records(recorded)
+        found = turn.plan(recorded)
+    except RunnerError:
+        show_problems(problems, quiet=scope.quiet)
+        raise
+    failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
+    for item in found:
+        warn_of_lost_ids(item)
+    return found
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Campaigns planned one after the other; `invalid` has those with errors, and their problems."""
+
+    maker: PlanMaker
+    options: PlanOptions
+    failures: Failures
+    problems: Problems
+    invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
+
+    def plan(self, recorded: Sequence[tuple[Campaign, Record]]) -> list[PlanResult]:
+        """Plan campaigns; each takes into account what the ones before it will send."""
+        found: list[PlanResult] = []
+        self.maker.begin([campaign for campaign, _ in recorded])
+        for index, (campaign, record) in enumerate(recorded):
+            keeps_people = concerns(campaign, (later for later, _ in recorded[index + 1 :]))
+            own = replace(self.options, keeps_people=keeps_people)
+            # Plans over a limit send nothing, so later campaigns need not count them.
+            before = [
+                item for item in found if not item.plan.refusals and concerns(item.campaign, (campaign,))
+            ]
+            item = self.failures.attempt(campaign, partial(self._plan_one, campaign, record, own, before))
+            if item is not None:
+                found.append(item)
+        return found
+
+    def _plan_one(
+        self, campaign: Campaign, record: Record, options: PlanOptions, before: Sequence[PlanResult]
+    ) -> PlanResult | None:
+        problems = Problems()
+        item = self.maker.make_plan(campaign, record, options, before, problems)
+        self.problems.merge(problems)
+        if item is None:
+            self.invalid.append((campaign, problems))
+        return item
+
+
+def find_records(
+    campaigns: Iterable[Campaign], find_record: Callable[[Campaign], Record], failures: Failures
+) -> list[tuple[Campaign, Record]]:
+    """Return campaigns with their records; campaigns whose record cannot be read go to `failures`."""
+    found = []
+    for campaign in campaigns:
+        record = failures.attempt(campaign, partial(find_record, campaign))
+        if record is not None:
+            found.append((campaign, record))
+    return found
+
+
+def list_texted(item: PlanResult) -> list[TextedPeople]:
+    """Return the recipients of a plan (made with `keeps_people`), for campaigns after it."""
+    # What breaks a limit is not sent: it takes nobody's turn.
+    texted = item.planner.texted
+    return [] if texted is None or item.plan.refusals else [texted]
+
+
+def warn_of_lost_ids(item: PlanResult) -> None:
+    """Warn of recorded recipients of messages that the campaign no longer has."""
+    texted = item.record.count_texted()
+    for message in sorted(texted.keys() - {message.id for message in item.campaign.messages}):
+        sent, unresolved = texted[message]
+        people = count_words(sent + unresolved, "recipient is", "recipients are")
+        how = " or ".join(["texted"] * bool(sent) + ["perhaps texted"] * bool(unresolved))
+        warn(
+            f"{item.campaign.name}: {people} on record as {how} by the message `{message}`, which "
+            "the campaign no longer has: was it renamed? With a new id everyone would be texted again: "
+            f"put the old id back, or add `renamed_from: [{message}]` to the new one"
+        )
+
+
+def plan_campaign(
+    workspace: Workspace,
+    campaign: Campaign,
+    record: Record,
+    options: PlanOptions,
+    context: PlanContext,
+    problems: Problems,
+) -> PlanResult | None:
+    """Plan one campaign; return None if there are errors."""
+    planner = Planner(campaign, workspace.target.name, record.known, record.key, options, context)
+    plan = planner.make_plan(problems)
+    if plan is None:
+        return None
+    return PlanResult(record=record, plan=plan, target=workspace.target, own_planner=planner)
+
+
+def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
+    """Refuse to plan a single message that no campaign has.
+
+    Raises:
+        UsageError: lists the messages that exist.
+    """
+    known = sorted({message.id for campaign in campaigns for message in campaign.messages})
+    if only is not None and known and only not in known:
+        raise UsageError(f"no campaign has a message {only!r}", hint=f"known: {', '.join(known)}")
+
+
+def leave_out_refused(
+    planned: Sequence[PlanResult], failures: Failures, otherwise: str = ""
+) -> Sequence[PlanResult]:
+    """Return the plans that are within their campaigns' limits and not paused; others go to `failures`.
+
+    Raises:
+        LimitError: the only plan to send breaks a limit; `otherwise` ends the message.
+        OnHoldError: the only campaign is paused.
+    """
+
+    def find_error(item: PlanResult) -> RunnerError | None:
+        if not item.plan.refusals:
+            return None
+        words = "; ".join(f"{item.campaign.name}: {text}" for text in item.plan.refusals)
+        words += otherwise if failures.total == 1 else ""
+        return LimitError(words, hint="check the audience; raise the limit if it is right")
+
+    return _leave_out(leave_out_paused(planned, failures), failures, find_error)
+
+
+def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
+    """Return the plans that are not paused; others go to `failures`.
+
+    Raises:
+        OnHoldError: the only campaign is paused and has something to send.
+    """
+
+    def find_error(item: PlanResult) -> RunnerError | None:
+        if item.plan.pause is None or not item.plan.on_hold:
+            return None
+        name, people = item.campaign.name, count_words(item.plan.on_hold, "text waits", "texts wait")
+        words = f"{name} is {item.plan.pause.describe()}; {people}"
+        return OnHoldError(words, hint=f"`runner resume {name}` lets it go on")
+
+    return _leave_out(planned, failures, find_error)
+
+
+def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
+    """Return the plans that do not wait for replies to be read; others go to `failures`.
+
+    Raises:
+        LimitError: the only campaign waits.
+    """
+
+    def find_error(item: PlanResult) -> RunnerError | None:
+        waiting, unread = item.plan.waiting_for_replies, item.plan.unread
+        if unread is None or not waiting:
+            return None
+        texts = count_words(waiting, "text waits", "texts wait")
+        return LimitError(
+            f"{item.campaign.name}: {texts}: {unread.describe()}",
+            hint="somebody may have opted out: run `runner reconcile`, then this again",
+        )
+
+    return _leave_out(planned, failures, find_error)
+
+
+def _leave_out(
+    planned: Sequence[PlanResult], failures: Failures, find_error: Callable[[PlanResult], RunnerError | None]
+) -> Sequence[PlanResult]:
+    kept = []
+    for item in planned:
+        error = find_error(item)
+        if error is None:
+            kept.append(item)
+        else:
+            failures.add(item.campaign.file, item.campaign.name, error)
+    return kept
+
+
+def count_to_send(planned: Iterable[PlanResult]) -> int:
+    """Return the number of deliveries that plans would make now."""
+    return sum(message.to_send for item in planned for message in item.plan.messages)
+
+
+STOPPED = "Stopped"
+
+
+def list_verdicts(planned: Sequence[PlanResult]) -> Iterator[str]:
+    """Yield the end of plans: what is to send, and the limits that stop the others."""
+    sound = [item for item in planned if not item.plan.refusals]
+    if sound:
+        yield summary_line(sound)
+    for item in planned:
+        if item.plan.refusals:
+            yield f"{STOPPED}: {item.campaign.name}: {'; '.join(item.plan.refusals)}. None of it is sent."
+
+
+def summary_line(planned: Sequence[PlanResult]) -> str:
+    """Return a one-sentence summary of plans without those over a limit, unless all are."""
+    if all(item.plan.refusals for item in planned):
+        return " ".join(list_verdicts(planned)) or "Nothing to send."
+    planned = [item for item in planned if not item.plan.refusals]
+    paused = ", ".join(item.campaign.name for item in planned if item.plan.pause is not None)
+    return f"{_sum_up(planned)}{f' On hold: {paused}.' if paused else ''}"
+
+
+def _sum_up(planned: Sequence[PlanResult]) -> str:
+    messages = [message for item in planned for message in item.plan.messages]
+    people = sum(item.plan.recipients_to_send for item in planned)
+    if not people:
+        # Of a paused campaign nothing is sent when it is due.
+        going = [item.plan for item in planned if item.plan.pause is None]
+        waiting = sum(message.deferred for plan in going for message in plan.messages)
+        held = sum(message.open_session for message in messages)
+        behind = (
+            f" Behind an open survey: {held:,}; `runner reconcile` reads which have ended." if held else ""
+        )
+        due = min((moment for plan in going if (moment := plan.next_due) is not None), default=None)
+        if not waiting:
+            return f"Nothing to send now.{behind}" if held else "Nothing to send."
+        first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
+        return f"Nothing to send now. Deferred: {waiting:,}{first}.{behind}"
+    launches = sum(message.launches for message in messages)
+    segments = sum(message.segments for message in messages)
+    target = planned[0].plan.target
+    return (
+        f"To send to {target}: {count_words(people, 'recipient')} "
+        f"in {count_words(launches, 'launch', 'launches')}, "
+        f"{count_words(segments, 'SMS segment')}."
+    )
+
+
+def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
+    """Yield a sentence for each follow-up, with the number of people waiting."""
+    for item in planned:
+        for message in item.plan.messages:
+            for reason in filter(_is_of_answers, message.reasons):
+                people = count_words(message.reasons[reason], "recipient waits", "recipients wait")
+                yield f"{item.campaign.name}: {people} for `{message.id}`: {reason}"
+
+
+def _is_of_answers(reason: str) -> bool:
+    return reason == UNREAD or reason.startswith(DIFFERS)
+
+
+def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[str]:
+    """Return messages with a due follow-up whose answers were not read since, by full name.
+
+    `planned` has the counts of messages by id; unplanned messages are left out.
+    """
+    waiting = [message for message in campaign.messages if message.id in planned]
+    after = [m.after.message for m in waiting if m.after is not None and UNREAD in planned[m.id].reasons]
+    return [f"{campaign.name}/{message}" for message in dict.fromkeys(after)]
+
+
+class _NothingKnown(PlanContextReader):
+    """A plan context without earlier texts and opt-outs."""
+
+    def read(
+        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
+    ) -> PlanContext:
+        """Return the context that needs no key: time and law."""
+        # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
+        del planned, leaves_people
+        law = load_law() if campaign.policy.quiet_hours == "legal" else None
+        return PlanContext(now=self.now, law=law)
+
+
+def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanResult]:
+    """Plan campaigns as if nothing was on record; failed ones go to `failures`.
+
+    Raises:
+        InvalidCampaignError: there are errors that end the command, which have been shown.
+    """
+    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
+    record = Record(campaign_id=None, key=None, deliveries=RecordedDeliveries({}, {}))
+    reader = _NothingKnown(workspace, None, workspace.now())
+    return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
+
+
+def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
+    """Return the number of people who got each message, by lockfiles; None if those only have totals.
+
+    Raises:
+        LockfileError: a lockfile cannot be read.
+    """
+    lockfiles = read_lockfiles(workspace.identify(campaign))
+    if any(lockfile.is_summary for lockfile in lockfiles.values()):
+        return None
+    people: dict[str, set[str]] = {}
+    for launch in all_launches(lockfiles):
+        people.setdefault(launch.message, set()).update(launch.recipients)
+    return {message: len(found) for message, found in people.items()}

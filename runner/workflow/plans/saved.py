@@ -1,0 +1,337 @@
+"""Plans saved by `plan --out`, which `apply --plan` compares with the present, and the digests of plans.
+
+A plan has a digest of each input, and one over them all. They are printed, saved as artifacts and recorded
+for good, so they must not reveal phones. With a `RUNNER_STATE_KEY` they are keyed. Without one, recipients
+could be found by guessing, as in a lockfile, so scrypt (RFC 7914) makes each guess expensive: for recipients,
+if there are any, and for campaign files that contain phones. Files that only name audience files have nothing
+to guess. A random salt cannot replace this, since a plan made again on another machine, before anything was
+sent, must have the same digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from runner.campaign.model import InlineRecipient
+from runner.errors import (
+    OnHoldError,
+    PlanChangedError,
+    RunLockedError,
+    RunnerError,
+    UnusableListError,
+    UsageError,
+    write_install_hint,
+)
+from runner.ledger.atomic_write import write_private
+from runner.ledger.fingerprint import FingerprintKey
+from runner.plan.digest import plan_digest
+from runner.plan.manifest import describe_renewal, dump_manifest, parse_manifest
+from runner.service.target import describe_destination, list_moves
+from runner.source.storage import is_folder, is_url
+from runner.workflow.campaigns import show_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.plan.manifest import PlanSet
+    from runner.plan.model import PlanOptions
+    from runner.service.target import Target
+    from runner.workflow.plans.planning import PlanResult
+
+
+_SIZE = 16
+_COST = {"n": 2**13, "r": 8, "p": 1, "dklen": _SIZE}
+"""The cost of a guess: 8 MiB and some hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    """Digests that do not reveal their input.
+
+    `secret` is the key, or None; `salt` makes guesses useless for other records.
+    """
+
+    secret: FingerprintKey | None
+    salt: str
+
+    @classmethod
+    def of(cls, item: PlanResult) -> _Seal:
+        if item.target.state_key:
+            return cls(FingerprintKey.from_secret(item.target.state_key), "")
+        # A salt without records is known to this machine alone.
+        key = None if item.record.is_empty() else item.record.key
+        return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
+
+    def digest(self, text: bytes, *, names_people: bool) -> str:
+        if self.secret is not None:
+            return self.secret.seal(text)
+        if not names_people:
+            return hashlib.blake2b(text, digest_size=_SIZE).hexdigest()
+        return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)
+
+
+@cache
+def _digest_dearly(brief: bytes, salt: str) -> str:
+    # Cached, since a run prints, saves and records the same digest.
+    return hashlib.scrypt(brief, salt=salt.encode(), **_COST).hex()
+
+
+def name_key(item: PlanResult) -> str | None:
+    """Return the fingerprint of the key of a plan's digests; None without one."""
+    secret = _Seal.of(item).secret
+    return None if secret is None else secret.name
+
+
+def digests(item: PlanResult) -> dict[str, str]:
+    """Return digests of a plan's inputs: the campaign file, the recipients, and the record.
+
+    Raises:
+        PlanChangedError: the campaign file is gone.
+    """
+    seal, campaign = _Seal.of(item), item.campaign
+    sources = (*campaign.recipients, *campaign.exclude)
+    names_people = any(isinstance(source, InlineRecipient) for source in sources)
+    return {
+        "campaign": seal.digest(_read_campaign(item), names_people=names_people),
+        "deliveries": seal.digest(item.plan.digest.encode(), names_people=item.plan.recipients_to_send > 0),
+        "record": item.record.digest,
+    }
+
+
+def _read_campaign(item: PlanResult) -> bytes:
+    try:
+        return item.campaign.file.read_bytes()
+    except OSError:
+        raise PlanChangedError(
+            f"the files of {item.campaign.name} have changed while it was planned",
+            hint="run the same command again",
+        ) from None
+
+
+def describe_campaign(item: PlanResult) -> dict[str, Any]:
+    """Return the part of a campaign's plan that its digest covers, with the names of the JSON."""
+    return {
+        "name": item.plan.campaign.name,
+        "target": item.plan.target,
+        "destination": describe_destination(item.target),
+        "digests": digests(item),
+        "messages": [{"id": one.id, "to_send": one.to_send} for one in item.plan.messages],
+    }
+
+
+def describe_campaigns(planned: Sequence[PlanResult]) -> list[dict[str, Any]]:
+    """Return `describe_campaign` of several plans; expensive digests use all cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(describe_campaign, planned))
+
+
+def digest_plans(planned: Sequence[PlanResult]) -> str:
+    """Return the digest of plans."""
+    return plan_digest(describe_campaigns(planned))
+
+
+_CHANGES = {
+    # First: a record brings its key, on which the other digests depend.
+    "record": "something has been sent, or recorded, in the meantime",
+    "campaign": "the campaign file has changed",
+    "deliveries": "audience, template, option or who may be texted changed: who gets what is not the same",
+}
+_OTHER_KEY = "it was planned with another RUNNER_STATE_KEY, or with none: set the same one for both"
+_MOVED = (
+    "nothing was sent, and nobody was asked; put RUNNER_BASE_URL and targets.yaml back, or make a new plan "
+    "with `runner plan --out`, and review that"
+)
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A saved plan, with its file as given on the command line."""
+
+    file: str
+    made: PlanSet
+
+    @property
+    def plan_set(self) -> PlanSet | None:
+        """The plan set, if the plan was saved with its launches."""
+        return self.made if self.made.parts else None
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything to be sent."""
+        return self.made.digest
+
+    def paths(self) -> list[Path]:
+        """Return the plan's campaign files."""
+        return [Path(campaign["file"]) for campaign in self.made.campaigns]
+
+    def require_files(self) -> Self:
+        """Return the plan if its campaign files exist.
+
+        Raises:
+            PlanChangedError: some are missing.
+        """
+        gone = [str(file) for file in self.paths() if not file.is_file()]
+        if gone:
+            raise PlanChangedError(
+                f"the plan {self.file} is about campaigns that are not there: {', '.join(gone)}",
+                hint="run it from the folder in which the plan was made",
+            )
+        return self
+
+    def require_digest(self, expected: str) -> None:
+        """Refuse the plan if its computed digest is not the expected (printed and reviewed) one.
+
+        Raises:
+            PlanChangedError: the digests differ.
+            UsageError: the expected one is not a digest.
+        """
+        if not _DIGEST.fullmatch(expected):
+            raise UsageError(
+                "--expect-digest takes a plan's digest: 32 digits from 0 to 9 and from a to f",
+                hint="`runner plan --out` prints it",
+            )
+        if self.digest != expected:
+            raise PlanChangedError(
+                f"the plan {self.file} is not the one that is expected: its digest is {self.digest}, and not "
+                f"{expected}",
+                hint="nothing was sent; get the plan that was approved, or have this one approved",
+            )
+
+    def knows_pause(self, file: Path) -> bool:
+        """Return whether a campaign, by its file, was already paused when the plan was made."""
+        return any(one["file"] == show_path(file) and one["pause"] for one in self.made.campaigns)
+
+    def require_target(self, target: Target) -> None:
+        """Refuse the plan if its target is another, or has changed since.
+
+        Raises:
+            PlanChangedError: says how to name the plan's target, or what differs.
+        """
+        others = sorted({campaign["target"] for campaign in self.made.campaigns} - {target.name})
+        if others:
+            raise PlanChangedError(
+                f"the plan {self.file} is for the target {others[0]!r}, and this run for {target.name!r}",
+                hint=f"nothing was sent; name the target: --target {others[0]}",
+            )
+        now = describe_destination(target)
+        moves = next(filter(None, (list_moves(one["destination"], now) for one in self.made.campaigns)), None)
+        if moves:
+            raise PlanChangedError(
+                f"the plan {self.file} is out of date: the target {target.name!r} leads elsewhere: "
+                f"{', '.join(moves)}",
+                hint=_MOVED,
+            )
+
+    def require_unchanged(self, planned: Sequence[PlanResult], errors: Mapping[Path, RunnerError]) -> None:
+        """Refuse the plan if anything in it has changed, since it was approved as a whole.
+
+        Campaigns that are locked by another run, paused, or without a usable list of launches have not
+        changed: they are left out, and the rest is sent. `errors` has the left-out campaigns by file.
+
+        Raises:
+            PlanChangedError: says what has changed, for each campaign.
+        """
+        saved = {campaign["file"]: campaign for campaign in self.made.campaigns}
+        found = describe_campaigns(planned)
+        changes = []
+        for file, error in errors.items():
+            entry = saved.get(show_path(file))
+            if entry is not None and isinstance(error, (RunLockedError, UnusableListError, OnHoldError)):
+                found.append(entry)
+            else:
+                changes.append(error.message)
+        for item, now in zip(planned, found[: len(planned)], strict=True):
+            entry = saved.get(show_path(item.campaign.file))
+            cause = "the plan has nothing of it" if entry is None else _find_change(entry, item, now)
+            if cause:
+                changes.append(f"{item.campaign.name}: {cause}")
+        if changes:
+            raise PlanChangedError(
+                f"the plan {self.file} is out of date: {'; '.join(changes)}",
+                hint=describe_renewal(has_parts=False),
+            )
+        if plan_digest(found) != self.digest:
+            raise PlanChangedError(
+                f"the plan {self.file} was edited: it says other numbers than are to be sent",
+                hint=describe_renewal(has_parts=False),
+            )
+
+
+def _find_change(entry: Mapping[str, Any], item: PlanResult, now: Mapping[str, Any]) -> str | None:
+    """Return the changes, without those that follow from other changes."""
+    then, current = entry["digests"], now["digests"]
+    if entry.get("key_fingerprint") != name_key(item) and then["record"] == current["record"]:
+        return _OTHER_KEY
+    return next((words for name, words in _CHANGES.items() if then[name] != current[name]), None)
+
+
+def save_plan(document: Mapping[str, Any], file: str, options: PlanOptions) -> None:
+    """Save a plan for `apply --plan`, readable by this user alone.
+
+    `document` is from `plan_json`, without launches and differences.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    try:
+        write_private(Path(file), [dump_manifest(document, options)])
+    except OSError as error:
+        raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
+
+
+def read_saved_plan(path: str) -> SavedPlan:
+    """Read a saved plan: a file, or a plan set.
+
+    Raises:
+        RunnerError: it is not a plan, incomplete, of another version, or names a missing campaign.
+    """
+    found = _read_set(path) if is_folder(path) else _read_file(path)
+    return SavedPlan(path, found).require_files()
+
+
+def read_plan_to_send(path: str, *, is_clustered: bool) -> SavedPlan:
+    """Read a saved plan to send it; `is_clustered` says that a cluster was asked for.
+
+    Raises:
+        UsageError: it is at a URL that cannot be read, and no cluster was asked for.
+        RunnerError: as `read_saved_plan` does.
+    """
+    try:
+        return read_saved_plan(path)
+    except RunnerError as error:
+        if is_clustered or not is_url(path):
+            raise
+        # Without a cluster, what could be read would not help.
+        raise UsageError(
+            f"{path} is at a URL, where a plan is a plan set: it is sent with --cluster", hint=error.message
+        ) from None
+
+
+def _read_set(url: str) -> PlanSet:
+    # Imported here: only clusters have the packages to read one.
+    try:
+        from runner.cluster.plan_set import read_plan_set
+    except ImportError:
+        raise RunnerError(
+            f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
+            hint=write_install_hint("cluster"),
+        ) from None
+    found = read_plan_set(url)
+    # Workers may run in another folder than this process.
+    return found if "://" in url else replace(found, url=str(Path(url).absolute()))
+
+
+def _read_file(file: str) -> PlanSet:
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        raise RunnerError(f"the plan {file} cannot be read: {error.strerror}") from None
+    return parse_manifest(text, file, has_parts=False)

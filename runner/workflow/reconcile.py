@@ -1,0 +1,349 @@
+"""Reconciliation: counts and results of launches, copied from the service to the ledger."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import RunLockedError
+from runner.ledger.people.replies import list_opt_ins
+from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
+from runner.ledger.results.sendings import store_service_plan
+from runner.ledger.target_key import KeySource
+from runner.reconcile.campaign import SharedReading, reconcile_campaign
+from runner.reconcile.context import ReadingOrder, ReconcileContext
+from runner.service.target import list_variables
+from runner.telemetry.recording import measure, span
+from runner.version import add_version
+from runner.wording import count_words
+from runner.workflow.delivery.gone import find_gone, say_gone
+from runner.workflow.failures import Failures
+from runner.workflow.observer import note, show_progress, warn
+from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
+from runner.workflow.workspace.folders import make_state_folder
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from runner.campaign.model import Campaign
+    from runner.cluster.dask_engine import Cluster
+    from runner.ledger.database import Ledger
+    from runner.ledger.record.recorded import CampaignRecord
+    from runner.reconcile.summary import ReconcileSummary
+    from runner.service.client import ServiceClient
+    from runner.service.target import Target
+    from runner.workflow.failures import Failure
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
+
+
+_PARTLY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileOptions:
+    """Options of reconciling.
+
+    Attributes:
+        full: read every result again.
+        accept: accept the service's list as complete, whatever its counts.
+        drops: remove results that the service no longer lists; this reads all.
+        quiet: show no progress.
+        settings: the cluster that reads; None for this process.
+    """
+
+    full: bool = False
+    accept: bool = False
+    drops: bool = False
+    quiet: bool = False
+    settings: ClusterSettings | None = None
+
+
+def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
+    """Return 3 if some launches could not be read, 1 if none could, else 0."""
+    recorded = unread = whole = 0
+    for summary in summaries:
+        recorded += summary.recorded_launches
+        unread += len(summary.unread_launches)
+        whole += summary.whole_launches
+    if recorded and not whole:
+        return 1
+    return _PARTLY if unread else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The tools for reconciling one campaign after the other."""
+
+    workspace: Workspace
+    ledger: Ledger
+    client: ServiceClient
+    reached: Target
+    cluster: Cluster | None
+    options: ReconcileOptions
+
+    def reconcile(self, campaign: Campaign) -> ReconcileSummary:
+        """Reconcile one campaign, and write its lockfile."""
+        record = self.workspace.enter_head(self.ledger, campaign)
+        campaign_id, key = record.require_entered()
+        target, options = self.workspace.target, self.options
+        order = ReadingOrder(
+            campaign_id,
+            campaign.name,
+            self.workspace.now_text(),
+            options.full or options.drops,
+            options.drops,
+            campaign.policy.opt_out_words,
+        )
+        people = KeySource(target.name, target.state_key, secrets.token_hex(16))
+        with show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress:
+            context = ReconcileContext(
+                order, self.ledger, self.client, key, people, progress.advance, make_state_folder
+            )
+            shared = self._share(order)
+            with span("reconcile", campaign=campaign.name, target=target.name):
+                summary = reconcile_campaign(context, shared, accept=options.accept)
+        new = summary.new_results
+        measure("sms_campaign.result.read", new, campaign=campaign.name, target=target.name)
+        self._rewrite_lockfile(campaign, record)
+        return summary
+
+    def _share(self, order: ReadingOrder) -> SharedReading | None:
+        """Return a reading by a cluster's workers, from the target that was reached; None without one."""
+        cluster, settings = self.cluster, self.options.settings
+        if cluster is None or settings is None:
+            return None
+        # Imported here: slow to import, and only clusters need it.
+        from runner.cluster.worker_access import WorkerContexts, WorkerTarget
+
+        variables = list_variables(self.reached.name, self.workspace.targets)
+        target = WorkerTarget.strip(self.reached, variables, settings.environment)
+        own = cluster.of_campaign(order.campaign)
+        return SharedReading(own, WorkerContexts(order, target))
+
+    def _rewrite_lockfile(self, campaign: Campaign, record: CampaignRecord) -> None:
+        """Write a lockfile, unless a run is active: that run writes it."""
+        try:
+            with self.workspace.hold_lock(self.ledger, campaign):
+                self.workspace.rewrite_lockfile(self.ledger, campaign, record)
+        except RunLockedError as error:
+            if not self.options.quiet:
+                note(f"{error.message}; the lockfile is left to that run.")
+
+
+@contextmanager
+def _open_cluster(settings: ClusterSettings, workspace: Workspace, target: Target) -> Iterator[Cluster]:
+    username, api_key, _ = list_variables(target.name, workspace.targets)
+    is_embedded = workspace.target.base_url is None
+    # The embedded sandbox makes its credentials when it starts.
+    made = (
+        {username: target.credentials.username, api_key: target.credentials.api_key}
+        if is_embedded and target.credentials is not None
+        else {}
+    )
+    with open_chosen_cluster(settings, workspace, made) as (cluster, _):
+        yield cluster
+
+
+def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:
+    """Store the limits and prices of the service's plan for reports, if the service tells them."""
+    usage = client.read_plan_usage()
+    if usage is not None:
+        plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
+        with ledger.writing() as connection:
+            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
+
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciledCampaign:
+    """A campaign with the launches, sessions and results found by reconciling."""
+
+    name: str
+    summary: ReconcileSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the campaign's part of the JSON document."""
+        summary = self.summary
+        return {
+            "name": self.name,
+            **asdict(summary),
+            "partly_known": describe_parts(summary.partly_known),
+            "differences": [describe_difference(difference) for difference in summary.differences],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileResult:
+    """The result of reconciling; iterates over the campaigns.
+
+    `gone` names the campaigns whose files are gone, which are reconciled, too.
+    """
+
+    campaigns: tuple[ReconciledCampaign, ...]
+    gone: tuple[str, ...]
+    failures: Failures
+    exit_code: int
+
+    def __iter__(self) -> Iterator[ReconciledCampaign]:
+        return iter(self.campaigns)
+
+    def __len__(self) -> int:
+        return len(self.campaigns)
+
+    @property
+    def left_out(self) -> tuple[Failure, ...]:
+        """The campaigns that were left out, each with its error."""
+        return self.failures.found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as in `schemas/reconcile.schema.json`."""
+        found = [campaign.to_dict() for campaign in self.campaigns]
+        return add_version({"campaigns": found, "gone": list(self.gone), **self.failures.as_json()})
+
+
+def reconcile_project(
+    scope: Scope, *, full: bool = False, accept: bool = False, drops: bool = False
+) -> ReconcileResult:
+    """Copy counts and results of launches to the ledger, and warn of inconsistencies.
+
+    The flags are those of `ReconcileOptions`.
+
+    Raises:
+        RunnerError: nothing can be reconciled.
+    """
+    workspace = Workspace.open(scope, asks_service=True)
+    settings = choose_cluster(scope, workspace)
+    failures = Failures()
+    campaigns = failures.load(scope)
+    with workspace.open_ledger() as opened:
+        gone = find_gone(workspace, scope, opened, failures.claimed)
+        say_gone(workspace, gone, quiet=scope.quiet)
+        failures.total += len(gone)
+        how = ReconcileOptions(full, accept, drops, scope.quiet, settings)
+        summaries = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
+    code = find_exit_code(summaries.values()) if summaries else None
+    return ReconcileResult(
+        campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in summaries.items()),
+        gone=tuple(campaign.name for campaign in gone),
+        failures=failures,
+        exit_code=failures.find_exit_code(code),
+    )
+
+
+def reconcile_and_warn(
+    workspace: Workspace,
+    ledger: Ledger,
+    campaigns: Sequence[Campaign],
+    failures: Failures,
+    options: ReconcileOptions,
+) -> dict[str, ReconcileSummary]:
+    """Reconcile campaigns, warn of inconsistencies, and return the summaries by campaign name.
+
+    Campaigns with errors go to `failures`.
+    """
+    summaries: dict[str, ReconcileSummary] = {}
+    if not campaigns:
+        return summaries
+    with workspace.open_service() as (client, reached), ExitStack() as stack:
+        cluster = None
+        if options.settings is not None:
+            cluster = stack.enter_context(_open_cluster(options.settings, workspace, reached))
+        _store_plan(workspace, ledger, client)
+        run = _Run(workspace, ledger, client, reached, cluster, options)
+        for campaign in campaigns:
+            summary = failures.attempt(campaign, partial(run.reconcile, campaign))
+            if summary is not None:
+                summaries[campaign.name] = summary
+                _warn_of_differences(campaign.name, summary)
+    target = workspace.target.name
+    _warn_of_doubtful(summaries, target)
+    with ledger.reading() as connection:
+        asking = len(list_opt_ins(connection, target))
+    _tell_of_returning(asking, target)
+    return summaries
+
+
+def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
+    missing = summary.missing_launches
+    if missing:
+        launches = count_words(len(missing), "recorded launch is", "recorded launches are")
+        warn(f"{name}: {launches} not listed by the service, first: {', '.join(missing[:3])}")
+    for unreadable in summary.unreadable[:_SHOWN]:
+        which = (
+            f"result {unreadable.guid}"
+            if unreadable.guid
+            else f"number {unreadable.position + 1} of its list"
+        )
+        warn(f"{name}: {unreadable.problem} ({which}, launch {unreadable.project_launch_guid or 'unknown'})")
+    if summary.unreadable_results:
+        count = count_words(summary.unreadable_results, "result is", "results are")
+        warn(f"{name}: {count} left out: the service's records of them cannot be read")
+    if summary.unread_launches:
+        launches = count_words(len(summary.unread_launches), "launch", "launches")
+        warn(
+            f"{name}: {launches} of {summary.recorded_launches:,} could not be read as a whole, first: "
+            f"{', '.join(summary.unread_launches[:3])}; what they would add to is shown as not known"
+        )
+    _warn_of_results(name, summary)
+    waiting = [one for one in summary.differences if one.accepted_at is None]
+    # Errors of the other campaigns have been shown already.
+    for difference in [one for one in waiting if one.listed is not None][:_SHOWN]:
+        warn(f"{name}: launch {difference}")
+    if waiting:
+        launches = count_words(len(waiting), "launch", "launches")
+        warn(
+            f"{name}: somebody may have answered {launches} who is not known to, so follow-ups that go by "
+            "answers wait; run `runner reconcile` again later, and if that stays, "
+            "`runner reconcile --accept-differences`"
+        )
+
+
+def _warn_of_results(name: str, summary: ReconcileSummary) -> None:
+    """Warn of results that only the ledger, or only the service, has."""
+    read = summary.results + summary.forgotten_results
+    if summary.renamed_results:
+        same = count_words(summary.renamed_results, "result")
+        note(f"{name}: the service lists {same} under other guids now; each counts once")
+    if summary.dropped_results:
+        note(
+            f"{name}: {count_words(summary.dropped_results, 'result')} removed that the service does not list"
+        )
+    if summary.unlisted_results:
+        gone = count_words(summary.unlisted_results, "result")
+        warn(
+            f"{name}: the service does not list {gone} any more that the ledger has, first of launch "
+            f"{summary.unlisted_launches[0]}; they go on counting until `runner reconcile --drop-unlisted` "
+            "removes them"
+        )
+    elif summary.expected_results is not None and read != summary.expected_results:
+        warn(
+            f"{name}: the ledger holds {count_words(read, 'result')}, "
+            f"the service counts {summary.expected_results:,}; "
+            "run `runner reconcile` again, results may have come in meanwhile"
+        )
+
+
+def _tell_of_returning(asking: int, target: str) -> None:
+    if asking:
+        replies = count_words(asking, "reply asks", "replies ask")
+        note(
+            f"{replies} for texts again on {target}; nobody is let in until you decide: `runner optouts list`"
+        )
+
+
+def _warn_of_doubtful(summaries: dict[str, ReconcileSummary], target: str) -> None:
+    # This counts the whole target, so the last campaign's count includes all.
+    waiting = max((summary.doubtful for summary in summaries.values()), default=0)
+    if waiting:
+        replies = count_words(waiting, "reply sounds", "replies sound")
+        warn(
+            f"{replies} like an opt-out on {target}, and nobody who wrote so is texted until you decide: "
+            "run `runner optouts list --show-replies`"
+        )

@@ -1,0 +1,1 @@
+"""Use cases that change records: keys, opt-outs, pauses, git."""

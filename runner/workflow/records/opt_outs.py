@@ -1,0 +1,329 @@
+"""Opt-outs of a target: who is on record, what is entered and removed, and replies to decide."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runner.audience.phone import mask_phone
+from runner.errors import RunnerError
+from runner.ledger.atomic_write import write_private
+from runner.ledger.people.forgotten import find_as_forgotten, let_in
+from runner.ledger.people.opt_out_file import MAX_LINE, Imported, export_opt_outs, import_opt_outs
+from runner.ledger.people.opt_outs import add_opt_outs, count_opt_outs, decide_reply
+from runner.ledger.people.replies import (
+    ReplyText,
+    WaitingReply,
+    count_people,
+    decide_opt_in,
+    find_forgotten,
+    list_opt_ins,
+    list_waiting,
+    read_reply_texts,
+)
+from runner.ledger.target_key import KeySource
+from runner.source.diagnostic import Problems
+from runner.wording import count_words
+from runner.workflow.campaigns import find_campaign_files
+from runner.workflow.observer import note, show_problems, warn
+from runner.workflow.records.phones import iterate_phones, parse_phones
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from runner.ledger.people.opt_outs import State
+    from runner.ledger.target_key import LedgerConnection
+    from runner.workflow.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class OptOutView:
+    """The opt-outs and replies of a target.
+
+    Attributes:
+        target: the target's name.
+        people: people who opted out.
+        dismissed: evidence of opt-outs that was decided not to count.
+        waiting: possible opt-outs that wait for a decision.
+        returning: requests for texts again that wait for a decision.
+        texts: texts of waiting replies by `result_guid`, if requested and in the ledger.
+    """
+
+    target: str
+    people: int = 0
+    dismissed: int = 0
+    waiting: tuple[WaitingReply, ...] = ()
+    returning: tuple[WaitingReply, ...] = ()
+    texts: Mapping[str, ReplyText] | None = None
+
+    def describe_replies(self) -> list[dict[str, str]]:
+        """Return the waiting replies for a JSON document."""
+        texts = self.texts or {}
+        return [
+            {"reply": one.result_guid, "found_at": one.at, "asks": one.asks}
+            | (asdict(texts[one.result_guid]) if one.result_guid in texts else {})
+            for one in (*self.waiting, *self.returning)
+        ]
+
+
+def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = False) -> OptOutView:
+    """Return the opt-outs and replies of a target.
+
+    The ledger may be of an older version. `with_texts` searches all results for the texts of waiting replies.
+    """
+    waiting = tuple(list_waiting(connection, target))
+    returning = tuple(list_opt_ins(connection, target))
+    return OptOutView(
+        target,
+        count_people(connection, target),
+        count_opt_outs(connection, target).get("dismissed", 0),
+        waiting,
+        returning,
+        read_reply_texts(connection, target) if with_texts and (waiting or returning) else None,
+    )
+
+
+@contextmanager
+def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection | None]:
+    """Read the ledger with the entries of the file of suppressions; None if there is neither."""
+    with workspace.open_ledger_if_present() as present:
+        if workspace.suppressions.are_absorbed(present):
+            with nullcontext() if present is None else present.reading() as connection:
+                yield connection
+            return
+    with workspace.open_ledger() as filled, filled.reading() as connection:
+        yield connection
+
+
+def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
+    """Return the opt-outs and replies of a target, with the texts of waiting replies if requested.
+
+    Raises:
+        RunnerError: there are neither campaigns nor a ledger here.
+    """
+    workspace = Workspace.open(scope)
+    target = workspace.target.name
+    with reading_filled(workspace) as connection:
+        if connection is not None:
+            return read_view(connection, target, with_texts=with_texts)
+    _refuse_elsewhere(scope)
+    return OptOutView(target)
+
+
+def _refuse_elsewhere(scope: Scope) -> None:
+    """Check, where there is no ledger, that this is a project: elsewhere it is not known who opted out.
+
+    Raises:
+        RunnerError: there is no folder for campaigns, and no ledger was named.
+    """
+    if scope.ledger is None:
+        find_campaign_files(())
+
+
+def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
+    """Enter people, by their phones, who opted out; return the number of new entries, and the new state.
+
+    Raises:
+        UsageError: a phone is invalid.
+    """
+    phones = parse_phones(written)
+
+    def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
+        return add_opt_outs(connection, people.enter(connection), phones, "person", at)
+
+    return _change(Workspace.open(scope), enter)
+
+
+def let_people_in(
+    scope: Scope, written: Sequence[str], approve: Callable[[str], None]
+) -> tuple[int, OptOutView]:
+    """Let people, by their phones, be texted again; return the number of removed entries, and the new state.
+
+    `approve` is asked before the change, and raises to refuse.
+
+    Raises:
+        UsageError: a phone is invalid.
+    """
+    phones = parse_phones(written)
+    workspace = Workspace.open(scope)
+    masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
+    warning = (
+        f" {count_words(forgotten, 'person', 'people')} among them asked to be forgotten, and would get "
+        "again what they got before."
+        if forgotten
+        else ""
+    )
+    approve(f"Every campaign on {workspace.target.name} may text {masked} again.{warning} Let them in?")
+
+    def dismiss(connection: LedgerConnection, people: KeySource, at: str) -> int:
+        return sum(let_in(connection, people, phone, at) for phone in phones)
+
+    return _change(workspace, dismiss)
+
+
+def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
+    """Return the number of people who asked to be forgotten, by the ledger and imported lockfiles."""
+    people = _find_key(workspace)
+    with reading_filled(workspace) as connection:
+        if connection is None:
+            return 0
+        key = people.read(connection)
+        return sum(
+            bool(key and find_forgotten(connection, people.target, [key.fingerprint(phone)]))
+            or bool(find_as_forgotten(connection, people.target, phone, people.state_key))
+            for phone in phones
+        )
+
+
+def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[int, OptOutView]:
+    """Record a decision on replies; return the number decided, and the new state.
+
+    Raises:
+        RunnerError: a reply does not exist; nothing is changed.
+    """
+
+    def decide(connection: LedgerConnection, people: KeySource, at: str) -> int:
+        unknown = [guid for guid in replies if not _decide(connection, people.target, guid, state, at)]
+        if unknown:
+            raise RunnerError(
+                f"there is no such reply on {people.target}: {', '.join(unknown)}; nothing was changed",
+                hint="`runner optouts list` names those that wait for a decision",
+            )
+        return len(set(replies))
+
+    return _change(Workspace.open(scope), decide)
+
+
+def review_opt_outs(
+    scope: Scope, ask: Callable[[OptOutView, Callable[[str, State], None]], int]
+) -> tuple[int, OptOutView]:
+    """Let a person decide the waiting replies; return the number decided, and the new state.
+
+    `ask` gets the replies and a function that records one decision at once; it returns their number.
+    """
+    workspace = Workspace.open(scope)
+    target = workspace.target.name
+    with workspace.open_ledger() as ledger:
+
+        def decide(guid: str, state: State) -> None:
+            with ledger.writing() as connection:
+                _decide(connection, target, guid, state, workspace.now_text())
+
+        with ledger.reading() as connection:
+            view = read_view(connection, target, with_texts=True)
+        decided = ask(view, decide)
+        with ledger.reading() as connection:
+            return decided, read_view(connection, target)
+
+
+def _decide(connection: LedgerConnection, target: str, guid: str, state: State, at: str) -> bool:
+    """Record a decision on a reply; return whether the reply exists."""
+    is_proposal = decide_opt_in(connection, target, guid, at, let_in=state == "confirmed")
+    return is_proposal or decide_reply(connection, target, guid, state, at)
+
+
+def import_people(scope: Scope, file: Path, column: str, region: str | None) -> tuple[int, OptOutView]:
+    """Enter the people of a CSV file, or the content of an export, all or nothing.
+
+    `column` has the phones of a CSV file, and `region` is the country of national numbers, if any. Returns
+    the number of new entries, and the new state.
+
+    Raises:
+        RunnerError: the file cannot be read, has invalid rows, or is an export of another target or key.
+    """
+    workspace = Workspace.open(scope)
+    imported = Imported()
+
+    def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
+        nonlocal imported
+        if _is_export(file):
+            imported = _enter_export(connection, people, file)
+        else:
+            problems = Problems()
+            phones = iterate_phones(file, column, region, problems)
+            imported = Imported(add_opt_outs(connection, people.enter(connection), phones, "import", at))
+            show_problems(problems, quiet=scope.quiet)
+            if problems.error_count:
+                raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
+        return imported.entered
+
+    changed = _change(workspace, enter)
+    if imported.left_out:
+        left_out = count_words(imported.left_out, "entry", "entries")
+        warn(f"{left_out} left out: dismissed here, and the file says nothing newer")
+    return changed
+
+
+def _is_export(file: Path) -> bool:
+    """Return whether a file is from `runner optouts export`, rather than a list of phones."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(1) == b"{"
+    except OSError as error:
+        raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _enter_export(connection: LedgerConnection, people: KeySource, file: Path) -> Imported:
+    try:
+        with file.open(encoding="utf-8") as stream:
+            # Files without line ends must not be read into memory whole.
+            lines = iter(partial(stream.readline, MAX_LINE), "")
+            return import_opt_outs(connection, lines, people.target, people.state_key)
+    except OSError as error:
+        raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RunnerError(
+            f"{file} is not UTF-8: nothing was entered",
+            hint="give a file as `runner optouts export` has written it",
+        ) from None
+
+
+def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) -> None:
+    """Write everything on record to a file that only this user can read, or pass each line to `write`.
+
+    Raises:
+        RunnerError: the file cannot be written, or there are neither campaigns nor a ledger here.
+    """
+    workspace = Workspace.open(scope)
+    people = _find_key(workspace)
+    with reading_filled(workspace) as connection:
+        key = people.read(connection) if connection else None
+        if connection is None:
+            _refuse_elsewhere(scope)
+        if connection is None or key is None:
+            note(f"Nobody is on record on {people.target}{f': {out} was not written' if out else ''}.")
+            return
+        lines = export_opt_outs(connection, key)
+        if out is None:
+            for line in lines:
+                write(line)
+            return
+        try:
+            write_private(out, lines)
+        except OSError as error:
+            raise RunnerError(f"{out} cannot be written: {error.strerror}") from None
+    if not scope.quiet:
+        note(f"Wrote {out}.")
+
+
+def _find_key(workspace: Workspace) -> KeySource:
+    """Return the source of the target's recorded key, for reading."""
+    return KeySource(workspace.target.name, workspace.target.state_key, "")
+
+
+def _change(
+    workspace: Workspace, change: Callable[[LedgerConnection, KeySource, str], int]
+) -> tuple[int, OptOutView]:
+    """Change a target's opt-outs at the present time, all or nothing.
+
+    `change` makes the changes and returns their number, which is returned with the new state.
+    """
+    people = KeySource(workspace.target.name, workspace.target.state_key, secrets.token_hex(16))
+    with workspace.open_ledger() as ledger, ledger.writing() as connection:
+        changed = change(connection, people, workspace.now_text())
+        return changed, read_view(connection, people.target)

@@ -1,0 +1,1 @@
+"""Reports to a pull request, an issue and git's log."""

@@ -1,0 +1,441 @@
+"""Approvals of plans and runs, by people or by the review of a merged pull request, and their record."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from runner.campaign.model import DEFAULT_REVIEW_MARGIN
+from runner.errors import LimitError, RunnerError, UsageError
+from runner.git.command import Git, GitError, find_work_tree, hide_credentials
+from runner.github.job import DEFAULT_API, NoJobError, read_forge_job
+from runner.github.job_summary import append_variables
+from runner.github.pull_requests import (
+    ENVIRONMENT,
+    find_merged,
+    list_reviewers,
+    list_run_approvers,
+    list_said,
+)
+from runner.github.rest import RefusedError, UnavailableError
+from runner.ledger.locks.campaign_lock import find_run_url
+from runner.ledger.model import format_moment
+from runner.plan.approval import Approval, find_gap
+from runner.wording import hide_phones, printable
+from runner.workflow.approval_coverage import ApprovalShelf, require_sealed
+from runner.workflow.observer import note
+from runner.workflow.plans.saved import read_saved_plan
+from runner.workflow.review.publishing import open_repository, try_on_forge
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from runner.campaign.model import Campaign
+    from runner.github.pull_requests import MergedPullRequest, MessageNumbers, PlanNumbers
+    from runner.github.rest import Repository
+    from runner.plan.approval import ApprovalRequest
+    from runner.workflow.approval_coverage import Coverage
+    from runner.workflow.plans.saved import SavedPlan
+    from runner.workflow.scope import Scope
+
+
+_LONGEST_NAME = 100
+_OTHERWISE = (
+    f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where the forge "
+    "has none for this repository, take the merge of a reviewed pull request for the approval: --merge"
+)
+_BY_HAND = (
+    f"give the environment `{ENVIRONMENT}` required reviewers; where the forge has none for this repository, "
+    "do it from a machine of your own: see `runner resolve --help` and `runner resume --help`"
+)
+_Result = TypeVar("_Result")
+_RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
+_REVIEW_FIRST = (
+    "have somebody who may push, and is not its author, approve the last commit of the pull request, which "
+    "can be done after the merge, and run the job again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A campaign of the plan to approve, with its entry; `request` is None without a state key."""
+
+    campaign: Campaign
+    entry: dict[str, Any]
+    request: ApprovalRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Approvers:
+    """The approvers of a plan, and the pull request (if any) that brought it, with its reviewers."""
+
+    names: tuple[str, ...]
+    pull_request: str | None = None
+    reviewers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproval:
+    """An approval of a plan.
+
+    `campaigns` names those not approved before; `is_kept` is False without a state key.
+    """
+
+    people: tuple[str, ...]
+    campaigns: tuple[str, ...]
+    digest: str
+    is_kept: bool
+
+
+def approve_run() -> tuple[str, ...]:
+    """Return the approvers of this job's workflow run, and pass them on to later steps.
+
+    Raises:
+        LimitError: nobody approved.
+        RunnerError: GitHub does not answer.
+        UsageError: this is not a job.
+    """
+    people = _ask_for_run(_BY_HAND)
+    _hand_over(_Approvers(people))
+    return people
+
+
+def approve_plan(
+    plan_file: str, scope: Scope, expect_digest: str | None, names: tuple[str, ...], *, is_by_merge: bool
+) -> PlanApproval | None:
+    """Record the approval of a plan; return None if nothing in it needs one.
+
+    Args:
+        plan_file: the saved plan.
+        scope: of the command; its campaigns are the plan's.
+        expect_digest: the digest that the plan must have, if given.
+        names: the approvers; empty to ask GitHub.
+        is_by_merge: count the approving review of the merged pull request.
+
+    Raises:
+        LimitError: nobody approved, or the merge is not sufficient.
+        RunnerError: the plan cannot be read, or does not match.
+    """
+    saved = read_saved_plan(plan_file)
+    if expect_digest is not None:
+        saved.require_digest(expect_digest)
+    scope = replace(scope, paths=tuple(saved.paths()))
+    workspace = Workspace.open(scope)
+    saved.require_target(workspace.target)
+    shelf = ApprovalShelf(workspace.target)
+    asked = _list_asked(saved, scope, shelf)
+    if not asked:
+        return None
+    approvers = _find_word(asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
+    _hand_over(approvers)
+    _record(saved, asked, approvers, shelf)
+    campaigns = tuple(one.campaign.name for one in asked)
+    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=shelf.key is not None)
+
+
+def _clean(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise UsageError("--by takes a name of one line, of at most 100 characters")
+    return tuple(sorted({name.strip() for name in names}))
+
+
+def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_Asked]:
+    """Return the campaigns of a plan with something not approved yet.
+
+    Raises:
+        RunnerError: the plan was changed, or made with another key.
+    """
+    campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
+    asked = []
+    for entry in saved.made.campaigns:
+        request = require_sealed(entry, saved, shelf)
+        campaign = campaigns.get(entry["name"])
+        if campaign is None:
+            raise RunnerError(f"{entry['file']} is not the campaign {entry['name']} that was planned")
+        if entry["refusals"]:
+            continue
+        if request is None or shelf.key is None:
+            is_open = any(message["to_send"] for message in entry["messages"])
+        else:
+            approvals = shelf.list_approvals(shelf.find_file(campaign), shelf.key)
+            is_open = find_gap(request, approvals, request.messages) is not None
+        if is_open:
+            asked.append(_Asked(campaign, entry, request))
+    return asked
+
+
+def _find_word(
+    asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, is_by_merge: bool
+) -> _Approvers:
+    if is_by_merge:
+        return _trust_merge(asked, _read_merge_review(target))
+    is_job = _find_run() is not None
+    if not names and not is_job:
+        raise UsageError(
+            "nobody is named who approved it, and this is not a GitHub job, which could ask",
+            hint="name them with --by; in a job, give the step GITHUB_TOKEN",
+        )
+    names = names or _ask_for_run(_OTHERWISE)
+    try:
+        review = _read_merge_review(target) if is_job else None
+    except RunnerError as error:
+        note(f"Which pull request brought it is not recorded: {error.message}")
+        review = None
+    if review is None:
+        return _Approvers(names)
+    return _Approvers(names, review.pull.url or None, review.reviewers)
+
+
+def _find_run() -> str | None:
+    """Return the id of this job's workflow run, if the forge can be asked about it."""
+    return os.environ.get("GITHUB_RUN_ID") if os.environ.get("GITHUB_TOKEN") else None
+
+
+def _ask_for_run(otherwise: str) -> tuple[str, ...]:
+    """Return the approvers of this job's run; `otherwise` is the advice if there are none.
+
+    Raises:
+        LimitError: nobody approved.
+        RunnerError: the forge does not answer.
+        UsageError: this is not a job.
+    """
+    run = _find_run()
+    if run is None:
+        raise UsageError(
+            "this is not a GitHub job, which could ask who approved its run",
+            hint="in a job, give the step GITHUB_TOKEN",
+        )
+    names = _ask_forge(lambda repository: list_run_approvers(repository, run))
+    if not names:
+        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
+    return names
+
+
+def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approvers:
+    """Return the reviewers of the merged pull request as approvers.
+
+    Raises:
+        LimitError: there is no pull request, no approval, or the plan has grown since.
+    """
+    if review is None:
+        raise LimitError(
+            "no pull request brought what is to be sent, so no merge approves it",
+            hint="change campaigns by pull requests alone, or say who approved it with --by",
+        )
+    number = review.pull.number
+    if not review.reviewers:
+        raise LimitError(f"nobody approved the pull request #{number} as it was merged", hint=_REVIEW_FIRST)
+    if not review.said:
+        raise LimitError(
+            f"the pull request #{number} has no comment with the numbers of its plan: what was reviewed is "
+            "not known",
+            hint="have `runner comment` run in the pull request's job, or say who approved it with --by",
+        )
+    sendings = [
+        ReviewedCampaign(
+            one.campaign.name,
+            one.campaign.policy.review_margin,
+            {message["id"]: message["to_send"] + message["forecast"] for message in one.entry["messages"]},
+        )
+        for one in asked
+    ]
+    growth = review.find_growth(sendings)
+    if growth:
+        words = "; ".join(f"{name}: {text}" for name, text in growth.items())
+        raise LimitError(
+            f"the plan is larger than what was reviewed: {words}",
+            hint="look at the plan, and say who approved it with --by; how much larger a plan may be is "
+            "`policy.review_margin` of the campaign",
+        )
+    return _Approvers(review.reviewers, review.pull.url or None, review.reviewers)
+
+
+def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, shelf: ApprovalShelf) -> None:
+    key = shelf.key
+    if key is None:
+        return
+    run_url = hide_credentials(find_run_url(os.environ) or "") or None
+    by_file: dict[Path, list[Approval]] = {}
+    for one in asked:
+        if one.request is not None:
+            file = shelf.find_file(one.campaign)
+            now = _find_moment(shelf.list_approvals(file, key))
+            approval = Approval(
+                one.request,
+                saved.digest,
+                now,
+                approvers.names,
+                run_url,
+                approvers.pull_request,
+                approvers.reviewers,
+            )
+            by_file.setdefault(file, []).append(approval)
+    for file, approvals in by_file.items():
+        shelf.record(file, approvals, key)
+
+
+def _find_moment(approvals: Iterable[Approval]) -> str:
+    """Return the time of a new approval: after all earlier ones, even if clocks were wrong."""
+    known = (datetime.fromisoformat(one.approved_at) + timedelta(seconds=1) for one in approvals)
+    return format_moment(max([datetime.now(UTC), *known]))
+
+
+def _hand_over(approvers: _Approvers) -> None:
+    """Pass the approvers on to later steps of this job; `runner record` adds them to the commit."""
+    append_variables(
+        {
+            "RUNNER_APPROVED_BY": ",".join(approvers.names),
+            "RUNNER_PULL_REQUEST": approvers.pull_request or "",
+            "RUNNER_REVIEWED_BY": ",".join(approvers.reviewers),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCampaign:
+    """The reviewed deliveries of a campaign.
+
+    Attributes:
+        name: the campaign's.
+        margin: allowed growth since the review.
+        pending: recipients to send to now or later, by message.
+    """
+
+    name: str
+    margin: Fraction
+    pending: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReview:
+    """A merged pull request, its approvers, and the plan's numbers in its comments."""
+
+    pull: MergedPullRequest
+    reviewers: tuple[str, ...]
+    said: tuple[PlanNumbers, ...]
+
+    def find_growth(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
+        """Return descriptions of campaigns that exceed the comments' numbers, by name."""
+        listed = [numbers.campaigns for numbers in self.said if numbers.campaigns is not None]
+        found, unlisted = {}, []
+        for one in sendings:
+            # If several comments cover a campaign, each must allow enough.
+            told = [campaigns[name] for campaigns in listed if (name := hide_phones(one.name)) in campaigns]
+            if not told and len(listed) < len(self.said):
+                unlisted.append(one)
+            elif gaps := list(self._find_gaps(one, told)):
+                found[one.name] = "; ".join(gaps)
+        return found | self._compare_sums(unlisted)
+
+    def _find_gaps(
+        self, one: ReviewedCampaign, told: Sequence[Mapping[str, MessageNumbers]]
+    ) -> Iterator[str]:
+        for message, pending in one.pending.items():
+            numbers = (messages.get(hide_phones(message)) for messages in told)
+            counts = (0 if said is None else said.to_send + said.later for said in numbers)
+            reviewed = min(counts, default=0)
+            if pending > reviewed + int(reviewed * one.margin):
+                yield (
+                    f"`{message}` may reach {pending:,} more, and the comment on #{self.pull.number} "
+                    f"said {reviewed:,}"
+                )
+
+    def _compare_sums(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
+        # For very many campaigns a comment only has room for the total.
+        sums = [numbers for numbers in self.said if numbers.campaigns is None]
+        reviewed = sum(numbers.to_send + numbers.later for numbers in sums)
+        total = sum(sum(one.pending.values()) for one in sendings)
+        if total <= reviewed + int(reviewed * DEFAULT_REVIEW_MARGIN):
+            return {}
+        words = (
+            f"the plan may send {total:,} texts in the end, and the comment on #{self.pull.number} said "
+            f"{reviewed:,}"
+        )
+        return {one.name: words for one in sendings}
+
+
+def _ask_forge(work: Callable[[Repository], _Result]) -> _Result:
+    """Ask this job's forge.
+
+    Raises:
+        RunnerError: this is not a job, or the forge does not answer.
+    """
+    try:
+        repository = open_repository(read_forge_job(os.environ))
+        return try_on_forge(lambda: work(repository))
+    except NoJobError as error:
+        raise RunnerError(f"who approved this is not known: {error}") from None
+    except RefusedError as error:
+        reason = f"{error.status}: {printable(error.reason)}"
+        raise RunnerError(f"GitHub does not say who approved this ({reason})", hint=_RIGHTS) from None
+    except UnavailableError as error:
+        api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
+        raise RunnerError(
+            f"who approved this is not known: {api_url} cannot be reached: {error.reason}",
+            hint="run the job again",
+        ) from None
+
+
+def _read_merge_review(target: str) -> MergeReview | None:
+    """Return the review of the pull request that merged the current commit, or None.
+
+    Raises:
+        RunnerError: this is not a job, or the forge does not answer.
+    """
+    commit, branch = _find_commit(), os.environ.get("GITHUB_REF_NAME", "")
+
+    def read(repository: Repository) -> MergeReview | None:
+        pull = find_merged(repository, commit, branch) if commit and branch else None
+        if pull is None:
+            return None
+        reviewers = list_reviewers(repository, pull)
+        return MergeReview(pull, reviewers, tuple(list_said(repository, pull, target)))
+
+    return _ask_forge(read)
+
+
+def _find_commit() -> str:
+    """Return the current commit; a repeated old run has the branch's tip."""
+    try:
+        root = find_work_tree(Path.cwd())
+        answer = None if root is None else Git(root).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except GitError:
+        answer = None
+    return answer.output.strip() if answer is not None and answer.status == 0 else ""
+
+
+def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
+    """Add to coverages the growth since the pull request, for approvers to see.
+
+    This happens in jobs only; a forge that does not answer stops no plan.
+    """
+    needed = [coverage for coverage in coverages if coverage.status == "needed"]
+    if not needed or not os.environ.get("GITHUB_TOKEN"):
+        return list(coverages)
+    target = needed[0].planned.target.name
+    try:
+        review = _read_merge_review(target)
+    except RunnerError as error:
+        note(f"The plan is not compared with its pull request's comment: {error.message}")
+        review = None
+    if review is None or not review.said:
+        return list(coverages)
+    sendings = [
+        ReviewedCampaign(
+            item.campaign.name,
+            item.campaign.policy.review_margin,
+            {message.id: message.pending for message in item.plan.messages},
+        )
+        for item in (coverage.planned for coverage in needed)
+    ]
+    growth = review.find_growth(sendings)
+    return [
+        replace(coverage, gap=f"{coverage.gap}; {growth[name]}") if name in growth else coverage
+        for coverage, name in ((one, one.planned.campaign.name) for one in coverages)
+    ]

@@ -1,0 +1,210 @@
+"""`runner comment`: the plan of a pull request's campaigns, or the reason why there is none, as a comment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.git.recording import ASIDE
+from runner.github.comments import write_marker
+from runner.github.job import is_of_pull_request, lacks_secrets, read_pull_request_job
+from runner.github.pull_requests import MessageNumbers, PlanNumbers, write_numbers
+from runner.plan.model import PlanOptions
+from runner.source.diagnostic import Problems
+from runner.wording import hide_phones
+from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
+from runner.workflow.failures import Failures, find_audience_problems
+from runner.workflow.observer import warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.differences import find_differences
+from runner.workflow.plans.planning import (
+    count_texted,
+    count_to_send,
+    leave_out_refused,
+    plan_campaigns,
+    plan_without_key,
+)
+from runner.workflow.plans.saved import digest_plans
+from runner.workflow.review.publishing import comment, open_repository, publish
+from runner.workflow.review.review import Review, write_unknown
+from runner.workflow.workspace.folders import name_folder
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.service.target import Target
+    from runner.workflow.plans.differences import Differences
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.review.publishing import CommentText
+    from runner.workflow.scope import Scope
+
+
+@dataclass(slots=True)
+class PlanFindings:
+    """The findings about the campaigns of a pull request, and the end of the command.
+
+    Attributes:
+        target_name: empty if it is not known.
+        target: the plan's target; None if it cannot be opened.
+        remarks: Markdown on the pull request's changes beside the plan, and on the unmerged record.
+        planned: the plans, if any could be made.
+        differences: between campaigns and what they have sent.
+        texted: for upper bounds, the number of people on record by message, for each plan; None for others.
+        problems: all problems; None if the campaigns were not read.
+        left_out: a Markdown table of the campaigns that could not be planned.
+        failure: the reason why nothing could be planned.
+        error: to be raised once the comment is written.
+        code: the exit code, if nothing is raised.
+    """
+
+    target_name: str
+    target: Target | None = None
+    remarks: list[str] = field(default_factory=list)
+    planned: Sequence[PlanResult] = ()
+    differences: Differences = field(default_factory=dict)
+    texted: Sequence[Mapping[str, int] | None] | None = None
+    problems: Problems | None = None
+    left_out: str = ""
+    failure: RunnerError | None = None
+    error: RunnerError | None = None
+    code: int = 0
+
+
+def find_plan(scope: Scope, remote: str) -> PlanFindings:
+    """Validate and plan the campaigns of a pull request; errors are part of the findings."""
+    findings = PlanFindings(scope.target or os.environ.get("RUNNER_TARGET") or "")
+    review = _describe_changes(findings, scope, remote)
+    try:
+        workspace = Workspace.open(scope)
+        findings.target, findings.target_name = workspace.target, workspace.target.name
+        if review is not None:
+            _count_waiting(findings, review, workspace)
+        _plan(findings, workspace, scope)
+    except InvalidCampaignError as error:
+        findings.problems = error.problems
+        findings.error = error
+    except RunnerError as error:
+        _explain(findings, error, scope)
+    return findings
+
+
+def keep_plan_comment(findings: PlanFindings, text: CommentText, name: str | None, *, quiet: bool) -> None:
+    """Keep one comment on the pull request; without a forge, write it elsewhere. `name` is `--id`."""
+    if findings.planned:
+        text = replace(text, numbers=write_numbers(_count(findings.planned)))
+
+    def keep() -> None:
+        job = read_pull_request_job(os.environ)
+        tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
+        marker = write_marker(findings.target_name, name or name_folder())
+        comment(
+            open_repository(job), job.number, marker, replace(text, tail=tail), head=job.head, quiet=quiet
+        )
+
+    publish("comment", lambda: text, keep)
+
+
+def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> Review | None:
+    """Add the pull request's changes to the remarks; return the clone, if it can be read."""
+    review = None
+    try:
+        review = Review.open(remote, os.environ)
+        findings.remarks.append(review.describe_changes(scope.paths))
+    except RunnerError as error:
+        what = "what this pull request changes of targets, records and the names of campaigns"
+        findings.remarks.append(write_unknown(what, error))
+    return review
+
+
+def _count_waiting(findings: PlanFindings, review: Review, workspace: Workspace) -> None:
+    """Make a workspace count the record that waits to be merged."""
+    try:
+        findings.remarks.append(review.read_waiting(workspace))
+    except RunnerError as error:
+        what = f"what waits on the branch {ASIDE}. People it tells of count as not texted yet"
+        findings.remarks.append(write_unknown(what, error))
+
+
+def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
+    failures = Failures()
+    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
+    try:
+        with workspace.open_ledger_if_present() as ledger:
+            reader = PlanContextReader(workspace, ledger, workspace.now())
+            planned = plan_campaigns(
+                workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
+            )
+            differences = find_differences(workspace, ledger, planned, None)
+        missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
+    except MissingKeyError as error:
+        if not is_of_pull_request(os.environ):
+            raise
+        planned, differences, missing = [], {}, error
+    if missing is not None and is_of_pull_request(os.environ):
+        _find_bounds(findings, workspace, scope, missing)
+        return
+    findings.planned, findings.differences = planned, differences
+    findings.problems, findings.left_out = failures.problems, failures.markdown()
+    # A pause stops sending, but no merge of a pull request.
+    failures.accept_pauses(lambda _: True)
+    try:
+        kept = leave_out_refused(planned, failures)
+        findings.code = failures.find_exit_code(0 if kept else None)
+    except LimitError as error:
+        findings.error = error
+
+
+def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, missing: RunnerError) -> None:
+    """Find upper bounds of a plan for a job without the key to read the record."""
+    failures = Failures()
+    planned = plan_without_key(workspace, scope, failures)
+    if not planned:
+        raise missing
+    warn(f"planned as if nothing was sent, since this pull request gets no secrets: {missing.message}")
+    findings.texted = [count_texted(workspace, item.campaign) for item in planned]
+    findings.planned = planned
+    findings.problems, findings.left_out = failures.problems, failures.markdown()
+    findings.code = failures.find_exit_code(0)
+
+
+def _count(planned: Sequence[PlanResult]) -> PlanNumbers:
+    """Return the numbers of plans for comparison with later ones."""
+    campaigns = {
+        hide_phones(item.plan.campaign.name): {
+            hide_phones(one.id): MessageNumbers(one.to_send, one.recipients, one.forecast)
+            for one in item.plan.messages
+        }
+        for item in planned
+    }
+    later = sum(one.forecast for item in planned for one in item.plan.messages)
+    return PlanNumbers(
+        planned[0].plan.target, digest_plans(planned), campaigns, count_to_send(planned), later
+    )
+
+
+def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
+    """Find the reason for a missing plan; jobs without secrets only validate.
+
+    A fork gets no secrets, and a pull request's job should not have the key of the fingerprints, which
+    anybody who may push a branch could take.
+    """
+    findings.error = error
+    problems = Problems()
+    try:
+        loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    except RunnerError:
+        findings.failure = error
+        return
+    for campaign in loaded.campaigns:
+        find_audience_problems(campaign, problems)
+    findings.problems = problems
+    if problems.error_count:
+        return
+    findings.failure = error
+    is_without_key = isinstance(error, MissingKeyError) and is_of_pull_request(os.environ)
+    if is_without_key or lacks_secrets(os.environ):
+        warn(f"not planned, since this pull request gets no secrets: {error.message}")
+        findings.error = None

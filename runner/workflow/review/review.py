@@ -1,0 +1,316 @@
+"""The state of git in a pull request: unmerged records, and changes beside the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import LockfileError, RunnerError
+from runner.git.clone import Clone, find_base, list_changes
+from runner.git.command import Git, find_work_tree, hide_credentials
+from runner.git.recording import ASIDE, read_what_waits
+from runner.github.job import find_git_settings, is_of_pull_request
+from runner.ledger.lockfile.format import parse_lockfile
+from runner.source.json_schema import find_problems
+from runner.source.yaml import YamlProblemError, read_yaml
+from runner.wording import count_words, inert
+from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
+from runner.workflow.observer import warn
+from runner.workflow.workspace.record_files import RECORD_ENDINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.git.clone import FileChange
+    from runner.workflow.workspace.workspace import Workspace
+
+
+_MEANINGS = {
+    "base_url": "texts, phone numbers and credentials go to another address",
+    "insecure": "whether phone numbers, texts and credentials may go out **unencrypted**",
+    "username_env": "other credentials go out",
+    "api_key_env": "other credentials go out",
+    "state_key_env": "another key of the record: with a wrong one everybody looks new",
+    "cluster": "other machines do the work",
+}
+_LONGEST = 200
+_UNREADABLE = "cannot be read as one: what it changes is **not known**"
+
+
+def list_target_changes(file: Path, former: str | None, text: str | None) -> list[str]:
+    """Return the differences of two versions of `targets.yaml`, one line of Markdown each.
+
+    `file` is named in errors; a text is None if that version does not exist.
+    """
+    before, after = _read(file, former), _read(file, text)
+    if before is None or after is None:
+        return [f"the {'former' if before is None else 'new'} version {_UNREADABLE}"]
+    return list(_compare(before, after))
+
+
+def _read(file: Path, text: str | None) -> dict[str, Any] | None:
+    """Return a file's content; None if it is invalid, since it may then hold secrets."""
+    if text is None:
+        return {"targets": {}}
+    try:
+        document = read_yaml(text.removeprefix("\ufeff"), file)
+    except YamlProblemError:
+        return None
+    if document.problems or next(iter(find_problems(document, "targets")), None) is not None:
+        return None
+    data: dict[str, Any] = document.data
+    return data
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = before["targets"], after["targets"]
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old:
+            said = ", ".join(f"{inert(key)} {_show(value)}" for key, value in _flatten(new[name]).items())
+            yield f"**new target {inert(name)}**: {said}"
+        elif name not in new:
+            yield f"**the target {inert(name)} is removed**; it was at {_show(old[name].get('base_url'))}"
+        else:
+            yield from _compare_target(name, _flatten(old[name]), _flatten(new[name]))
+    if before.get("default") != after.get("default"):
+        change = f"{_show(before.get('default'))} → {_show(after.get('default'))}"
+        yield f"**default**: {change}: commands that name no target go there"
+
+
+def _compare_target(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            meaning = f": {_MEANINGS[key]}" if key in _MEANINGS else ""
+            change = f"{_show(old.get(key))} → {_show(new.get(key))}"
+            yield f"**{inert(name)}, {inert(key)}**: {change}{meaning}"
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a target's settings, with limits by their own names."""
+    limits: Mapping[str, Any] = settings.get("limits", {})
+    return {key: value for key, value in settings.items() if key != "limits"} | dict(limits)
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "not set"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"**{inert(hide_credentials(text)[:_LONGEST])}**"
+
+
+_MOST_LINES = 20
+_CAMPAIGN_ENDINGS = {".yaml", ".yml"}
+_ANY_PULL_REQUEST = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The clone in a pull request's job; `clone` is None outside of a repository."""
+
+    clone: Clone | None
+    remote: str
+    environment: Mapping[str, str]
+
+    @classmethod
+    def open(cls, remote: str, environment: Mapping[str, str]) -> Review:
+        """Return the clone of the current folder; git may send the environment's token to the forge only.
+
+        Raises:
+            GitError: git is missing, or refuses.
+        """
+        root = find_work_tree(Path.cwd())
+        git = None if root is None else Git(root, settings=find_git_settings(environment))
+        return cls(None if git is None or root is None else Clone(git, root), remote, environment)
+
+    def read_waiting(self, workspace: Workspace) -> str:
+        """Add the unmerged record to a workspace; return Markdown about it. The work tree is unchanged.
+
+        Raises:
+            GitError: the remote cannot be asked.
+        """
+        clone = self.clone
+        if clone is None or clone.git.ask("remote", "get-url", "--", self.remote).status:
+            return ""
+        texts = read_what_waits(clone, self.remote, RECORD_ENDINGS)
+        places = {path: Path(show_path(clone.root / path)) for path in texts}
+        workspace.others.waiting.update({places[path]: text for path, text in texts.items()})
+        if not texts:
+            return ""
+        files = count_words(len(texts), "file")
+        return f"What waits on the branch {ASIDE} counts as if it were merged: {files}."
+
+    def describe_changes(self, paths: Sequence[Path]) -> str:
+        """Return Markdown about the pull request's changes beside the plan; empty if there are none.
+
+        Raises:
+            RunnerError: the changes cannot be read.
+        """
+        if not any(map(self.environment.get, _ANY_PULL_REQUEST)):
+            return ""
+        if self.clone is None:
+            raise RunnerError("the current folder is not in a git repository")
+        base = find_base(self.clone, self.remote, self.environment)
+        if base is None:
+            return ""
+        changes = list_changes(self.clone, base)
+        sections = _Sections(self.clone, base, changes, [_place(self.clone.root, path) for path in paths])
+        return sections.write()
+
+
+def read_waiting_in_job(workspace: Workspace, environment: Mapping[str, str]) -> None:
+    """In a pull request's job, add the unmerged record to a workspace; elsewhere do nothing."""
+    if not is_of_pull_request(environment) and not any(map(environment.get, _ANY_PULL_REQUEST)):
+        return
+    try:
+        Review.open("origin", environment).read_waiting(workspace)
+    except RunnerError as error:
+        warn(f"what waits on the branch {ASIDE} is not counted, since it cannot be read: {error.message}")
+
+
+def write_unknown(what: str, error: RunnerError) -> str:
+    """Return Markdown about missing information (`what`, in Markdown) and its error."""
+    reason = inert(error.message)
+    hint = f" ({inert(error.hint)})" if error.hint else ""
+    return f"> **Not known: {what}.** {reason[:1].upper()}{reason[1:]}{hint}.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sections:
+    """Sections on the files of a pull request, compared with the commit `base`.
+
+    `places` has the campaigns' paths from the top; empty for the default folder.
+    """
+
+    clone: Clone
+    base: str
+    changes: Sequence[FileChange]
+    places: Sequence[PurePosixPath]
+
+    def write(self) -> str:
+        targets = list(self._list_targets())
+        records = list(self._list_records())
+        campaigns = list(self._list_campaigns())
+        text = _write_section(
+            "Look here: this pull request changes where texts go, or how", targets, "targets.yaml is changed"
+        )
+        text += _write_section(
+            "Look here: this pull request changes records, which jobs write and people don't",
+            records,
+            "with another record other people are texted, or nobody",
+        )
+        text += _write_section("Campaigns that are moved, renamed or deleted", campaigns, "")
+        unchanged = [word for word, lines in (("Targets", targets), ("records", records)) if not lines]
+        if unchanged:
+            text += f"\n{' and '.join(unchanged).capitalize()} stay as they are.\n"
+        return text
+
+    def _list_targets(self) -> Iterator[str]:
+        for change in self.changes:
+            if TARGETS_FILE in {_name(change.former), _name(change.path)}:
+                file = self.clone.root / (change.path or change.former or "")
+                for line in list_target_changes(file, self._read_former(change), self._read(change)):
+                    yield f"{self._show(change)}: {line}"
+
+    def _list_records(self) -> Iterator[str]:
+        for change in self.changes:
+            if any(path and path.endswith(RECORD_ENDINGS) for path in (change.former, change.path)):
+                yield f"{self._show(change)}: {self._describe_record(change)}"
+
+    def _describe_record(self, change: FileChange) -> str:
+        how = "new" if change.former is None else "deleted" if change.path is None else "changed"
+        if not (change.path or change.former or "").endswith(RECORD_ENDINGS[0]):
+            return how
+        try:
+            before, after = (
+                _list_launches(self.clone.root, text)
+                for text in (self._read_former(change), self._read(change))
+            )
+        except LockfileError:
+            return f"{how}, and it **cannot be read**: which launches it has is not known"
+        lost, added = len(before - after), len(after - before)
+        words = f"{how}, with {count_words(added, 'launch', 'launches')} more"
+        return f"{words} and **{count_words(lost, 'launch', 'launches')} less**" if lost else words
+
+    def _list_campaigns(self) -> Iterator[str]:
+        for change in self.changes:
+            if not (self._is_campaign(change.former) or self._is_campaign(change.path)):
+                continue
+            if change.path is None:
+                yield f"{self._show(change)}: **deleted**; what it has sent stays on record"
+            elif change.former is not None:
+                yield from self._describe_rename(change, change.former, change.path)
+
+    def _describe_rename(self, change: FileChange, former: str, path: str) -> Iterator[str]:
+        if former != path:
+            stem = PurePosixPath(former).with_suffix("").as_posix()
+            listed = self.clone.list_files("HEAD", RECORD_ENDINGS[:1])
+            left = [one for one in listed if one.startswith(f"{stem}.") and "/" not in one[len(stem) :]]
+            advice = "".join(f"; `git mv` {inert(_name(one))} along, which is its record" for one in left)
+            yield f"{self._show(change)}: **moved**{advice}"
+        before = _read_head(self.clone.root / former, self._read_former(change))
+        after = _read_head(self.clone.root / path, self._read(change))
+        if before is not None and after is not None and before[0] not in after:
+            names = f"from {inert(before[0])} to {inert(after[0])}"
+            advice = f"the record is kept with `renamed_from`, which lists {inert(before[0])}"
+            yield f"{self._show(change)}: **its name changes** {names}, so that everybody looks new; {advice}"
+
+    def _is_campaign(self, path: str | None) -> bool:
+        if path is None:
+            return False
+        file = PurePosixPath(path)
+        is_hidden = any(part.startswith(".") for part in file.parts)
+        if file.suffix not in _CAMPAIGN_ENDINGS or file.name == TARGETS_FILE or is_hidden:
+            return False
+        default = _place(self.clone.root, DEFAULT_FOLDER)
+        return any(file == place or place in file.parents for place in self.places or (default,))
+
+    def _read_former(self, change: FileChange) -> str | None:
+        return None if change.former is None else self.clone.read(self.base, change.former)
+
+    def _read(self, change: FileChange) -> str | None:
+        return None if change.path is None else self.clone.read("HEAD", change.path)
+
+    def _show(self, change: FileChange) -> str:
+        below = Path.cwd().resolve().relative_to(self.clone.root.resolve()).as_posix()
+        start = "" if below == "." else f"{below}/"
+        # Paths in another folder of the repository start at its top.
+        names = [path.removeprefix(start) for path in (change.former, change.path) if path]
+        return " → ".join(inert(name) for name in dict.fromkeys(names))
+
+
+def _write_section(title: str, lines: Sequence[str], why: str) -> str:
+    if not lines:
+        return ""
+    shown = "".join(f"\n- {line}" for line in lines[:_MOST_LINES])
+    more = len(lines) - _MOST_LINES
+    rest = f"\n- … and {count_words(more, 'more change')} of this kind" if more > 0 else ""
+    reason = f" ({why})" if why else ""
+    return f"\n#### {title}{reason}\n{shown}{rest}\n"
+
+
+def _list_launches(root: Path, text: str | None) -> set[str]:
+    lockfile = None if text is None else parse_lockfile(root, text)
+    return {launch.project_launch_guid for launch in (lockfile.launches if lockfile else ())}
+
+
+def _read_head(file: Path, text: str | None) -> tuple[str, ...] | None:
+    """Return the names of a campaign, its current one first; None if it cannot be read."""
+    try:
+        data: Any = None if text is None else read_yaml(text.removeprefix("\ufeff"), file).data
+    except YamlProblemError:
+        return None
+    if not isinstance(data, dict):
+        return None
+    former = data.get("renamed_from")
+    names = (data.get("name", file.stem), *(former if isinstance(former, list) else ()))
+    return tuple(name for name in names if isinstance(name, str)) or None
+
+
+def _place(root: Path, path: Path) -> PurePosixPath:
+    absolute = path.resolve()
+    return PurePosixPath(absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else "..")
+
+
+def _name(path: str | None) -> str:
+    return "" if path is None else PurePosixPath(path).name

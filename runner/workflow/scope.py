@@ -1,0 +1,70 @@
+"""The scope of a use case: campaigns, target, ledger and verbosity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.git.lease import LEASE_S
+from runner.source.diagnostic import Problems
+from runner.workflow.campaigns import load_campaigns, refuse_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The options that commands share, with one meaning everywhere.
+
+    Attributes:
+        paths: campaign files and folders of them; empty for `campaigns/`.
+        allowed: further folders, and URLs, that campaigns may read from.
+        target: `--target`, if given.
+        ledger: `--ledger` or RUNNER_LEDGER, if given.
+        state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
+        state_lease_s: this run's hold on the state remote unless renewed, in seconds.
+        cluster: `--cluster` or RUNNER_CLUSTER, if given.
+        insecure_cluster: allow a scheduler on another machine without TLS.
+        cluster_ca: `--cluster-ca` or RUNNER_CLUSTER_CA, if given; as the next two.
+        cluster_cert: the certificate's file.
+        cluster_key: the key's file.
+        profile: `--profile` or RUNNER_PROFILE, if given.
+        scratch: `--scratch` or RUNNER_SCRATCH, if given.
+        quiet: print only errors.
+        verbose: print more on standard error.
+        environ: all environment variables to use, instead of the process's.
+    """
+
+    paths: tuple[Path, ...] = ()
+    allowed: tuple[Path | str, ...] = ()
+    target: str | None = None
+    ledger: str | None = None
+    state_remote: str | None = None
+    state_lease_s: float = LEASE_S
+    cluster: str | None = None
+    insecure_cluster: bool = False
+    cluster_ca: str | None = None
+    cluster_cert: str | None = None
+    cluster_key: str | None = None
+    profile: str | None = None
+    scratch: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def load_valid_campaigns(self) -> tuple[Campaign, ...]:
+        """Load the campaigns; show problems of their files.
+
+        Raises:
+            InvalidCampaignError: there are errors, which have been shown.
+            RunnerError: there is no campaign, and the folder is not one for campaigns.
+        """
+        problems = Problems()
+        loaded = load_campaigns(self.paths, self.allowed, problems)
+        loaded.say_if_none(quiet=self.quiet)
+        refuse_errors(problems, quiet=self.quiet)
+        return loaded.campaigns

@@ -1,0 +1,152 @@
+"""`runner validate`: every problem of every campaign, and a file of unreadable rows."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from runner.audience.audience import list_invalid
+from runner.audience.table import write_row
+from runner.campaign.variants import find_small_arms
+from runner.errors import RunnerError
+from runner.ledger.atomic_write import write_private
+from runner.plan.plan_counts import find_long_texts
+from runner.service.target import TargetsProblemError, read_targets
+from runner.source.diagnostic import Problems
+from runner.version import add_version
+from runner.wording import count_words
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
+from runner.workflow.failures import find_audience_problems, plan_files_here
+from runner.workflow.observer import note
+from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from runner.campaign.model import Campaign
+    from runner.plan.model import CampaignPlan
+    from runner.source.diagnostic import Diagnostic
+    from runner.workflow.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Every problem of every campaign in `files`; iterates over the problems."""
+
+    problems: Problems
+    files: tuple[Path, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """True if there are no errors."""
+        return not self.problems.error_count
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.problems)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problems as in `schemas/validate.schema.json`."""
+        problems = self.problems
+        omitted = [
+            {"code": code, "file": show_path(file), "count": count}
+            for code, file, count in problems.omitted()
+        ]
+        return add_version(
+            {
+                "valid": self.is_valid,
+                "error_count": problems.error_count,
+                "warning_count": problems.warning_count,
+                "note_count": problems.note_count,
+                "diagnostics": [_describe(diagnostic) for diagnostic in problems],
+                "omitted": omitted,
+            }
+        )
+
+
+def _describe(diagnostic: Diagnostic) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "file": show_path(diagnostic.file),
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+    }
+    return document | ({"hint": diagnostic.hint} if diagnostic.hint else {})
+
+
+def validate_campaigns(scope: Scope) -> Validation:
+    """Find every problem of every campaign, and of `targets.yaml`; no service is asked.
+
+    Raises:
+        RunnerError: there is no campaign, or the cluster cannot be used.
+    """
+    settings = choose_cluster(scope, None)
+    problems = Problems()
+    _check_targets(scope, problems)
+    loaded = load_campaigns(scope.paths, scope.allowed, problems)
+    plans: list[CampaignPlan] = []
+    with ExitStack() as stack:
+        plan_files = plan_files_here
+        if settings is not None and loaded.campaigns:
+            # Imported here: optional, and slow to import.
+            from runner.workflow.plans.cluster_planning import plan_files_on_cluster
+
+            cluster, folder = stack.enter_context(open_chosen_cluster(settings, None))
+            plan_files = partial(plan_files_on_cluster, cluster, folder, quiet=scope.quiet)
+        for campaign in loaded.campaigns:
+            if scope.verbose and not scope.quiet:
+                note(f"Checking {show_path(campaign.file)}")
+            plan = find_audience_problems(campaign, problems, plan_files)
+            plans += [plan] if plan is not None else []
+    for plan in plans:
+        problems.extend(find_long_texts(plan))
+        problems.extend(_find_small_arms(plan))
+    return Validation(problems, loaded.files)
+
+
+def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:
+    variants = plan.campaign.variants
+    for message in plan.messages:
+        if variants is not None and message.id == variants.of:
+            yield from find_small_arms(variants, message.pending_by_arm)
+
+
+def _check_targets(scope: Scope, problems: Problems) -> None:
+    for file in dict.fromkeys(find_targets_file([path]) for path in scope.paths or [DEFAULT_FOLDER]):
+        try:
+            read_targets(file, scope.environ)
+        except TargetsProblemError as error:
+            problems.extend(error.diagnostics)
+
+
+def write_rejected(file: Path, scope: Scope) -> None:
+    """Write the unreadable rows of all campaigns to a file, for its owner alone.
+
+    Raises:
+        RunnerError: the file cannot be written.
+    """
+    campaigns = load_campaigns(scope.paths, scope.allowed, Problems()).campaigns
+    rows = 0
+
+    def count() -> Iterator[str]:
+        nonlocal rows
+        for rows, line in enumerate(_iterate_lines(campaigns)):  # noqa: B007  the last number is the count
+            yield line
+
+    try:
+        write_private(file, count())
+    except OSError as error:
+        raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
+    if not scope.quiet:
+        note(f"{count_words(rows, 'row')} listed in {file}")
+
+
+def _iterate_lines(campaigns: Sequence[Campaign]) -> Iterator[str]:
+    yield write_row("file", "line", "problem")
+    for campaign in campaigns:
+        for problem in list_invalid(campaign):
+            yield write_row(show_path(problem.file), problem.line, problem.message)

@@ -1,0 +1,1 @@
+"""The places of a command: target, ledger, service, state remote, folders."""

@@ -1,0 +1,119 @@
+"""The cluster of a command, and its requirements."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from runner.cluster.address import LEDGER, Address, TlsFiles, parse_address
+from runner.cluster.worker_environment import OWN, WorkerEnvironment, parse_profile
+from runner.errors import ConfigurationError, LedgerError, write_install_hint
+from runner.service.target import list_variables
+from runner.workflow.observer import note
+from runner.workflow.workspace.folders import make_state_folder, state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.cluster.dask_engine import Cluster
+    from runner.cluster.folder import SharedFolder
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.workspace import Workspace
+
+_LIBRARIES = ("distributed", "fsspec", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The address of a command's cluster, its folder for intermediate files, and its workers' variables.
+
+    `scratch` is `--scratch` or RUNNER_SCRATCH, if given. With `is_quiet` there are no notes.
+    """
+
+    address: Address
+    scratch: str | None
+    environment: WorkerEnvironment = OWN
+    is_quiet: bool = False
+
+
+def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings | None:
+    """Return the cluster of a command; None for a single process.
+
+    Options override the environment, which overrides `targets.yaml`.
+
+    Raises:
+        UsageError: the address, or the profile's name, is invalid.
+        ConfigurationError: packages for clusters are missing, or the address is unsafe.
+        LedgerError: only this machine can reach the ledger.
+    """
+    text = scope.cluster or (workspace.target.cluster if workspace is not None else None)
+    if text is None:
+        return None
+    tls = TlsFiles(scope.cluster_ca, scope.cluster_cert, scope.cluster_key)
+    address = parse_address(text, insecure=scope.insecure_cluster, tls=tls)
+    profile = parse_profile(scope.profile) if scope.profile else None
+    if any(find_spec(library) is None for library in _LIBRARIES):
+        raise ConfigurationError(
+            "--cluster needs Dask, fsspec and PyArrow, which are not installed",
+            hint=write_install_hint("cluster"),
+        )
+    if workspace is not None:
+        _require_shared(workspace.ledger_url)
+    # Processes of this machine are this run's own, with the secrets of this process.
+    is_shared = address.workers is None
+    environment = WorkerEnvironment(profile if is_shared else None)
+    return ClusterSettings(address, scope.scratch, environment, scope.quiet)
+
+
+@contextmanager
+def open_chosen_cluster(
+    settings: ClusterSettings, workspace: Workspace | None, secrets: Mapping[str, str] | None = None
+) -> Iterator[tuple[Cluster, SharedFolder]]:
+    """Connect to a cluster while the block lasts, with a new folder for intermediate files.
+
+    Only workers with the same version, secrets and ledger URL, and access to the folder, are used. It is
+    removed at the end, like known folders of killed runs. `workspace` is None for commands without target and
+    ledger; `secrets` has the embedded sandbox's credentials.
+
+    Raises:
+        RunnerError: the cluster cannot be reached, or no worker is fit.
+    """
+    # Imported here: optional, and slow to import.
+    from runner.cluster.dask_connection import check_workers, open_cluster
+    from runner.cluster.folder import open_scratch
+
+    if settings.scratch is None:
+        make_state_folder()
+    scratch = settings.scratch or str(state_folder() / "cluster")
+    environment = {**_list_needed(workspace), **(secrets or {})}
+    given = {name: value for name, value in environment.items() if value is not None}
+    tell = _ignore if settings.is_quiet else note
+    with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
+        check_workers(cluster, folder, tuple(environment), given, settings.environment)
+        yield cluster, folder
+
+
+def _ignore(text: str) -> None:
+    """Pass no note on."""
+
+
+def _list_needed(workspace: Workspace | None) -> dict[str, str | None]:
+    """Return the environment variables that workers need; None for those not set here."""
+    if workspace is None:
+        return {}
+    names = list_variables(workspace.target.name, workspace.targets)
+    return {LEDGER: workspace.ledger_url, **{name: workspace.environ.get(name) or None for name in names}}
+
+
+def _require_shared(ledger_url: str) -> None:
+    # Imported here: `validate` opens no ledger, and starts twice as fast without it.
+    from runner.ledger.engine import find_sqlite_file, show_url
+
+    if find_sqlite_file(ledger_url) is not None:
+        raise LedgerError(
+            f"a cluster needs a ledger that all of its workers share, and {show_url(ledger_url)} is a file "
+            "that only this machine can reach",
+            hint="set RUNNER_LEDGER=postgresql://…, or leave out --cluster",
+        )

@@ -1,0 +1,92 @@
+"""Folders for files that belong to this machine alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from runner.errors import RunnerError
+from runner.git.command import Git, GitError
+from runner.git.placing import make_slug
+from runner.ledger.atomic_write import drafting
+from runner.source.storage import repository_root
+
+
+def state_folder() -> Path:
+    """Return the repository's `.runner` folder for ledger and sandbox; it may not exist yet."""
+    return repository_root(Path.cwd()) / ".runner"
+
+
+def refuse_committed_state() -> None:
+    """Check that `.runner` is not from git, since its ledger is trusted.
+
+    Raises:
+        RunnerError: a file of it is in the repository.
+    """
+    folder = state_folder()
+    if not folder.exists() and not folder.is_symlink():
+        return
+    listed = ""
+    # Without git, or outside of a repository, nothing can be from git.
+    with suppress(GitError):
+        listed = Git(folder.parent).ask("ls-files", "-z", "--", folder.name).output
+    if listed:
+        raise RunnerError(
+            f"{listed.split(chr(0))[0]} is in the git repository: anybody who can change it there could "
+            "change who was texted, and nothing signs it",
+            hint="take it out: `git rm -r --cached .runner`, commit, and go on in a new clone; the record in "
+            "git is the lockfiles",
+        )
+
+
+def make_state_folder(option: str = "--ledger") -> Path:
+    """Return the `.runner` folder; create it for this user alone, and ignored by git.
+
+    `option` names another place for what is to be written there.
+
+    Raises:
+        RunnerError: it cannot be made.
+    """
+    folder = state_folder()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _ignore_all(folder / ".gitignore")
+    except OSError as error:
+        raise RunnerError(
+            f"the folder {folder} cannot be made: {error.strerror}",
+            hint=f"check that this user may write there, or name another place with {option}",
+        ) from None
+    return folder
+
+
+def _ignore_all(ignore: Path) -> None:
+    """Make git ignore a folder, so that texts and answers are not committed by accident.
+
+    A full disk may have left the file empty. A file edited by the user is kept.
+    """
+    if ignore.is_file() and ignore.stat().st_size:
+        return
+    with drafting(ignore) as (stream, draft):
+        stream.write("*\n")
+        stream.flush()
+        draft.replace(ignore)
+
+
+def name_folder() -> str | None:
+    """Return a unique name for the current folder in its repository; None at the top.
+
+    Jobs of several folders use it to keep separate comments and issues.
+    """
+    below = Path.cwd().relative_to(repository_root(Path.cwd()))
+    return make_slug(PurePosixPath(below.as_posix())) or None
+
+
+def sandbox_database() -> Path:
+    """Return the file of the embedded sandbox's database; it may not exist yet."""
+    return state_folder() / "sandbox" / "service.sqlite"
+
+
+def make_sandbox_database() -> Path:
+    """Return the file of the embedded sandbox's database; create its folder."""
+    make_state_folder("--db")
+    return sandbox_database()

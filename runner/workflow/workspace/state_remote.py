@@ -1,0 +1,316 @@
+"""`--state-remote`: a git remote as lock of all machines and record of launches being sent.
+
+Each target has a ref (see `runner.git.state_ref`) with its holder and these files:
+
+- `<campaign>.lock.json`: the campaign's lockfile after the last run;
+- `<campaign>.<number>.reserved.json`: launches reserved before the first of them is sent, still without an
+  outcome.
+
+So a machine learns of sends that are on no branch yet: after a re-run of an old commit, a push refused by a
+protected branch, or a run killed before its commit.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.errors import LockfileError
+from runner.git.lease import (
+    STATE_FILE,
+    Clocks,
+    GitLeaseTerms,
+    LeasePatience,
+    advise_removal,
+    advise_timeout,
+    damaged,
+    hold_lease,
+    read_state,
+)
+from runner.git.state_ref import StateRef
+from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.locks.campaign_lock import LockHolder, read_clock
+from runner.ledger.record.recorded import SharedRecord
+from runner.ledger.record.reservations import is_signed_reservation, parse_reservation
+from runner.workflow.observer import note, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from runner.errors import RunnerError
+    from runner.git.lease import Lease
+    from runner.ledger.model import Reservation
+    from runner.service.target import Target
+
+_LOCKFILE = ".lock.json"
+_RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
+_CLOCKS = Clocks(read_clock, time.sleep)
+
+
+class StateRemote:
+    """The state of one target's campaigns on the remote, for one command.
+
+    `state_key`, if any, must have signed the state; `is_behind` is True if the last update of the remote
+    failed.
+    """
+
+    def __init__(self, ref: StateRef, terms: GitLeaseTerms, target: str, state_key: str | None) -> None:
+        self.ref = ref
+        self._terms = terms
+        self._target = target
+        self._state_key = state_key
+        self._lease: Lease | None = None
+        self._seen: Mapping[str, str] | None = None
+        self._texts: dict[str, str] = {}
+        self._reservations: dict[str, tuple[str, Reservation]] = {}
+        self.is_behind = False
+
+    @classmethod
+    def open(cls, remote: str, target: Target, lease_s: float) -> StateRemote:
+        """Return the state of a target on a remote of the current folder's repository.
+
+        A hold lasts `lease_s` seconds unless renewed.
+
+        Raises:
+            GitError: there is no git, no repository, or no such remote.
+        """
+        ref = StateRef.open(Path.cwd(), remote, target.name)
+        return cls(ref, GitLeaseTerms.lasting(lease_s), target.name, target.state_key)
+
+    def tell(self, names: Sequence[str]) -> SharedRecord:
+        """Return the shared record of a campaign on the remote.
+
+        The remote is read once, and again when this run takes the ref.
+
+        Raises:
+            GitError: the remote cannot be asked, or its state cannot be read.
+        """
+        files = self._read_files()
+        lockfiles = {name: files[name] for name in (f"{one}{_LOCKFILE}" for one in names) if name in files}
+        reserved = {name: blob for name, blob in files.items() if _is_reserved(name, names)}
+        return SharedRecord(
+            {self._place(name): self._load(blob) for name, blob in lockfiles.items()},
+            tuple(self._read_reservation(name, blob) for name, blob in sorted(reserved.items())),
+            is_held=self._lease is not None,
+            mending=advise_removal(self.ref),
+        )
+
+    def tell_others(self, names: Collection[str]) -> dict[Path, str]:
+        """Return the texts of the lockfiles of all campaigns except `names`, by path.
+
+        Raises:
+            GitError: as for `tell`.
+        """
+        own = {f"{name}{_LOCKFILE}" for name in names}
+        files = self._read_files()
+        return {
+            self._place(file): self._load(blob)
+            for file, blob in files.items()
+            if file.endswith(_LOCKFILE) and file not in own
+        }
+
+    def list_campaigns(self) -> list[str]:
+        """Return the names of the campaigns with state on the remote.
+
+        Raises:
+            GitError: as for `tell`.
+        """
+        found = set()
+        for file in self._read_files():
+            reserved = _RESERVED.fullmatch(file)
+            if reserved is not None:
+                found.add(reserved["campaign"])
+            elif file.endswith(_LOCKFILE):
+                found.add(file.removesuffix(_LOCKFILE))
+        return sorted(found)
+
+    @contextmanager
+    def hold(
+        self,
+        holder: LockHolder,
+        run: str,
+        has_died: Callable[[str], bool],
+        *,
+        timeout_s: float,
+        settle_s: float,
+        quiet: bool,
+    ) -> Iterator[None]:
+        """Hold the ref while the block lasts, so that no other run begins on any machine.
+
+        Args:
+            holder: this run.
+            run: its unique id.
+            has_died: returns True for a run known to have died.
+            timeout_s: longest wait for another run, in seconds.
+            settle_s: time the service may take to list a launch, in seconds.
+            quiet: hide messages about waiting.
+
+        Raises:
+            StateLockedError: another run holds it.
+            GitError: the remote cannot be used.
+        """
+        observe = (lambda _: None) if quiet else self._note_absence
+        held = hold_lease(
+            self.ref,
+            holder.describe(),
+            run,
+            self._terms,
+            _CLOCKS,
+            self._note_unreleased,
+            has_died=has_died,
+            patience=LeasePatience(timeout_s, settle_s, observe),
+        )
+        with held as lease:
+            self._lease = lease
+            try:
+                yield
+            finally:
+                self._seen, self._lease = lease.files, None
+
+    def require_held(self) -> None:
+        """Check before each request, from any thread, that this run holds the ref for a moment longer.
+
+        Raises:
+            RunnerError: the ref is not held.
+        """
+        self._require_lease().require_held()
+
+    def replace(self, names: Sequence[str], lockfile: str | None, reserved: Sequence[str]) -> None:
+        """Replace all files of a campaign on the ref.
+
+        Raises:
+            RunnerError: the ref is lost, or cannot be moved.
+        """
+        files = {name: blob for name, blob in self._list_files().items() if not _is_of(name, names)}
+        if lockfile is not None:
+            files[f"{names[0]}{_LOCKFILE}"] = self.ref.store(lockfile)
+        for number, text in enumerate(reserved):
+            files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
+        if files != self._list_files():
+            self._require_lease().write(files)
+
+    def add(self, name: str, reserved: str) -> None:
+        """Put a further reservation on the ref.
+
+        Raises:
+            RunnerError: the ref is lost, or cannot be moved.
+        """
+        files = self._list_files()
+        number = sum(_is_reserved(file, [name]) for file in files)
+        self._require_lease().write({**files, f"{name}.{number}.reserved.json": self.ref.store(reserved)})
+
+    def read_texts(self) -> dict[str, str]:
+        """Return the texts of all campaigns' files on the ref, by name.
+
+        Raises:
+            GitError: the remote cannot be asked.
+        """
+        return {name: self._load(blob) for name, blob in self._read_files().items() if name != STATE_FILE}
+
+    def rewrite(self, texts: Mapping[str, str]) -> None:
+        """Replace the texts of some files with one push.
+
+        Raises:
+            RunnerError: the ref is lost, or cannot be moved.
+        """
+        blobs = {name: self.ref.store(text) for name, text in texts.items()}
+        self._require_lease().write({**self._list_files(), **blobs})
+
+    def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
+        """Return all reservations, each with its campaign's name, and the holder of the ref.
+
+        While the ref is held, reserved launches are being sent.
+
+        Raises:
+            GitError: the remote cannot be asked, or its state cannot be read.
+        """
+        snapshot = self.ref.read()
+        holder = read_state(self.ref, snapshot).holder
+        found = [
+            (name["campaign"], self._read_reservation(file, blob))
+            for file, blob in sorted(snapshot.files.items())
+            if (name := _RESERVED.fullmatch(file)) is not None
+        ]
+        return found, None if holder is None else holder.who
+
+    def has(self, names: Sequence[str]) -> bool:
+        """Return whether the ref has files of a campaign."""
+        return any(_is_of(name, names) for name in self._read_files())
+
+    def _require_lease(self) -> Lease:
+        if self._lease is None:
+            raise ValueError("the ref is not held")
+        return self._lease
+
+    def _list_files(self) -> dict[str, str]:
+        return {name: blob for name, blob in self._require_lease().files.items() if name != STATE_FILE}
+
+    def _read_files(self) -> Mapping[str, str]:
+        if self._lease is not None:
+            return self._lease.files
+        if self._seen is None:
+            snapshot = self.ref.read()
+            read_state(self.ref, snapshot)
+            self._seen = snapshot.files
+        return self._seen
+
+    def _read_reservation(self, name: str, blob: str) -> Reservation:
+        if name not in self._reservations or self._reservations[name][0] != blob:
+            text = self.ref.load(blob)
+            reservation = parse_reservation(text)
+            if reservation is None:
+                raise damaged(self.ref, name)
+            macs = self.make_macs(campaign_of(name))
+            if macs is not None and not is_signed_reservation(text, macs):
+                raise LockfileError(
+                    f"{self.ref} was changed without the RUNNER_STATE_KEY: {name} in it does not have "
+                    "the MAC that it should; or it was written with another RUNNER_STATE_KEY",
+                    hint=advise_removal(self.ref),
+                )
+            self._reservations[name] = (blob, reservation)
+        return self._reservations[name][1]
+
+    def make_macs(self, campaign: str) -> LineMacs | None:
+        """Return the signer of the reservations of a campaign; None without a state key."""
+        return None if self._state_key is None else LineMacs(self._state_key, self._target, campaign)
+
+    def _load(self, blob: str) -> str:
+        if blob not in self._texts:
+            self._texts[blob] = self.ref.load(blob)
+        return self._texts[blob]
+
+    def _place(self, name: str) -> Path:
+        return Path(f"{self.ref.remote}:{self.ref.name}", name)
+
+    def _note_unreleased(self, error: RunnerError) -> None:
+        self.is_behind = True
+        warn(f"{self.ref} could not be let go: {error.message}")
+        note(
+            "  everything that was sent is recorded here; other machines take the ref over once they have "
+            f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
+            f"{advise_timeout(self._terms)}"
+        )
+
+    def _note_absence(self, seconds: float) -> None:
+        note(
+            f"There is no {self.ref} yet, or it was deleted: waiting {seconds:g} s before it is made, since "
+            "another machine may still be sending."
+        )
+
+
+def campaign_of(reserved: str) -> str:
+    """Return the campaign's name for a file of reservations; empty for other files."""
+    found = _RESERVED.fullmatch(reserved)
+    return found["campaign"] if found else ""
+
+
+def _is_reserved(file: str, names: Sequence[str]) -> bool:
+    found = _RESERVED.fullmatch(file)
+    return found is not None and found["campaign"] in names
+
+
+def _is_of(file: str, names: Sequence[str]) -> bool:
+    return _is_reserved(file, names) or file in {f"{name}{_LOCKFILE}" for name in names}

@@ -1,0 +1,62 @@
+"""A delivery of launches that no run is named for, with what the ledger tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.delivery.campaign_ref import CampaignRef
+from runner.delivery.delivery_summary import DeliverySummary, PartReport
+from runner.delivery.pace import InFlightLimit
+from runner.delivery.run import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from runner.ledger.database import Ledger
+    from runner.plan.model import PlannedLaunch
+
+
+@dataclass(slots=True)
+class SummedDelivery:
+    """A delivery, and the summary that a run would make of it.
+
+    Attributes:
+        ledger: where it is recorded.
+        campaign_id: the ledger's number of the campaign.
+        report: what was left out.
+        delivery: sends.
+    """
+
+    ledger: Ledger
+    campaign_id: int
+    report: PartReport
+    delivery: Delivery
+
+    @classmethod
+    def make(cls, **given: Any) -> SummedDelivery:
+        """Return a delivery with these arguments."""
+        report = PartReport()
+        names = ("ledger", "target", "campaign_id", "campaign", "key")
+        if "concurrency" in given:
+            given["limit"] = InFlightLimit(given.pop("concurrency"))
+        ref = CampaignRef(*(given.pop(name) for name in names))
+        return cls(ref.ledger, ref.campaign_id, report, Delivery(campaign=ref, report=report, **given))
+
+    def run(self, launches: Iterator[PlannedLaunch]) -> None:
+        """Send launches."""
+        self.delivery.run(launches)
+
+    @property
+    def summary(self) -> DeliverySummary:
+        """What came of all launches."""
+        summary, report = DeliverySummary(), self.report
+        summary.refresh(self.ledger, self.campaign_id, None, [report], report.final_reply)
+        summary.list_launches(self.ledger, self.campaign_id, None)
+        return summary
+
+    @property
+    def unclear(self) -> list[PlannedLaunch]:
+        """The launches of unknown outcome."""
+        return self.delivery.unclear

@@ -1,0 +1,177 @@
+"""The pages of `docs/reference` that are made from the source: `make reference` writes them, a test compares them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.main import cli
+from runner.report.documents.html import FILTERS, FUNCTIONS
+from runner.source.json_schema import schema_text
+from runner.source.reference import render_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDER = REPOSITORY / "docs" / "reference"
+_GENERATED = "<!-- Generated: make reference -->"
+_TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def render_pages() -> dict[Path, str]:
+    """Return the whole text of each page, by its path."""
+    settings = FOLDER / "settings.md"
+    return {
+        FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
+        FOLDER / "commands.md": _render_commands(),
+        FOLDER / "json.md": _render_documents(),
+        FOLDER / "report-templates.md": _render_template_names(),
+        settings: _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8")),
+    }
+
+
+def _render_commands() -> str:
+    lines = ["# Commands", "", _GENERATED, "", "What `runner COMMAND --help` says.", ""]
+    # As wide as most terminals, whatever this one is.
+    top = click.Context(
+        cli, info_name="runner", terminal_width=88, max_content_width=88, **cli.context_settings
+    )
+    for context in _iterate_contexts(top):
+        depth = min(len(context.command_path.split()) + 1, 3)
+        lines += [f"{'#' * depth} {context.command_path}", "", "```text", context.get_help(), "```", ""]
+    return "\n".join(lines)
+
+
+def _iterate_contexts(context: click.Context) -> Iterator[click.Context]:
+    yield context
+    if isinstance(context.command, click.Group):
+        for name in context.command.list_commands(context):
+            command = context.command.get_command(context, name)
+            assert command is not None
+            yield from _iterate_contexts(click.Context(command, context, name))
+
+
+def _render_template_names() -> str:
+    lines = [
+        "# Templates of reports",
+        "",
+        _GENERATED,
+        "",
+        "What a template of `runner report --template FILE` can use beside `report`, whose attributes are the keys of the",
+        "[campaign report](json.md#campaign-report-report), and the filters of Jinja2 itself.",
+        "",
+    ]
+    for title, values in (("Filters", FILTERS), ("Functions", FUNCTIONS)):
+        lines += [f"## {title}", "", "| name | does |", "|---|---|"]
+        # Constants are sentences of reports.
+        lines += [
+            f"| `{name}` | {_escape(str(inspect.getdoc(value)).partition(chr(10))[0] if callable(value) else value)} |"
+            for name, value in sorted(values.items(), key=lambda item: item[0].lower())
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _render_documents() -> str:
+    schemas = {
+        path.name.removesuffix(".schema.json"): json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((REPOSITORY / "schemas").glob("*.schema.json"))
+    }
+    lines = [
+        "# JSON documents",
+        "",
+        _GENERATED,
+        "",
+        "What commands write with `--format json`, and the files that the program keeps. `runner schema NAME` prints the JSON",
+        "Schema of each. `[]` stands for each element of a list, `{}` for each value of a mapping. A number that may be null is not",
+        "known then; it is never shown as zero.",
+        "",
+    ]
+    for name, schema in schemas.items():
+        if name not in {"campaign", "targets"}:
+            lines += [
+                f"## {schema['title']} (`{name}`)",
+                "",
+                schema["description"],
+                "",
+                *_render_keys(schema),
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _fill_table(found: re.Match[str]) -> str:
+    schema = json.loads((REPOSITORY / "schemas" / f"{found[2]}.schema.json").read_text(encoding="utf-8"))
+    return "\n".join([found[1], *_render_keys(schema), "", found[3]])
+
+
+def _render_keys(schema: dict[str, Any]) -> list[str]:
+    rows = {"key": "| key | value | meaning |", "": "|---|---|---|"}
+    for path, value in _iterate_keys(schema, schema, "", ()):
+        rows.setdefault(path, f"| `{path}` | {_name_type(value)} | {_escape(value.get('description', ''))} |")
+    return list(rows.values())
+
+
+def _escape(text: str) -> str:
+    """Return a text for a cell: `<target>` outside of code is no HTML."""
+    parts = text.replace("|", "\\|").replace("\n", " ").split("`")
+    return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
+
+
+def _iterate_keys(
+    root: dict[str, Any], schema: dict[str, Any], path: str, above: tuple[str, ...]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each key below a schema once, with its path; a definition within itself is not entered again."""
+    for place, part in _iterate_parts(schema, path):
+        resolved, names = _resolve(root, part, above)
+        if place != path and not place.endswith(("[]", "{}")):
+            yield place, resolved
+        if len(set(names)) == len(names):
+            yield from _iterate_keys(root, resolved, place, names)
+
+
+def _iterate_parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, value in schema.get("properties", {}).items():
+        # What is refused, as a password in a file, is no key.
+        if "$ref" not in value or not value["$ref"].endswith("/credential"):
+            yield f"{path}.{key}".removeprefix("."), value
+    if isinstance(schema.get("items"), dict):
+        yield f"{path}[]", schema["items"]
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield f"{path}{{}}", schema["additionalProperties"]
+    for word in ("oneOf", "anyOf", "allOf"):
+        for part in schema.get(word, ()):
+            yield path, part
+
+
+def _resolve(
+    root: dict[str, Any], schema: dict[str, Any], above: tuple[str, ...]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a schema without its reference, what stands beside that first, and the names of what it is within."""
+    while "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema, above = {**root["$defs"][name], **beside}, (*above, name)
+    return schema, above
+
+
+def _name_type(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    kinds = schema.get("type", "")
+    if not kinds:
+        kinds = [part.get("type", "object") for word in ("oneOf", "anyOf") for part in schema.get(word, ())]
+    return " or ".join(dict.fromkeys([kinds] if isinstance(kinds, str) else map(str, kinds)))
+
+
+if __name__ == "__main__":
+    for page, text in render_pages().items():
+        page.write_text(text, encoding="utf-8")

@@ -1,0 +1,242 @@
+"""One POST to a webhook, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from contextlib import ExitStack, closing, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.sandbox.webhooks.receiver import parse_receiver
+from runner.sandbox.webhooks.sender import DeliveryError, WebhookClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+
+def post(
+    url: str, *allowed: str, tls: ssl.SSLContext | None = None, names: list[list[str]] | None = None
+) -> None:
+    """POST a small document; what names stand for, look-up by look-up, is `names` if that is given."""
+    receiver = parse_receiver(url)
+    assert receiver is not None
+    courier = WebhookClient(allowed_hosts=allowed, timeout=timedelta(seconds=0.5), tls=tls)
+    found = iter(names or [])
+
+    async def resolve(_host: str, port: int, **_hints: object) -> list[tuple[Any, ...]]:
+        return [
+            (
+                socket.AF_INET6 if ":" in address else socket.AF_INET,
+                socket.SOCK_STREAM,
+                6,
+                "",
+                (address, port),
+            )
+            for address in next(found)
+        ]
+
+    async def run() -> None:
+        if names is not None:
+            asyncio.get_running_loop().getaddrinfo = resolve  # type: ignore[method-assign, assignment]
+        await courier.post(receiver, b'{"a": "\xc3\xa4"}')
+
+    asyncio.run(run())
+
+
+def test_body_is_posted_as_json(hook: Any) -> None:
+    """A receiver gets the document as JSON, under its path and query, with its own name as the host."""
+    post(f"{hook.url}/a b?c=d")
+    ((path, headers, body),) = hook.requests
+    assert (path, body) == ("/hook/a%20b?c=d", {"a": "ä"})
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Host"] == f"127.0.0.1:{hook.port}"
+
+
+def test_name_on_loopback_is_called(hook: Any) -> None:
+    """A name that stands for a loopback address is called."""
+    post(f"http://localhost:{hook.port}/")
+    assert len(hook.requests) == 1
+
+
+def test_name_cannot_change_its_meaning(receive: Callable[..., AbstractContextManager[Any]]) -> None:
+    """A name that stands for loopback when it is checked and for another address later leads to the first."""
+    with receive("127.0.0.1") as checked, receive("127.0.0.2", checked.port) as other:
+        post(f"http://rebound.example:{checked.port}/", names=[["127.0.0.1"], ["127.0.0.2"]])
+        assert (len(checked.requests), other.requests) == (1, [])
+
+
+def test_inner_address_of_a_name_is_passed_over(
+    receive: Callable[..., AbstractContextManager[Any]], own_address: str
+) -> None:
+    """Of a name's addresses, those beyond loopback are not connected to even if nothing else answers."""
+    with receive(own_address) as hook:
+        with pytest.raises(DeliveryError, match=r"^the connection failed \(ConnectionRefusedError\)$"):
+            post(f"http://mixed.example:{hook.port}/", names=[[own_address, "127.0.0.1"]])
+        assert hook.requests == []
+
+
+@pytest.mark.parametrize("addresses", [["::1", "127.0.0.1"], ["127.0.0.2", "127.0.0.3", "127.0.0.1"]])
+def test_every_address_of_a_name_is_tried(hook: Any, addresses: list[str]) -> None:
+    """A receiver that listens on one of its name's addresses is found, wherever that one stands."""
+    post(f"http://localhost:{hook.port}/", names=[addresses])
+    assert len(hook.requests) == 1
+
+
+def test_silent_address_leaves_time_for_the_next(hook: Any) -> None:
+    """An address at which nobody takes connections costs its share of the time, and the next has the rest."""
+    with closing(socket.create_server(("127.0.0.2", hook.port), backlog=0)) as full, ExitStack() as waiting:
+        # What nobody accepts fills the queue: further connections are not even refused.
+        for _ in range(4):
+            caller = waiting.enter_context(closing(socket.socket()))
+            caller.settimeout(0)
+            caller.connect_ex(full.getsockname())
+        post(f"http://localhost:{hook.port}/", names=[["127.0.0.2", "127.0.0.1"]])
+    assert len(hook.requests) == 1
+
+
+def test_receiver_may_finish_its_answer() -> None:
+    """Who takes a body is not hung up on in the middle of a short answer."""
+    written: list[int] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def speak() -> None:
+            with closing(listener.accept()[0]) as connection, suppress(OSError):
+                connection.recv(65536)
+                for part in (b"HTTP/1.1 200 OK\r\n", b"\r\n", b"x" * 30_000, b"x" * 30_000):
+                    connection.sendall(part)
+                    written.append(len(part))
+                    time.sleep(0.03)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        post(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        thread.join()
+    assert written == [17, 2, 30_000, 30_000]
+
+
+@pytest.mark.parametrize("size", [0, 50_000_000])
+def test_endless_answer_is_hung_up_on(size: int) -> None:
+    """A receiver that took the body and goes on talking, or says nothing more, is hung up on soon."""
+    left = [size]
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def speak() -> None:
+            with closing(listener.accept()[0]) as connection, suppress(ConnectionError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while left[0]:
+                    connection.sendall(b"x" * 100_000)
+                    left[0] -= 100_000
+                # Until the other side hangs up.
+                connection.recv(65536)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        post(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+    assert bool(left[0]) == bool(size)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirect_is_not_followed(hook: Any, status: int) -> None:
+    """A redirect is a failure, and nobody goes where it leads."""
+    hook.answers = [status]
+    with pytest.raises(DeliveryError, match=f"^answered {status}; redirects are not followed$"):
+        post(hook.url)
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 500, 503])
+def test_refusal_is_a_failure(hook: Any, status: int) -> None:
+    """Only 2xx counts as taken, and another try may help."""
+    hook.answers = [status]
+    with pytest.raises(DeliveryError, match=f"^answered {status}$") as error:
+        post(hook.url)
+    assert not error.value.is_final
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_success_is_any_2xx(hook: Any, status: int) -> None:
+    """Every 2xx counts as taken."""
+    hook.answers = [status]
+    post(hook.url)
+
+
+def test_inner_network_is_not_called(
+    receive: Callable[..., AbstractContextManager[Any]], own_address: str
+) -> None:
+    """An address beyond loopback is not even connected to, unless its host is allowed."""
+    with receive(own_address) as hook:
+        url = f"http://{own_address}:{hook.port}/"
+        with pytest.raises(DeliveryError, match="neither on loopback nor allowed") as error:
+            post(url)
+        assert error.value.is_final
+        assert hook.requests == []
+        post(url, own_address)
+        assert len(hook.requests) == 1
+
+
+def test_closed_port_is_a_failure() -> None:
+    """A refused connection is a failure whose words do not repeat the address."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(DeliveryError, match=r"^the connection failed \(ConnectionRefusedError\)$"):
+        post(f"http://127.0.0.1:{port}/")
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (None, "no answer within 0.5 s"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "no answer within 0.5 s"),
+        (b"SSH-2.0-OpenSSH\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 999 Odd\r\n", "the answer is not HTTP"),
+        (b"\r\n", "the answer is not HTTP"),
+        (b"x" * 200_000, r"the connection failed \(ValueError\)"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 500\r\n", "answered 500"),
+    ],
+)
+def test_odd_answer_is_a_failure(said: bytes | None, problem: str) -> None:
+    """Whoever answers late, endlessly or in another language fails in good time."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def speak() -> None:
+            with closing(listener.accept()[0]) as connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(said or b"")
+                # Until the other side hangs up.
+                connection.recv(65536)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        with pytest.raises(DeliveryError, match=f"^{problem}$"):
+            post(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        thread.join()
+
+
+def test_https_is_verified(
+    receive: Callable[..., AbstractContextManager[Any]], certificate: tuple[Path, Path]
+) -> None:
+    """An https receiver is called by its name, and only if somebody trusted vouches for that name."""
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(*certificate)
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    with receive(tls=serving) as hook:
+        post(f"https://localhost:{hook.port}/", tls=trusting)
+        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
+            post(f"https://localhost:{hook.port}/")
+        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
+            post(f"https://127.0.0.1:{hook.port}/", tls=trusting)
+        # Nobody listens on the second address, which is no news beside what is wrong with the first.
+        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
+            post(f"https://localhost:{hook.port}/", names=[["127.0.0.1", "127.0.0.2"]])
+        assert len(hook.requests) == 1
