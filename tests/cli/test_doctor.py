@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +16,7 @@ from jsonschema import validate
 from runner.sandbox.web.server import running_service
 from runner.source.json_schema import schema_text
 from tests.keys import STATE_KEY
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     import subprocess
@@ -65,7 +66,7 @@ def running_an_hour_behind() -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  its own name for it
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    with PatientServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

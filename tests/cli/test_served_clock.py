@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.sandbox.handle import MessagingService
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +101,7 @@ def test_what_is_no_clock_moves_nothing(folder: Path, run: Run, body: str) -> No
         def log_message(self, *_arguments: object) -> None:
             """Say nothing."""
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    with PatientServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         environment = {

@@ -184,7 +184,7 @@ def twins(
         Ledger(postgres.url(other)) as own,
     ):
         # The share of a worker that is killed is free after these.
-        target = replace(reached, connect_timeout=1.0, read_timeout=5.0)
+        target = replace(reached, connect_timeout=4.0, read_timeout=5.0)
         connection = Connection(target)
         client = ServiceClient(target, connection)
         for ledger in (shared, own):

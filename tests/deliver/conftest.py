@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,6 +24,7 @@ from runner.cli.main import run as run_command
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,12 +207,8 @@ def _make_stat(guid: str, data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(PatientServer):
     service: FaultyService
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: these tests are about clients that vanish."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -12,12 +12,13 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.forge.github_routes import find_answer
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -309,15 +310,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(PatientServer):
     def __init__(self, github: GitHub) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.github = github
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that has gone."""
 
 
 @contextmanager

@@ -6,9 +6,11 @@ import json
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +110,7 @@ def _now() -> str:
     return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(PatientServer):
     service: SurveyedService
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -15,6 +15,7 @@ import trustme
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +68,7 @@ class ListService:
         return 200, json.dumps(page).encode()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(PatientServer):
     service: ListService
 
 

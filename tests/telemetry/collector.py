@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,8 +136,7 @@ def running_collector(gate: threading.Event | None = None) -> Iterator[Collector
             """Say nothing."""
 
     turn = threading.Lock()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = PatientServer(("127.0.0.1", 0), Handler)
     collector = Collector(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

@@ -6,9 +6,11 @@ import json
 import socket
 import struct
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from tests.torture.gauge import Meter
@@ -102,15 +104,9 @@ def hold_port(port: int) -> socket.socket:
     return holder
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(PatientServer):
     clerk: Clerk
     meter: Meter | None
-    request_queue_size = 128
-    daemon_threads = True
-    block_on_close = False
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that die are what this is about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

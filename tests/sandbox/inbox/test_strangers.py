@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
+
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +66,7 @@ def serving_page(html: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Keep the tests' output clean."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with PatientServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -9,12 +9,13 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.sandbox.definition import read_send
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     import ssl
@@ -54,8 +55,7 @@ class Hook:
         assert len(self.requests) >= count
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(PatientServer):
     hook: Hook
 
 

@@ -7,12 +7,13 @@ import hmac
 import subprocess
 import time
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.webhooks.signature import sign
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ def test_signature_is_that_of_the_specification() -> None:
     }
 
 
-class _Receiver(HTTPServer):
+class _Receiver(PatientServer):
     def __init__(self) -> None:
         self.received: list[tuple[Message, bytes]] = []
         super().__init__(("127.0.0.1", 0), _Handler)
