@@ -63,7 +63,8 @@ class PlanTally:
             comes_later = assignment.comes_later
             if comes_later:
                 least, most = (None, 0) if coming is None else (coming.segments, coming.segments_max)
-                self._coming[why, first is not None, arm, least, most, is_sure] += 1
+                is_dated = first is not None or due is not None
+                self._coming[why, is_dated, arm, least, most, is_sure] += 1
                 self._left += is_left
                 if first is not None:
                     self._first = first if self._first is None else min(self._first, first)
@@ -139,7 +140,7 @@ class PlanTally:
     def add_up_coming(
         self, compiled_message: CompiledMessage, per_send: int, *, lets_queue: bool, is_paused: bool
     ) -> tuple[Coming, ...]:
-        """Return later messages, by the reasons for the delay; waiting follow-ups without a date apart.
+        """Return later messages, by the reasons for the delay; those without a date apart.
 
         Args:
             compiled_message: the message.
@@ -153,10 +154,10 @@ class PlanTally:
         moments: dict[tuple[str, bool], tuple[datetime | None, datetime | None]] = {
             ("awaiting", True): (self._first, None)
         }
-        # Recipients who wait for unread replies are deferred, too, without a due time.
-        if self._due and self._due.total() == self._dispositions["deferred"]:
+        # Recipients who wait for unread replies are deferred, too, without a date.
+        if self._due:
             due = [moment for moment, _ in self._due]
-            moments["deferred", False] = min(due), None if is_paused else max(due)
+            moments["deferred", True] = min(due), None if is_paused else max(due)
         return tuple(
             _add_up_group(
                 group[0],

@@ -183,7 +183,7 @@ class _Fault(NamedTuple):
 
 def _explain_unknown_keys(violation: _Violation) -> Iterator[_Fault]:
     schema = violation.schema
-    known = list(schema.get("properties", {}))
+    known = [key for key, rule in schema.get("properties", {}).items() if not _is_refused(rule)]
     hint = f"known here: {', '.join(known)}" if known else None
     if advice := read_words(schema).get("unknown-hint"):
         hint = f"{advice}; {hint}"
@@ -192,6 +192,11 @@ def _explain_unknown_keys(violation: _Violation) -> Iterator[_Fault]:
         homes = [] if advice else violation.elsewhere.get(key, [])
         message = f"`{key}` is not a key{where}{_suggest_home(key, homes) or suggest(key, known)}"
         yield _Fault("key-unknown", message, hint, (key,), at_key=True)
+
+
+def _is_refused(rule: bool | dict[str, Any]) -> bool:  # noqa: FBT001  a schema may be one
+    """Return whether a key is in the schema for its refusal alone."""
+    return isinstance(rule, dict) and bool(rule.get("deprecated"))
 
 
 def _suggest_home(key: str, places: Sequence[str]) -> str:

@@ -278,6 +278,7 @@ def test_lockfiles_that_were_not_reached_are_named(folder: Path, run: Run, check
 
 def test_without_campaigns_the_ledger_is_enough(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """Somebody who was never texted can ask to be left alone for good."""
+    (tmp_path / "campaigns").mkdir()
     done = run("forget", EVE, "--auto-approve", "--format", "json", cwd=tmp_path)
     document = check_json(done.stdout, "forget")
     assert (document["campaigns"], document["targets"]) == ([], ["sandbox"])

@@ -25,7 +25,7 @@ def run_in(
 
     def run(machine: str, *arguments: str) -> tuple[str, str]:
         folder = tmp_path / machine
-        folder.mkdir(exist_ok=True)
+        (folder / "campaigns").mkdir(parents=True, exist_ok=True)
         monkeypatch.chdir(folder)
         assert run_command(arguments) == 0
         out, err = capsys.readouterr()

@@ -56,6 +56,12 @@ def doubtful(folder: Path, run: Run) -> str:
     return reply
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> None:
+    """A project that has no campaigns yet."""
+    (tmp_path / "campaigns").mkdir()
+
+
 def test_nobody_has_opted_out_without_a_ledger(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """The list of a fresh machine is empty; nothing is created."""
     (tmp_path / "campaigns").mkdir()
@@ -77,6 +83,27 @@ def test_opt_outs_are_not_known_outside_of_a_project(tmp_path: Path, run: Run, c
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("optouts", "add", ADA),
+        ("optouts", "remove", ADA, "--auto-approve"),
+        ("optouts", "review"),
+        ("forget", ADA, "--auto-approve"),
+    ],
+)
+def test_nothing_is_recorded_outside_of_a_project(tmp_path: Path, run: Run, command: tuple[str, ...]) -> None:
+    """In a wrong folder no campaign would heed a new record: none is begun, unless its ledger was named."""
+    refused = run(*command, cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
+    assert list(tmp_path.iterdir()) == []
+    if command[1] != "review":
+        named = run(*command, "--ledger", f"sqlite:///{tmp_path / 'new.sqlite'}", cwd=tmp_path)
+        assert named.returncode == 0
+
+
+@pytest.mark.usefixtures("project")
 def test_people_are_added_and_let_in_again(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """Each phone counts once; to be let in again takes an approval; no phone is shown."""
     added = run("optouts", "add", ADA, "+1 415-555-0102", ADA, cwd=tmp_path)
@@ -95,6 +122,7 @@ def test_people_are_added_and_let_in_again(tmp_path: Path, run: Run, check_json:
         assert b"4155550101" not in (file.read_bytes() if file.is_file() else b"")
 
 
+@pytest.mark.usefixtures("project")
 def test_letting_in_the_forgotten_is_warned_of(tmp_path: Path, run: Run) -> None:
     """Nobody knows any more what they got; on no, nothing changes."""
     run("forget", ADA, "--auto-approve", cwd=tmp_path)
@@ -120,6 +148,7 @@ def test_wrong_phones_are_refused_together(tmp_path: Path, run: Run) -> None:
     assert not (tmp_path / ".runner").exists()
 
 
+@pytest.mark.usefixtures("project")
 def test_a_phone_that_is_let_in_was_not_on_record(tmp_path: Path, run: Run) -> None:
     """Letting in somebody who never opted out changes nothing."""
     done = run("optouts", "remove", ADA, "--auto-approve", cwd=tmp_path)
@@ -177,6 +206,7 @@ def test_an_unknown_reply_is_refused(folder: Path, run: Run, doubtful: str) -> N
     assert doubtful in run("optouts", "list", cwd=folder).stdout
 
 
+@pytest.mark.usefixtures("project")
 def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """A CSV is read as audiences are: any dialect, damage mended, each person once."""
     (tmp_path / "stopped.csv").write_text(
@@ -189,6 +219,7 @@ def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJs
     assert (document["changed"], document["opted_out"]) == (2, 2)
 
 
+@pytest.mark.usefixtures("project")
 def test_with_one_wrong_row_nothing_is_imported(tmp_path: Path, run: Run) -> None:
     """Every problem is told with its row, and nobody is entered."""
     rows = "phone\n" + "".join(f"+1415555{n:04}\n" for n in range(100, 200)) + "+1415\nnobody\n"
@@ -205,6 +236,7 @@ def test_with_one_wrong_row_nothing_is_imported(tmp_path: Path, run: Run) -> Non
     assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
 
 
+@pytest.mark.usefixtures("project")
 def test_a_file_without_the_column_is_refused(tmp_path: Path, run: Run) -> None:
     """The column that is sought and those that there are stand in the message."""
     (tmp_path / "stopped.csv").write_text("name,mobile\nAda,+14155550101\n", encoding="utf-8")
@@ -219,8 +251,8 @@ def test_a_file_without_the_column_is_refused(tmp_path: Path, run: Run) -> None:
 def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """No lockfile tells another ledger who opted out: a file does, and has no phone in it."""
     here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
+    for folder in (here, there):
+        (folder / "campaigns").mkdir(parents=True)
     run("optouts", "add", ADA, BOB, cwd=here)
     run("optouts", "remove", BOB, "--auto-approve", cwd=here)
     written = run("optouts", "export", "--out", "optouts.jsonl", cwd=here)
@@ -236,6 +268,7 @@ def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, c
     assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=there).stdout
 
 
+@pytest.mark.usefixtures("project")
 def test_an_import_for_another_target_is_refused(tmp_path: Path, run: Run) -> None:
     """Opt-outs hold on their own target; those of another one would be entered for nobody."""
     run("optouts", "add", ADA, cwd=tmp_path)
@@ -249,13 +282,14 @@ def test_an_import_for_another_target_is_refused(tmp_path: Path, run: Run) -> No
     )
 
 
+@pytest.mark.usefixtures("project")
 def test_a_damaged_export_is_refused(tmp_path: Path, run: Run) -> None:
     """A line that cannot be read is named, and nothing of the file is entered."""
     run("optouts", "add", ADA, BOB, cwd=tmp_path)
     run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
     file = tmp_path / "optouts.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
-    (tmp_path / "new").mkdir()
+    (tmp_path / "new/campaigns").mkdir(parents=True)
     done = run("optouts", "import", file, cwd=tmp_path / "new")
     assert (done.returncode, done.stderr) == (
         1,
@@ -284,6 +318,7 @@ def test_there_is_nothing_to_export(tmp_path: Path, run: Run, before: tuple[str,
     assert run("optouts", "export", cwd=tmp_path).stderr == "Nobody is on record on sandbox.\n"
 
 
+@pytest.mark.usefixtures("project")
 def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
     """A file that cannot be written is said."""
     run("optouts", "add", ADA, cwd=tmp_path)
@@ -294,6 +329,7 @@ def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
     )
 
 
+@pytest.mark.usefixtures("project")
 def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
     """With a wrong key nobody would seem to have opted out: it stops."""
     run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": STATE_KEY})
@@ -306,6 +342,7 @@ def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
     )
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     ("name", "value"), [("evidence", "\ud800"), ("evidence", "a\0b"), ("at", "\ud800"), ("at", "soon")]
 )
@@ -328,6 +365,7 @@ def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value:
     assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     ("content", "words"),
     [

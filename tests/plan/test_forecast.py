@@ -148,13 +148,14 @@ def test_nothing_that_happens_by_itself_goes_beyond_the_forecast(
             assert message.reach <= before[name].reach, name
 
 
-def plan_at(load: Load, now: datetime, *messages: str, rules: str = HOURS) -> CampaignPlan:
+def plan_at(
+    load: Load, now: datetime, *messages: str, rules: str = HOURS, unread: UnreadReplies | None = None
+) -> CampaignPlan:
     """Return the plan of a campaign of which nothing is on record, for three people: two in New York."""
     lines = "".join(f"  - {message}\n" for message in messages)
     campaign = load(f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n{lines}{rules}\n")
-    planner = Planner(
-        campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(now=now)
-    )
+    context = PlanContext(now=now, unread=unread)
+    planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
     plan = planner.make_plan(Problems())
     assert plan is not None
     return plan
@@ -323,6 +324,15 @@ def test_who_waits_for_replies_stays_counted(campaign: Load) -> None:
     assert (plan.waiting_for_replies, plan.recipients_to_send) == (0, 2)
     assert (waiting.waiting_for_replies, waiting.recipients_to_send) == (2, 0)
     assert waiting.wait_for(unread).waiting_for_replies == 2
+
+
+def test_who_waits_for_replies_does_not_undate_the_others(campaign: Load) -> None:
+    """Where it is day, people wait for a reading, whenever it comes; where it is night, for the morning."""
+    morning = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
+    unread = UnreadReplies("news", morning - 2 * DAY)
+    (news,) = plan_at(campaign, morning, "{id: news, text: Hello}", unread=unread).messages
+    due = datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
+    assert list_firsts(news) == [("deferred", 1, due), ("deferred", 2, None)]
 
 
 def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:

@@ -293,6 +293,17 @@ def test_a_credential_in_the_file_is_refused(write: Write, key: str) -> None:
     assert "s3cret" not in repr(problem) + str(caught.value)
 
 
+def test_an_unknown_key_is_not_answered_with_refused_ones(write: Write) -> None:
+    """What the file may not have is neither listed as known nor suggested for a misspelt key."""
+    file = write("version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    tokn: 1\n")
+    with pytest.raises(TargetsProblemError) as caught:
+        read_targets(file, {})
+    (problem,) = caught.value.diagnostics
+    assert problem.message == "`tokn` is not a key in `targets.live`"
+    keys = "base_url, username_env, api_key_env, state_key_env, insecure, cluster, limits"
+    assert problem.hint == f"known here: {keys}"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

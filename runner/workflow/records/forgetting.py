@@ -53,9 +53,10 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
     `approve` asks before removal, and raises to refuse.
 
     Raises:
-        RunnerError: the ledger, a lockfile or the state remote cannot be read or written.
+        RunnerError: the ledger, a lockfile or the state remote cannot be read or written, or there are
+            neither campaigns nor a ledger here.
     """
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     campaigns = _load_campaigns(scope)
     approve()
     with workspace.open_ledger() as ledger, ExitStack() as stack:

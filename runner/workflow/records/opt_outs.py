@@ -27,7 +27,6 @@ from runner.ledger.people.replies import (
 from runner.ledger.target_key import KeySource
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.campaigns import find_campaign_files
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import iterate_phones, parse_phones
 from runner.workflow.workspace.workspace import Workspace
@@ -106,23 +105,12 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
     Raises:
         RunnerError: there are neither campaigns nor a ledger here.
     """
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with reading_filled(workspace) as connection:
-        if connection is not None:
-            return read_view(connection, target, with_texts=with_texts)
-    _refuse_elsewhere(scope)
-    return OptOutView(target)
-
-
-def _refuse_elsewhere(scope: Scope) -> None:
-    """Check, where there is no ledger, that this is a project: elsewhere it is not known who opted out.
-
-    Raises:
-        RunnerError: there is no folder for campaigns, and no ledger was named.
-    """
-    if scope.ledger is None:
-        find_campaign_files(())
+        return (
+            OptOutView(target) if connection is None else read_view(connection, target, with_texts=with_texts)
+        )
 
 
 def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
@@ -136,7 +124,7 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
     def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
         return add_opt_outs(connection, people.enter(connection), phones, "person", at)
 
-    return _change(Workspace.open(scope), enter)
+    return _change(Workspace.open_known(scope), enter)
 
 
 def let_people_in(
@@ -150,7 +138,7 @@ def let_people_in(
         UsageError: a phone is invalid.
     """
     phones = parse_phones(written)
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
     warning = (
         f" {count_words(forgotten, 'person', 'people')} among them asked to be forgotten, and would get "
@@ -196,7 +184,7 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
             )
         return len(set(replies))
 
-    return _change(Workspace.open(scope), decide)
+    return _change(Workspace.open_known(scope), decide)
 
 
 def review_opt_outs(
@@ -206,7 +194,7 @@ def review_opt_outs(
 
     `ask` gets the replies and a function that records one decision at once; it returns their number.
     """
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with workspace.open_ledger() as ledger:
 
@@ -236,7 +224,7 @@ def import_people(scope: Scope, file: Path, column: str, region: str | None) -> 
     Raises:
         RunnerError: the file cannot be read, has invalid rows, or is an export of another target or key.
     """
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     imported = Imported()
 
     def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
@@ -289,12 +277,10 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
     Raises:
         RunnerError: the file cannot be written, or there are neither campaigns nor a ledger here.
     """
-    workspace = Workspace.open(scope)
+    workspace = Workspace.open_known(scope)
     people = _find_key(workspace)
     with reading_filled(workspace) as connection:
         key = people.read(connection) if connection else None
-        if connection is None:
-            _refuse_elsewhere(scope)
         if connection is None or key is None:
             note(f"Nobody is on record on {people.target}{f': {out} was not written' if out else ''}.")
             return

@@ -37,7 +37,7 @@ from runner.service.target import (
     read_targets,
 )
 from runner.source.diagnostic import Problems
-from runner.workflow.campaigns import find_targets_file, refuse_errors, show_path
+from runner.workflow.campaigns import find_campaign_files, find_targets_file, refuse_errors, show_path
 from runner.workflow.observer import note, warn
 from runner.workflow.workspace.folders import (
     make_sandbox_database,
@@ -134,6 +134,18 @@ class Workspace:
         )
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
+        return workspace
+
+    @classmethod
+    def open_known(cls, scope: Scope) -> Workspace:
+        """Build a workspace where there are campaigns, or a ledger: elsewhere nobody would heed its records.
+
+        Raises:
+            RunnerError: there are neither; or as `open`.
+        """
+        workspace = cls.open(scope)
+        if scope.ledger is None and not Ledger.exists(workspace.ledger_url):
+            find_campaign_files(scope.paths)
         return workspace
 
     def now(self) -> datetime:
