@@ -16,6 +16,8 @@ from runner.source.normalize import normalize_guid
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
+from runner.workflow.delivery.gone import find_gone
+from runner.workflow.failures import Failures
 from runner.workflow.observer import note
 from runner.workflow.workspace.workspace import Workspace, utc_now
 
@@ -140,7 +142,8 @@ class Word:
 def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -> Unresolved:
     """Record a person's decision on launches that may have reached people; return the open ones.
 
-    For decisions on all launches, `approve` gets the numbers of launches and people, and raises to refuse.
+    Those of campaigns whose files are gone are among them. For decisions on all launches, `approve` gets the
+    numbers of launches and people, and raises to refuse.
 
     Raises:
         UsageError: the decision contradicts itself, or fits several launches.
@@ -148,10 +151,11 @@ def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -
     """
     word.require_one()
     workspace = Workspace.open(scope, asks_service=True)
-    campaigns = scope.load_valid_campaigns()
+    failures = Failures(is_apart=False)
+    campaigns = failures.load(scope)
     with workspace.open_ledger() as opened, ApplySession(workspace, opened, scope) as held:
         resolving = _Resolving(held, word)
-        cases = resolving.find_cases(campaigns)
+        cases = resolving.find_cases([*campaigns, *find_gone(workspace, scope, opened, failures.claimed)])
         if word.guid is not None:
             resolving.adopt_one(cases, word.guid)
         elif word.not_sent:

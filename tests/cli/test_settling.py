@@ -160,17 +160,23 @@ def make_partial(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def test_what_is_unknown_of_a_campaign_without_a_file_is_no_success(folder: Path, run: Run) -> None:
-    """It exits with 4 until the file is back and a person has said what became of it; settling alone does not."""
-    make_partial(folder, run)
+    """It exits with 4 until a person has said what became of it; settling alone does not."""
+    launch = make_partial(folder, run)
     assert run("apply", "--auto-approve", *SHORT, cwd=folder).returncode == 4
     (folder / "campaigns/pulse.yaml").unlink()
     done = run("apply", "--auto-approve", *SHORT, cwd=folder)
     assert done.returncode == 4
     assert done.stderr.endswith(
         "Error: pulse: its file is gone, and 3 recipients of it may have been texted: the outcome is unknown\n"
-        "  bring campaigns/pulse.yaml back, then `runner resolve campaigns/pulse.yaml`\n"
+        "  `runner resolve` lists the launches, and records what a person says of them\n"
     )
     assert run("apply", "--settle-only", *SHORT, cwd=folder).returncode == 0
+    listed = run("resolve", cwd=folder)
+    assert (listed.returncode, launch["project_launch_guid"] in listed.stdout) == (4, True)
+    adopted = run("resolve", "--adopt", launch["project_launch_guid"], cwd=folder)
+    assert (adopted.returncode, adopted.stdout) == (0, "Nothing is unresolved.\n")
+    assert launch["project_launch_guid"] in (folder / LOCKFILE).read_text(encoding="utf-8")
+    assert run("apply", "--auto-approve", *SHORT, cwd=folder).returncode == 0
 
 
 def test_a_partial_launch_is_held_and_resolved_by_a_person(

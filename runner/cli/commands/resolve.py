@@ -43,7 +43,7 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
     A launch has an unknown outcome if a run was about to send it: it is shown with the service's launches
     that it may be. An unexplained launch is listed by the service under the campaign's tags, but not on
     record: it is from a run whose record is lost, or from somebody else. The people of both kinds are held:
-    they are not texted.
+    they are not texted. Launches of campaigns whose files are gone are listed, too.
 
     --adopt and --not-sent settle one launch; --adopt-all and --not-sent-all settle all that are shown, after
     asking. Recipients that an adopted launch has not reached can be texted again. Exits with 4 while

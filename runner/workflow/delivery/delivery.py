@@ -23,7 +23,6 @@ from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
 from runner.telemetry.recording import Queue, SendMeter, measure, span
 from runner.wording import count_words
-from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.campaign_run import CampaignRun
 from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
@@ -150,11 +149,11 @@ class DeliveryRun:
         self.session.rewrite_lockfile(campaign)
         unknown = self.session.count_unsettled(self.session.record_of(campaign))
         if unknown and not may_be_unknown:
-            people, file = count_words(unknown, "recipient"), show_path(campaign.file)
+            people = count_words(unknown, "recipient")
             raise UnknownOutcomesError(
                 f"{campaign.name}: its file is gone, and {people} of it may have been texted: the outcome is "
                 "unknown",
-                hint=f"bring {file} back, then `runner resolve {file}`",
+                hint="`runner resolve` lists the launches, and records what a person says of them",
             )
 
     def deliver(self, planned: Sequence[PlanResult], provenance: Run | None) -> list[CampaignRun]:
