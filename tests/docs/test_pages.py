@@ -110,7 +110,7 @@ def write_repository(folder: Path) -> None:
     run_script(script, folder)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "page",
     [
