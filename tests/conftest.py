@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -93,6 +94,25 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands inside this process say nothing of how far they are, however long they take.
+
+    After five seconds of sending or reading they would: a machine that stands still for as long would add a
+    line to what tests compare.
+    """
+    monkeypatch.setattr("runner.cli.console._LINE_EVERY_S", math.inf)
+
+
+@pytest.fixture
+def unhurried_processes(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands in processes of their own say nothing of it, either."""
+    folder = tmp_path_factory.mktemp("unhurried")
+    text = "import math\nfrom runner.cli import console\nconsole._LINE_EVERY_S = math.inf\n"
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server of the tests' own; without one installed, its tests are skipped."""
@@ -119,7 +139,7 @@ def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
-        timeout: float = 60,
+        timeout: float = 250,
     ) -> subprocess.CompletedProcess[str]:
         """Run `runner` with these arguments and return the finished process, whatever its exit code.
 

@@ -130,7 +130,7 @@ def serve_process() -> Callable[..., Any]:
             }
         finally:
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(100) == 0
             process.stdout.close()
 
     return start

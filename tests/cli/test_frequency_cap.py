@@ -122,7 +122,7 @@ class Campaigns:
             )
             for name, other in ((first, second), (second, first))
         }
-        said = {name: process.communicate(timeout=60)[0] for name, process in processes.items()}
+        said = {name: process.communicate(timeout=100)[0] for name, process in processes.items()}
         assert [process.returncode for process in processes.values()] == [0, 0]
         return {name: self._check(text, "apply")["campaigns"][0] for name, text in said.items()}
 

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -25,20 +24,34 @@ if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-PATIENCE_S = 60
+PATIENCE_S = 100
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n"
 RECORDED = "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
 MAIN = "\nfrom runner.__main__ import main\nmain()\n"
 SAY_WHEN_ASLEEP = """
 import sys, time
-sleep, said = time.sleep, []
+sleep = time.sleep
 def say(seconds):
-    if not said:
-        said.append(print("asleep", file=sys.stderr, flush=True))
-    sleep(seconds)
+    print("asleep", file=sys.stderr, flush=True)
+    sleep(600)
 time.sleep = say
 """
+"""It sleeps on until the signal comes, however late that is."""
+SAY_AMID_AUDIENCE = """
+import sys, time
+from runner.audience.rows import PhoneColumn
+read, rows = PhoneColumn.read, iter(range(sys.maxsize))
+def read_on(self, written, line):
+    row = next(rows)
+    if row == 1_000:
+        print("amid the audience", file=sys.stderr, flush=True)
+    if row >= 1_000:
+        time.sleep(0.01)
+    return read(self, written, line)
+PhoneColumn.read = read_on
+"""
+"""It is not read to its end before the signal comes, however late that is."""
 INTERRUPT = "import os, signal\ndef interrupt(*_): os.kill(os.getpid(), signal.SIGTERM)\n"
 AMID_IMPORTS = f"""{INTERRUPT}
 import sys
@@ -57,6 +70,9 @@ def interrupted(source, destination):
         interrupt()
     replace(source, destination)
 os.replace = interrupted
+# However long the sends take: how far they are is said after some seconds.
+import runner.cli.console
+runner.cli.console._LINE_EVERY_S = 600
 """
 
 
@@ -121,8 +137,7 @@ def test_planning_is_interrupted(folder: Path, number: signal.Signals, command: 
     """A large audience need not be read to its end, and no lockfile comes of it."""
     rows = "".join(f"Ada,415 2{row:06}\n" for row in range(60_000))
     (folder / "campaigns/audience/people.csv").write_text(f"first_name,mobile\n{rows}", encoding="utf-8")
-    with started(folder, *command, "--verbose", until="Target: ") as process:
-        time.sleep(0.5)
+    with started(folder, *command, prelude=SAY_AMID_AUDIENCE, until="amid the audience") as process:
         assert interrupt(process, number) == "Interrupted.\n"
     assert not (folder / LOCKFILE).exists()
 

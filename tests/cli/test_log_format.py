@@ -135,12 +135,12 @@ def test_an_interrupt_is_told_in_records(folder: Path, faulty: FaultyService) ->
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while not faulty.requests and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         faulty.open_gate()
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=100)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -120,6 +120,7 @@ def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unhurried_processes")
 def test_reconcile_leaves_the_lockfile_to_a_run(folder: Path, run: Run, run_process: Run) -> None:
     """While another run may put more into the lockfile, it is not replaced by what reconcile knows of."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -175,7 +176,7 @@ def test_the_demo_runs_every_example_on_the_sandbox_alone(run_process: Run, tmp_
         "RUNNER_TARGET": "live",
     }
     folder = tmp_path / "demo"
-    demo = run_process("demo", "--dir", folder, cwd=tmp_path, env=environment, timeout=110)
+    demo = run_process("demo", "--dir", folder, cwd=tmp_path, env=environment)
     assert demo.returncode == 0, demo.stderr
     assert demo.stdout.count("\n# customer-pulse\n") == 1
     last_lines = demo.stdout.strip().splitlines()[-2:]

@@ -478,7 +478,7 @@ def review_at_terminal(folder: Path, keys: str) -> tuple[int, str]:
             wait_for_raw_mode(ours)
             os.write(ours, waiting.pop(0).encode())
     os.close(ours)
-    return process.wait(30), shown.decode().replace("\r\n", "\n")
+    return process.wait(100), shown.decode().replace("\r\n", "\n")
 
 
 def wait_for_raw_mode(terminal: int) -> None:

@@ -524,7 +524,7 @@ def test_of_two_at_once_in_one_clone_one_waits(
         subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=60) for process in processes]
+    said = [process.communicate(timeout=100) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
     assert [errors for _, errors in said] == ["", ""]
     outputs = [output for output, _ in said]

@@ -10,12 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -47,11 +44,22 @@ def run_at_terminal(
             break
         if interrupt_at in shown.decode(errors="replace"):
             # A signal between the prompt and the wait for keys would be noticed with the next key alone.
-            time.sleep(0.5)
+            wait_until_asleep(process)
             process.send_signal(signal.SIGINT)
             interrupt_at = "never"
     os.close(ours)
-    return process.wait(30), shown.decode()
+    return process.wait(100), shown.decode()
+
+
+def wait_until_asleep(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process waits for something itself: on a busy machine that may be long after its prompt."""
+    status = Path(f"/proc/{process.pid}/stat")
+    if not status.exists():  # on macOS
+        time.sleep(0.5)
+        return
+    # The state comes after the program's name, which is in brackets.
+    while status.read_text(encoding="utf-8").rpartition(") ")[2][0] != "S":
+        time.sleep(0.01)
 
 
 def test_apply_asks_and_sends_on_yes(folder: Path) -> None:

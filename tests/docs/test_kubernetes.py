@@ -149,7 +149,7 @@ def wait_for_health(port: int) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=_PATIENCE_S) as answer:
                 assert answer.read() == b"ok"
                 return
         except OSError:
@@ -170,7 +170,9 @@ def test_what_the_manifests_start_is_a_cluster(
     worker = start("campaign-workers", "worker", {"//dask-scheduler:": "//127.0.0.1:", **changed})
     wait_for_health(ports["8790"])
     with pytest.raises(OSError, match=r"404|Not Found"):
-        urllib.request.urlopen(f"http://127.0.0.1:{ports['8787']}/info/main/workers.html", timeout=5)
+        urllib.request.urlopen(
+            f"http://127.0.0.1:{ports['8787']}/info/main/workers.html", timeout=_PATIENCE_S
+        )
     (variables,) = [block.content for block in read_blocks(PAGE) if "COMM__TLS__CA_FILE" in block.content]
     named = dict(re.findall(r"(DASK_\w+)=(\S+)", variables))
     named = {name: value.replace("/tls", str(certificates)) for name, value in named.items()}
@@ -192,7 +194,7 @@ def test_what_the_manifests_start_is_a_cluster(
         timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    with socket.create_connection(("127.0.0.1", ports["8786"]), timeout=5) as plain:
+    with socket.create_connection(("127.0.0.1", ports["8786"]), timeout=_PATIENCE_S) as plain:
         plain.settimeout(2)
         with pytest.raises(TimeoutError):
             plain.recv(1)

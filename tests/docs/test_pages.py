@@ -82,7 +82,7 @@ def name_page(page: Path) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unhurried_processes: None) -> Path:  # noqa: ARG001  for what it does
     """A repository with a campaign and a remote, on a machine whose git knows who commits."""
     remote, folder, settings = tmp_path / "remote.git", tmp_path / "work", tmp_path / "gitconfig"
     settings.write_text(
@@ -110,7 +110,7 @@ def write_repository(folder: Path) -> None:
     run_script(script, folder)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "page",
     [

@@ -12,7 +12,7 @@ from runner.sandbox.web.server import running_service
 from tests.forge.github_server import running_github
 from tests.gitops.forge import Environment, Forge
 from tests.gitops.machine import PATH
-from tests.gitops.team import Team, git
+from tests.gitops.team import HeldSends, Team, git
 from tests.gitops.warm import running_warm_runner
 from tests.keys import STATE_KEY
 
@@ -38,7 +38,8 @@ def team(tmp_path: Path, warm_runner: Path, monkeypatch: pytest.MonkeyPatch) -> 
     git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(remote))
     git(remote, "config", "uploadpack.allowAnySHA1InWant", "true")
     (tmp_path / "machines").mkdir()
-    with running_service(tmp_path / "service.sqlite") as service, running_github() as github:
+    sends = HeldSends()
+    with running_service(tmp_path / "service.sqlite", faults=sends) as service, running_github() as github:
         secrets = {
             "RUNNER_USERNAME": service.username,
             "RUNNER_API_KEY": service.api_key,
@@ -59,4 +60,4 @@ def team(tmp_path: Path, warm_runner: Path, monkeypatch: pytest.MonkeyPatch) -> 
             requests=github.requests,
         )
         credentials = f"username={service.username}&api_key={service.api_key}"
-        yield Team(tmp_path, forge, github, service.url, credentials)
+        yield Team(tmp_path, forge, github, service.url, credentials, sends)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.gitops.forge import Run
 
 SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
-_PATIENCE_S = 100
+_PATIENCE_S = 250
 PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
 

@@ -6,20 +6,23 @@ import json
 import re
 import subprocess
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
+from runner.sandbox.rehearsal.faults import FAULTS, FaultPlace, Faults
 from tests.cli.inside import run_inside
 from tests.gitops.actions import run_workflow
 from tests.gitops.forge import Event
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from runner.sandbox.rehearsal.faults import Fault
     from tests.forge.github_server import GitHub
     from tests.gitops.forge import Forge, Job, Waiting
 
@@ -50,6 +53,30 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout.strip()
 
 
+class HeldSends(Faults):
+    """Sends that the service accepts without an answer when it is told to: a run stays amid them, as long as it takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left: int | None = None
+
+    @contextmanager
+    def hold_after(self, count: int) -> Iterator[None]:
+        """Answer so many sends, and no more while the block lasts."""
+        self._left = count
+        try:
+            yield
+        finally:
+            self._left = None
+
+    def decide(self, place: FaultPlace) -> Fault | None:
+        if place is FaultPlace.SEND and self._left is not None:
+            if not self._left:
+                return FAULTS["slow"]
+            self._left -= 1
+        return super().decide(place)
+
+
 @dataclass
 class Team:
     """A team, its repository on the forge, and the service that it texts with.
@@ -60,6 +87,7 @@ class Team:
         github: the forge's REST API.
         service_url: where the service is.
         credentials: for it, as a query.
+        sends: what the service does with them.
         place: the folder of the repository that the campaigns' folder is in.
         asked: the jobs that reviewers were asked to approve, by the names that they were shown.
         passed: the time that was let pass.
@@ -70,6 +98,7 @@ class Team:
     github: GitHub
     service_url: str
     credentials: str
+    sends: HeldSends
     place: str = "."
     asked: list[str] = field(default_factory=list)
     passed: timedelta = timedelta()

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 MANY_LAUNCHES = 100_000
-_CLOCK_TIMEOUT_S = 5.0
+_CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
 _Head = TypeVar("_Head", bound=CampaignRecord)
 
