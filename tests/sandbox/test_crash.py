@@ -45,7 +45,7 @@ def send_until_dead(service: ServiceAddress, prefix: int) -> list[tuple[str, int
                     "complete_existing_sessions": number % 7 == 0,
                 }
             try:
-                answer = session.post(f"{service.url}/api/send", params=query, json=body, timeout=10)
+                answer = session.post(f"{service.url}/api/send", params=query, json=body, timeout=60)
                 accepted.append((answer.json()["project_launch_guid"], len(phones)))
             except requests.RequestException:
                 return accepted

@@ -53,7 +53,7 @@ def test_wait_ends_when_it_has_come(call: Call) -> None:
     call("POST", "/api/send", BODY)
     replying = threading.Timer(0.1, call, ("POST", "/_sandbox/reply", {"phone": PHONE, "text": "1"}))
     replying.start()
-    state = call("GET", "/_sandbox/wait", results=1, launches=1, sessions_complete=1, timeout=10)
+    state = call("GET", "/_sandbox/wait", results=1, launches=1, sessions_complete=1, timeout=60)
     replying.join()
     assert (state.status_code, state.json()["results"]) == (200, 1)
 
@@ -189,21 +189,21 @@ def test_reset_of_a_locked_database_is_refused(
 @pytest.mark.parametrize("name", ["state", "wait?results=0"])
 def test_control_asks_for_credentials(address: ServiceAddress, name: str) -> None:
     """Nobody controls a service without its credentials."""
-    assert requests.get(f"{address.url}/_sandbox/{name}", timeout=10).status_code == 401
+    assert requests.get(f"{address.url}/_sandbox/{name}", timeout=60).status_code == 401
 
 
 def test_service_without_its_file_is_not_ready(db: Path, address: ServiceAddress) -> None:
     """A database that was deleted can be written, in vain: the service lives and is not ready."""
     db.unlink()
-    assert requests.get(f"{address.url}/livez", timeout=10).ok
-    answer = requests.get(f"{address.url}/readyz", timeout=10)
+    assert requests.get(f"{address.url}/livez", timeout=60).ok
+    answer = requests.get(f"{address.url}/readyz", timeout=60)
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
 
 
 @pytest.mark.parametrize(("path", "status"), [("/livez", "live"), ("/readyz", "ready")])
 def test_health_is_open_to_all(address: ServiceAddress, path: str, status: str) -> None:
     """Whether the service lives and is ready is told without credentials."""
-    answer = requests.get(address.url + path, timeout=10)
+    answer = requests.get(address.url + path, timeout=60)
     assert (answer.status_code, answer.json()) == (200, {"status": status})
 
 

@@ -87,7 +87,7 @@ def has_something_to_see(address: ServiceAddress) -> bool:
     """Return whether there are launches, and answers to them."""
     query = {"username": address.username, "api_key": address.api_key}
     answers = [
-        requests.get(f"{address.url}/api/{path}/", params=query, timeout=10).json()
+        requests.get(f"{address.url}/api/{path}/", params=query, timeout=60).json()
         for path in ("results", "stats")
     ]
     return all(answer["meta"]["total_count"] > 0 for answer in answers)

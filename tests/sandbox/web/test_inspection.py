@@ -91,7 +91,7 @@ def test_unknown_phone_has_no_messages(call: Call) -> None:
 @pytest.mark.parametrize("path", ["messages?phone=14155550101", "requests", "webhooks"])
 def test_what_happened_needs_credentials(address: ServiceAddress, path: str) -> None:
     """Nobody reads messages, requests or webhooks without the credentials."""
-    assert requests.get(f"{address.url}/_sandbox/{path}", timeout=10).status_code == 401
+    assert requests.get(f"{address.url}/_sandbox/{path}", timeout=60).status_code == 401
 
 
 def test_requests_are_logged(call: Call, service: MessagingService) -> None:
@@ -159,7 +159,7 @@ def test_bodies_that_cannot_be_shown_are_left_out(
 ) -> None:
     """A body that is no JSON, or a long one, is null in the log."""
     query = {"username": address.username, "api_key": address.api_key}
-    requests.post(f"{address.url}/api/send", params=query, data=body, timeout=10)
+    requests.post(f"{address.url}/api/send", params=query, data=body, timeout=60)
     assert [(each["body"], each["status"]) for each in service.requests()] == [(None, 400)]
 
 
@@ -178,7 +178,7 @@ def test_log_is_bounded_and_ends_with_a_reset(call: Call, service: MessagingServ
 def test_bad_json_is_shown_its_place(address: ServiceAddress, path: str) -> None:
     """A body that is no JSON is refused with the line and column where it goes wrong."""
     query = {"username": address.username, "api_key": address.api_key}
-    answer = requests.post(address.url + path, params=query, data='{"phone":\n  bad', timeout=10)
+    answer = requests.post(address.url + path, params=query, data='{"phone":\n  bad', timeout=60)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "The body is not valid JSON: line 2, column 3."
 
