@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
-from contextlib import closing
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +13,10 @@ import requests
 
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.web.request_log import MOST_REQUESTS
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runner.sandbox.model import ServiceAddress
 
@@ -195,25 +197,46 @@ def wait_for_tries(service: MessagingService, state: str, count: int) -> dict[st
             return webhook
 
 
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def answering(receiver: PatientServer) -> Iterator[None]:
+    """Let a receiver listen, and take whatever comes, be it a try that was due anyway."""
+    receiver.server_activate()
+    thread = threading.Thread(target=receiver.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield
+    finally:
+        receiver.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("patient_webhooks")
 def test_failing_webhook_is_shown_and_sent_again(call: Call, service: MessagingService) -> None:
     """A webhook that fails shows its tries and its problem, and can be sent again at once."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
-    answer_with_webhook(service, call, f"http://127.0.0.1:{port}/hook?token=hidden")
-    webhook = wait_for_tries(service, "WAITING", 1)
-    assert webhook["last_problem"] == "the connection failed (ConnectionRefusedError)"
-    assert webhook["receiver"] == f"127.0.0.1:{port}"
-    assert webhook["next_try"]
-    assert "hidden" not in json.dumps(webhook)
-    with closing(socket.create_server(("127.0.0.1", port))) as receiver:
-        receiver.settimeout(10)
-        assert service.resend_webhooks(webhook["id"]) == 1
-        caller, _ = receiver.accept()
-        with closing(caller):
-            caller.recv(64 * 1024)
-            caller.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
-    while not service.webhooks("DELIVERED"):
-        pass
+    with PatientServer(("127.0.0.1", 0), _Handler, bind_and_activate=False) as receiver:
+        # The port is taken, and nobody listens yet.
+        receiver.server_bind()
+        port = receiver.server_port
+        answer_with_webhook(service, call, f"http://127.0.0.1:{port}/hook?token=hidden")
+        webhook = wait_for_tries(service, "WAITING", 1)
+        assert webhook["last_problem"] == "the connection failed (ConnectionRefusedError)"
+        assert webhook["receiver"] == f"127.0.0.1:{port}"
+        assert webhook["next_try"]
+        assert "hidden" not in json.dumps(webhook)
+        with answering(receiver):
+            assert service.resend_webhooks(webhook["id"]) == 1
+            while not service.webhooks("DELIVERED"):
+                pass
     assert service.webhooks("WAITING") == []
 
 
