@@ -90,9 +90,9 @@ def test_signal_handlers_are_left_alone(db: Path) -> None:
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_service_is_stopped_after_the_block(db: Path) -> None:
+def test_service_is_stopped_after_the_block(db: Path, kept_port: int) -> None:
     """Nothing listens any more once the block is left, also after an error in it."""
-    with pytest.raises(KeyError), running_service(db) as address:
+    with pytest.raises(KeyError), running_service(db, port=kept_port) as address:
         raise KeyError
     with pytest.raises(requests.ConnectionError):
         requests.get(address.url, timeout=60)
