@@ -105,6 +105,7 @@ def rehearse(world: World, seed: int) -> None:
     world.run("sandbox", "clock", f"+{draw.chance.randint(1, 24)}h")
     forecasts = []
     for step in range(MOST_STEPS):
+        world.pass_the_half_hour()
         before = len(world.read_sessions())
         plan = world.plan()
         if (
@@ -133,6 +134,7 @@ def rehearse(world: World, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_forecast_brackets_what_comes(world: World, seed: int) -> None:
     """However people answer, what comes is within what each plan said: now, later, of each message."""

@@ -99,6 +99,7 @@ def rehearse(world: World, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_shown_is_what_arrives(world: World, seed: int) -> None:
     """Everybody gets the texts of their preview, in its order, and each answer leads where it says."""

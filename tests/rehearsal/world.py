@@ -6,7 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.cli.main import run as run_command
@@ -75,6 +75,17 @@ class World:
         load_validator("plan").validate(document)
         campaign: dict[str, Any] = document["campaigns"][0]
         return campaign
+
+    def pass_the_half_hour(self) -> None:
+        """Move the clock to the next half hour if that is near: there the hours of sending begin and end.
+
+        So however long a plan takes, what it says of now is so when it is applied.
+        """
+        with closing(open_store(self.db)) as store:
+            clock = Clock(store)
+            left = 30 - clock.now().minute % 30
+            if left <= 10:
+                clock.advance(timedelta(minutes=left))
 
     def reply_all(self, replies: dict[str, list[str]]) -> None:
         """Have people text the service, as long as it asks them something; what they have said is taken out.

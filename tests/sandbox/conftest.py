@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ import requests
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
+from runner.sandbox.webhooks import sender
+from runner.sandbox.webhooks.queue import RetrySchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,10 +61,25 @@ def call(address: ServiceAddress) -> Iterator[Callable[..., requests.Response]]:
         def request(method: str, path: str, body: object = None, **query: object) -> requests.Response:
             credentials: dict[str, Any] = {"username": address.username, "api_key": address.api_key}
             return session.request(
-                method, address.url + path, params={**credentials, **query}, json=body, timeout=10
+                method, address.url + path, params={**credentials, **query}, json=body, timeout=60
             )
 
         yield request
+
+
+@pytest.fixture
+def patient_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let services wait a minute for receivers: on a busy machine a try within 5 s may be lost, and made again."""
+    monkeypatch.setattr(sender, "RetrySchedule", partial(RetrySchedule, timeout=timedelta(minutes=1)))
+
+
+@pytest.fixture
+def kept_port() -> Iterator[int]:
+    """A port on which a service can come and go: nobody else is given it meanwhile."""
+    with closing(socket.socket()) as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("", 0))
+        yield int(holder.getsockname()[1])
 
 
 @pytest.fixture

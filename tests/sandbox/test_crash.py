@@ -9,6 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from random import Random
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 ROUNDS = 4
 
 
-def send_until_dead(service: ServiceAddress, prefix: int) -> list[tuple[str, int]]:
+def send_until_dead(service: ServiceAddress, prefix: int, is_taken: Event) -> list[tuple[str, int]]:
     """Send, one after the other, until nobody answers; give the guid and number of phones of what was accepted.
+
+    Once something was accepted, `is_taken` is set.
 
     Every other send is a survey to the same few people: it queues, and now and then ends what they have open.
     """
@@ -45,8 +48,9 @@ def send_until_dead(service: ServiceAddress, prefix: int) -> list[tuple[str, int
                     "complete_existing_sessions": number % 7 == 0,
                 }
             try:
-                answer = session.post(f"{service.url}/api/send", params=query, json=body, timeout=10)
+                answer = session.post(f"{service.url}/api/send", params=query, json=body, timeout=60)
                 accepted.append((answer.json()["project_launch_guid"], len(phones)))
+                is_taken.set()
             except requests.RequestException:
                 return accepted
     return accepted
@@ -71,9 +75,12 @@ def test_killed_service_keeps_every_accepted_send(db: Path) -> None:
     accepted: list[tuple[str, int]] = []
     for turn in range(ROUNDS):
         with serving_process(db) as (process, service), ThreadPoolExecutor(4) as senders:
+            taken = [Event() for _ in range(4)]
             sending = [
-                senders.submit(send_until_dead, service, 4150 + 10 * turn + index) for index in range(4)
+                senders.submit(send_until_dead, service, 4150 + 10 * turn + index, each)
+                for index, each in enumerate(taken)
             ]
+            assert all(each.wait(60) for each in taken)
             time.sleep(random.uniform(0.1, 0.6))
             os.kill(process.pid, signal.SIGKILL)
             accepted += [launch for future in sending for launch in future.result()]

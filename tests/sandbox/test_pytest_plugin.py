@@ -96,7 +96,7 @@ def test_faults_are_the_same_in_every_test(messaging_service, run):
 
 def test_magic_number_answers(messaging_service):
     send(messaging_service, phone=["+13025550101"], questions=[{"text": "Why?"}])
-    assert messaging_service.wait(results=1)["sessions_complete"] == 1
+    assert messaging_service.wait(timeout_s=60, results=1)["sessions_complete"] == 1
 
 
 def test_simulated_people_answer(messaging_service):

@@ -48,9 +48,9 @@ def test_serve_says_where_it_is(db: Path, options: list[str], api_key: str) -> N
     said = [process.stdout.readline() for _ in range(3)]
     url = said[0].removeprefix("url: ").strip()
     query = {"username": "me", "api_key": api_key}
-    assert requests.get(f"{url}/api/stats/", params=query, timeout=10).status_code == 200
+    assert requests.get(f"{url}/api/stats/", params=query, timeout=60).status_code == 200
     process.send_signal(signal.SIGTERM)
-    rest = process.communicate(timeout=10)
+    rest = process.communicate(timeout=60)
     assert said[1:] == ["username: me\n", f"api_key: {api_key}\n"]
     assert (process.returncode, rest) == (0, ("", ""))
 

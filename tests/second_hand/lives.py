@@ -45,6 +45,7 @@ class Sending:
         arm: that its definition is of; empty for a message without arms.
         start: when the service says that it began.
         run: the number of the `apply`, from 0.
+        taken: when it really came: the day that a ledger knows before it has read the launch.
         is_read: whether a reconcile has seen it.
     """
 
@@ -56,6 +57,7 @@ class Sending:
     phones: tuple[str, ...]
     start: datetime
     run: int
+    taken: datetime
     is_read: bool = False
 
 
@@ -157,7 +159,7 @@ class LivedService(ReferenceService):
         arm = self._find_arm(self._campaigns[campaign], message, body)
         phones = tuple(body["phone"])
         now = datetime.now(UTC)
-        self.facts.sendings.append(Sending(campaign, message, arm, state, guid, phones, now, self.run))
+        self.facts.sendings.append(Sending(campaign, message, arm, state, guid, phones, now, self.run, now))
 
     def _find_arm(self, campaign: dict[str, Any], message: str, body: dict[str, Any]) -> str:
         variants = campaign.get("variants", {})

@@ -102,7 +102,8 @@ def gather(situation: Situation, campaign: dict[str, Any], message: dict[str, An
     facts = situation.facts
     own = [one for one in facts.sendings if (one.campaign, one.message) == (campaign["name"], message["id"])]
     launches = pd.DataFrame([asdict(one) for one in own], columns=_name_columns(Sending))
-    launches["start"] = pd.to_datetime(launches.start, utc=True)
+    for name in ("start", "taken"):
+        launches[name] = pd.to_datetime(launches[name], utc=True)
     launches["is_read"] = launches.is_read.astype(bool)
     launches["size"] = launches.phones.map(len).astype(int)
     people = launches.explode("phones").rename(columns={"phones": "phone"})

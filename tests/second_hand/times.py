@@ -74,7 +74,8 @@ def _count_asked_again(one: Message) -> int | None:
 def list_days(one: Message) -> list[Figures]:
     sent: Counter[Any] = Counter()
     for launch in one.sent.to_dict("records"):
-        start = launch["start"] if launch["is_read"] else one.situation.applied[launch["run"]]["at"].first
+        # An `apply` may last beyond midnight.
+        start = launch["start"] if launch["is_read"] else launch["taken"]
         sent[start.date()] += launch["size"]
     days: list[Figures] = []
     first = Counter(one.answers.groupby("phone")["at"].min().dt.date) if len(one.answers) else Counter()

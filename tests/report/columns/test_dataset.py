@@ -416,7 +416,7 @@ def test_another_process_has_its_turn_first(folder: Path, feed: Feed) -> None:
     waiting.join(0.2)
     assert (waiting.is_alive(), feed.asked) == (True, [])
     holder.stdin.close()
-    assert holder.wait(20) == 0
+    assert holder.wait(60) == 0
     holder.stdout.close()
     waiting.join(60)
     assert found == feed.rows

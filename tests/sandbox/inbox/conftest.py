@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runner.sandbox.service import Service
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_PATIENCE_MS = 60_000
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def send(address: ServiceAddress) -> Callable[..., str]:
             f"{address.url}/api/send",
             params={"username": address.username, "api_key": address.api_key},
             json={"phone": phones, **(project or {"text": "Hello"})},
-            timeout=10,
+            timeout=60,
         )
         assert response.status_code == 200
         return str(response.json()["project_launch_guid"])
@@ -84,7 +85,7 @@ def visit(address: ServiceAddress) -> Callable[..., Page]:
 
     def fetch(path: str, **headers: str) -> Page:
         sent = {"Sec-Fetch-Site": "none"} | {name.replace("_", "-"): value for name, value in headers.items()}
-        response = requests.get(address.url + path, headers=sent, timeout=10)
+        response = requests.get(address.url + path, headers=sent, timeout=60)
         return Page(response.status_code, response.text, response.headers)
 
     return fetch
@@ -118,7 +119,7 @@ def post(address: ServiceAddress, visit: Callable[..., Page]) -> Callable[..., P
             data={"token": token, **fields},
             headers={"Sec-Fetch-Site": "same-origin", **(headers or {})},
             allow_redirects=False,
-            timeout=10,
+            timeout=60,
         )
         return Page(response.status_code, response.text, response.headers)
 
@@ -135,9 +136,12 @@ def browser() -> Iterator[Browser]:
     if executable is None:
         missing = "these tests need Chromium (Debian: apt-get install chromium)"
         pytest.fail(missing) if "REQUIRE_BROWSER" in os.environ else pytest.skip(missing)
+    # What is waited for comes at once, unless the machine is busy: then five seconds are few.
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(
             executable_path=executable,
+            timeout=_PATIENCE_MS,
             args=[
                 "--no-sandbox",
                 "--disable-gpu",
@@ -156,7 +160,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser, address: ServiceAddress) -> Iterator[BrowserContext]:
     """A fresh window onto the inbox."""
     with closing(browser.new_context(base_url=address.url)) as fresh:
-        fresh.set_default_timeout(10_000)
+        fresh.set_default_timeout(_PATIENCE_MS)
         yield fresh
 
 
@@ -172,6 +176,12 @@ def open_conversation() -> Callable[..., None]:
     def find(page: Tab, number: str = "+14155550101") -> None:
         page.goto("/phones")
         page.locator("#phones a.phone", has_text=number).click()
-        expect(page.locator("h1")).to_have_text(number)
+        wait_until_loaded(page, number)
 
     return find
+
+
+def wait_until_loaded(page: Tab, heading: str) -> None:
+    """Wait for the page with this heading, and for its script: without it a form leads to another page."""
+    expect(page.locator("h1")).to_have_text(heading)
+    page.wait_for_load_state()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
+
+from tests.sandbox.inbox.conftest import wait_until_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +87,7 @@ def test_keyboard_reaches_everything(page: Page, send: Send, open_conversation: 
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#main$"))
     names = []
     for _ in range(9):
         page.keyboard.press("Tab")
@@ -102,7 +106,7 @@ def test_keys_open_what_they_name(page: Page, send: Send) -> None:
     expect(page.locator("#phones a.phone", has_text=OTHER)).to_be_focused()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_have_text(PHONE)
+    wait_until_loaded(page, PHONE)
     page.keyboard.press("r")
     reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
     expect(reply).to_be_focused()
@@ -110,7 +114,7 @@ def test_keys_open_what_they_name(page: Page, send: Send) -> None:
     expect(reply).to_have_value("clip?")
     page.locator("h1").click()
     page.keyboard.press("c")
-    expect(page.locator("h1")).to_have_text("Controls")
+    wait_until_loaded(page, "Controls")
     page.keyboard.press("?")
     page.get_by_role("checkbox", name="Shortcuts are on").uncheck()
     page.keyboard.press("Escape")

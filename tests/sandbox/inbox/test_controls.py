@@ -110,11 +110,11 @@ def test_faults_are_set_and_ended(press: Press, visit: Visit, address: ServiceAd
     page = visit("/controls")
     assert "Faults are on" in page.text
     assert page.find(r'name="fault.503"[^>]*value="([^"]+)"') == ["100"]
-    sent = requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=10)
+    sent = requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=60)
     assert sent.status_code == 503
     press("faults")
     assert "No faults are on; 1 fault so far." in visit("/controls").text
-    assert requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=10).ok
+    assert requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=60).ok
     assert press("faults", fault__503="60", fault__drop="60").status == 400
 
 

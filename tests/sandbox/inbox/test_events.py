@@ -30,7 +30,7 @@ def follow(address: ServiceAddress) -> Iterator[Callable[..., Iterator[str]]]:
                 params={"seen": seen},
                 headers={"Last-Event-ID": last_event_id} if last_event_id else {},
                 stream=True,
-                timeout=10,
+                timeout=60,
             )
             assert answer.headers["Content-Type"].startswith("text/event-stream")
             lines = answer.iter_lines(chunk_size=1, decode_unicode=True)

@@ -184,12 +184,12 @@ def test_garbage_is_refused(
 ) -> None:
     """A body that no form sent is refused."""
     send(PHONE)
-    assert requests.post(address.url + path_of(PHONE), data=body, timeout=10).status_code == 403
+    assert requests.post(address.url + path_of(PHONE), data=body, timeout=60).status_code == 403
 
 
 def test_other_page_gets_no_events(address: ServiceAddress) -> None:
     """Another web page cannot hold the service's event streams open."""
     headers = {"Sec-Fetch-Site": "cross-site"}
     assert (
-        requests.get(f"{address.url}/_sandbox/inbox/events", headers=headers, timeout=10).status_code == 403
+        requests.get(f"{address.url}/_sandbox/inbox/events", headers=headers, timeout=60).status_code == 403
     )

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from runner.sandbox.clock import Clock, read_clock
+from tests.sandbox.inbox.conftest import wait_until_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,6 +243,7 @@ def test_long_answers_leave_room_for_the_conversation(size: tuple[int, int], pag
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.goto("/phones")
     page.locator("#phones a.phone").click()
+    wait_until_loaded(page, PHONE)
     height = page.locator(".scroller").evaluate("(each) => each.clientHeight")
     assert height >= size[1] / 2
 
@@ -270,6 +272,7 @@ def test_long_reply_is_seen_while_it_is_written(page: Page, send: Send) -> None:
     send(PHONE, text="Hello")
     page.goto("/phones")
     page.locator("#phones a.phone").click()
+    wait_until_loaded(page, PHONE)
     reply = page.locator("#reply")
     reply.fill("It is all fine, thank you. " * 20)
     assert reply.evaluate("(each) => each.clientHeight") > 60

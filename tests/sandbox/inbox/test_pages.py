@@ -241,7 +241,7 @@ def test_used_up_plan_and_moved_clock_are_shown(db: Path, domain: Service) -> No
     """The top of a page shows what the plan has left and how far the service's clock is ahead."""
     Clock(domain.store).advance(timedelta(days=2))
     with running_service(db, plan_renders=0) as address:
-        page = requests.get(address.url, timeout=10).text
+        page = requests.get(address.url, timeout=60).text
     assert "Used up: 0 of 0" in page
     assert "2 days ahead" in page
 
@@ -299,11 +299,11 @@ def test_unknown_page_is_a_page_for_people_alone(visit: Visit, address: ServiceA
         ("/api/nothing", "text/html"),
         ("/_sandbox/nothing", "text/html"),
     ):
-        answer = requests.get(address.url + path, headers={"Accept": accept}, timeout=10)
+        answer = requests.get(address.url + path, headers={"Accept": accept}, timeout=60)
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"
     assert (
-        requests.get(f"{address.url}/api/send", headers={"Accept": "text/html"}, timeout=10).status_code
+        requests.get(f"{address.url}/api/send", headers={"Accept": "text/html"}, timeout=60).status_code
         == 405
     )
 

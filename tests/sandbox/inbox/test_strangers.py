@@ -41,6 +41,7 @@ def test_hostile_texts_do_nothing(page: Page, send: Send, open_conversation: Cal
     send(PHONE, tag=evil, introduction=evil, questions=[{"text": evil, "responses": [evil, "no"]}] * 2)
     open_conversation(page)
     page.locator(".answers button").first.click()
+    expect(find_bubbles(page)).to_have_count(4)
     reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
     reply.fill(evil)
     reply.press("Enter")
@@ -95,9 +96,9 @@ def test_another_web_page_can_do_nothing(
     with serving_page(html) as elsewhere:
         page.goto(elsewhere)
         expect(page.locator("#read")).to_have_text("refused")
-        assert [frame.url for frame in page.frames if frame.name == "inner"] == [
-            "chrome-error://chromewebdata/"
-        ]
+        inner = page.frame("inner")
+        assert inner is not None
+        inner.wait_for_url("chrome-error://chromewebdata/", wait_until="commit")
         with page.context.expect_page() as opened:
             page.get_by_role("button", name="Go").click()
         expect(opened.value.locator("h1")).to_have_text("That was not done")

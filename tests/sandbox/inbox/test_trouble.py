@@ -36,7 +36,7 @@ def test_busy_database_is_a_page(db: Path, monkeypatch: pytest.MonkeyPatch) -> N
             Definition("{}", questions=(ServiceQuestion("Why?"),)), [PHONE], read_clock() - timedelta(days=30)
         )
         other.connection.execute("BEGIN IMMEDIATE")
-        answer = requests.get(address.url, timeout=10)
+        answer = requests.get(address.url, timeout=60)
         other.connection.rollback()
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
     assert answer.headers["Content-Type"].startswith("text/html")

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from runner.sandbox.clock import Clock, read_clock
 from runner.sandbox.web.server import running_service
+from tests.sandbox.inbox.conftest import wait_until_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,16 +75,15 @@ def test_update_leaves_the_reader_alone(
     expect(page.locator("#phones a.phone", has_text=PHONE)).to_be_focused()
 
 
-def test_page_comes_back_with_the_service(browser: Browser, db: Path) -> None:
+def test_page_comes_back_with_the_service(browser: Browser, db: Path, kept_port: int) -> None:
     """A page whose service restarts says so, connects again and shows what it missed; its forms go on working."""
-    with running_service(db) as address:
-        port = int(address.url.rpartition(":")[2])
+    with running_service(db, port=kept_port) as address:
         page = browser.new_page()
         page.goto(address.url)
         wait_until_live(page)
     with closing(page):
         expect(page.locator("#live")).to_have_text("Reconnecting")
-        with running_service(db, port=port):
+        with running_service(db, port=kept_port):
             wait_until_live(page)
             page.request.post(
                 f"{address.url}/api/send",
@@ -160,25 +160,24 @@ def test_state_of_the_connection_is_announced(page: Page) -> None:
     expect(page.get_by_role("status")).to_have_text("Live")
 
 
-def test_session_that_ends_leads_to_the_login(browser: Browser, db: Path, own_address: str) -> None:
+def test_session_that_ends_leads_to_the_login(
+    browser: Browser, db: Path, own_address: str, kept_port: int
+) -> None:
     """An open page whose session counts no more becomes the login when the service is back."""
-    with running_service(db) as address:
-        port = int(address.url.rpartition(":")[2])
     with closing(browser.new_page()) as page:
-        with running_service(db, host=own_address, port=port) as address:
+        with running_service(db, host=own_address, port=kept_port) as address:
             page.goto(f"{address.url}/phones")
             page.get_by_role("textbox", name="api_key").fill(address.api_key)
             page.get_by_role("button", name="Log in").click()
             wait_until_live(page)
             assert page.url == f"{address.url}/phones"
-        with running_service(db, host=own_address, port=port, api_key="another"):
+        with running_service(db, host=own_address, port=kept_port, api_key="another"):
             expect(page.locator("h1")).to_have_text("Log in")
 
 
-def test_problem_goes_with_its_cause_and_the_draft_stays(browser: Browser, db: Path) -> None:
+def test_problem_goes_with_its_cause_and_the_draft_stays(browser: Browser, db: Path, kept_port: int) -> None:
     """A reply that finds no service says so until it is back; the draft can be sent again, after a reload too."""
-    with running_service(db) as address:
-        port = int(address.url.rpartition(":")[2])
+    with running_service(db, port=kept_port) as address:
         page = browser.new_page()
         page.request.post(
             f"{address.url}/api/send",
@@ -187,6 +186,7 @@ def test_problem_goes_with_its_cause_and_the_draft_stays(browser: Browser, db: P
         )
         page.goto(f"{address.url}/phones")
         page.locator("#phones a.phone").click()
+        wait_until_loaded(page, PHONE)
         wait_until_live(page)
     with closing(page):
         reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
@@ -195,7 +195,7 @@ def test_problem_goes_with_its_cause_and_the_draft_stays(browser: Browser, db: P
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
         # What says so covers nothing.
         page.get_by_role("button", name="Send").click(trial=True)
-        with running_service(db, port=port):
+        with running_service(db, port=kept_port):
             wait_until_live(page)
             expect(page.locator("#problem")).to_be_hidden()
             page.reload()
@@ -222,6 +222,7 @@ def test_draft_outlives_the_session(browser: Browser, db: Path, own_address: str
         page.goto(f"{address.url}/phones")
         log_in()
         page.locator("#phones a.phone").click()
+        wait_until_loaded(page, PHONE)
         reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
         reply.fill("half a sent")
         page.context.clear_cookies()

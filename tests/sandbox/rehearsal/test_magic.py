@@ -239,7 +239,7 @@ def test_simulation_leaves_them_alone(db: Path, stage: Stage) -> None:
 def test_running_service_lets_them_act(call: Call) -> None:
     """On a running service the answers come by themselves, after the send was answered."""
     call("POST", "/api/send", {**SURVEY, "phone": ["+13025550101"]})
-    state = call("GET", "/_sandbox/wait", results=3, sessions_complete=1)
+    state = call("GET", "/_sandbox/wait", results=3, sessions_complete=1, timeout=60)
     assert state.status_code == 200
 
 
@@ -257,7 +257,7 @@ def test_moved_clock_wakes_the_slow_one(db: Path, call: Call) -> None:
     call("POST", "/api/send", {**SURVEY, "phone": ["+13025550106"]})
     with closing(open_store(db)) as other:
         Clock(other).advance(timedelta(days=1))
-    assert call("GET", "/_sandbox/wait", results=1).status_code == 200
+    assert call("GET", "/_sandbox/wait", results=1, timeout=60).status_code == 200
 
 
 def test_jump_is_done_with_once_it_is_answered(call: Call) -> None:

@@ -8,6 +8,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from threading import Event
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from runner.sandbox.clock import Clock
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
+from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.simulate import simulate
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.sandbox_errors import SandboxError
@@ -187,14 +191,27 @@ def test_magic_numbers_act_in_between(db: Path) -> None:
     assert [created for phone, *_, created in answers if phone == slow][:1] == ["2026-12-02T12:00:00.000000"]
 
 
-def test_reset_ends_the_simulation(db: Path) -> None:
+def test_reset_ends_the_simulation(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Participants of a state that was reset say so and stop; what is new stays as it is."""
+    is_reset, pauses = Event(), count()
+
+    def pause(seconds: float) -> None:
+        time.sleep(seconds)
+        # They have much to say; if the reset has not come by then, they wait for it.
+        if next(pauses) > 20:
+            is_reset.wait(60)
+
+    monkeypatch.setattr(
+        "runner.sandbox.rehearsal.simulate.time", SimpleNamespace(sleep=pause, monotonic=time.monotonic)
+    )
+    monkeypatch.setattr(snapshot, "_TRIES", 5000)
     launch(db, *(f"+1415555{number:04d}" for number in range(4000)))
     with ThreadPoolExecutor() as pool, closing(open_store(db)) as store:
         simulation = pool.submit(simulate, db, seed=1, now=NOON)
         while not store.connection.execute("SELECT results FROM totals").fetchone()[0]:
             time.sleep(0.01)
         restore_snapshot(db)
+        is_reset.set()
         with pytest.raises(SandboxError, match="was reset while"):
             simulation.result()
     assert list_answers(db) == []

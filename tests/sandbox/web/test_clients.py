@@ -28,7 +28,7 @@ def speak(address: ServiceAddress, *parts: bytes) -> tuple[int, bytes]:
     """Return status and body of the last answer to bytes that are written in parts, to the end of the connection."""
     url = urlsplit(address.url)
     received = b""
-    with socket.create_connection((url.hostname, url.port), timeout=10) as connection:
+    with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for part in parts:
             connection.sendall(part)
@@ -119,7 +119,7 @@ def test_credentials_hold_any_characters(db: Path) -> None:
     with running_service(db, username=username, api_key=api_key) as address:
 
         def ask(query: str) -> int:
-            return requests.get(f"{address.url}/api/stats/?{query}", timeout=10).status_code
+            return requests.get(f"{address.url}/api/stats/?{query}", timeout=60).status_code
 
         assert ask(urlencode({"username": username, "api_key": api_key})) == 200
         assert ask(f"api_key={quote(api_key, safe='')}&username={quote(username)}") == 200
@@ -132,7 +132,7 @@ def test_credentials_hold_any_characters(db: Path) -> None:
 def test_no_header_is_a_credential(address: ServiceAddress, header: str) -> None:
     """There is no header-based scheme (section 5): without the query a request is refused."""
     header = header.replace("key", address.api_key)
-    answer = requests.get(f"{address.url}/api/stats/", headers={"Authorization": header}, timeout=10)
+    answer = requests.get(f"{address.url}/api/stats/", headers={"Authorization": header}, timeout=60)
     assert answer.status_code == 401
 
 
@@ -203,8 +203,8 @@ def test_empty_csv_is_its_head(call: Call) -> None:
 def test_head_is_get_without_a_body(address: ServiceAddress, path: str) -> None:
     """HEAD answers as GET does, with no body."""
     query = {"username": address.username, "api_key": address.api_key}
-    whole = requests.get(address.url + path, params=query, timeout=10)
-    head = requests.head(address.url + path, params=query, timeout=10)
+    whole = requests.get(address.url + path, params=query, timeout=60)
+    head = requests.head(address.url + path, params=query, timeout=60)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["Content-Length"] == str(len(whole.content))
 

@@ -75,7 +75,7 @@ def fuzz(address: ServiceAddress, folder: Path, seconds: int) -> subprocess.Comp
     command: list[str | Path] = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", settings,
         "run", REPOSITORY / "schemas/service.openapi.yaml", "--url", address.url,
-        "--max-time", str(seconds), "--seed", SEED, "--generation-database", "none", "--no-color",
+        "--max-time", str(seconds), "--request-timeout", "60", "--suppress-health-check", "all", "--seed", SEED, "--generation-database", "none", "--no-color",
     ]  # fmt: skip
     credentials = {"FUZZED_USERNAME": address.username, "FUZZED_API_KEY": address.api_key}
     return subprocess.run(
@@ -87,7 +87,7 @@ def has_something_to_see(address: ServiceAddress) -> bool:
     """Return whether there are launches, and answers to them."""
     query = {"username": address.username, "api_key": address.api_key}
     answers = [
-        requests.get(f"{address.url}/api/{path}/", params=query, timeout=10).json()
+        requests.get(f"{address.url}/api/{path}/", params=query, timeout=60).json()
         for path in ("results", "stats")
     ]
     return all(answer["meta"]["total_count"] > 0 for answer in answers)

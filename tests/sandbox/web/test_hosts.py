@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def ask(address: ServiceAddress, path: str, *hosts: str) -> tuple[int, bytes]:
     """Return status and body of a request with these Host headers."""
     url = urlsplit(address.url)
-    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=10)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=60)
     query = urlencode({"username": address.username, "api_key": address.api_key})
     connection.putrequest("GET", f"{path}?{query}", skip_host=True)
     for host in hosts:
@@ -65,7 +65,7 @@ def test_one_foreign_name_is_enough(address: ServiceAddress) -> None:
 def test_request_without_a_host_is_answered(address: ServiceAddress) -> None:
     """HTTP/1.0 needs no Host header: no browser is that old."""
     url = urlsplit(address.url)
-    with socket.create_connection((url.hostname, url.port), timeout=10) as connection:
+    with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
         connection.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
@@ -94,7 +94,7 @@ def test_service_on_all_addresses_gives_urls_that_can_be_opened(db: Path, own_ad
             f"http://{own_address}:{port}",
         )
         for url in (address.url, address.network_url):
-            assert requests.get(f"{url}/livez", timeout=10).ok
+            assert requests.get(f"{url}/livez", timeout=60).ok
 
 
 def test_service_on_one_address_has_one_url(address: ServiceAddress) -> None:
@@ -106,7 +106,7 @@ def test_service_on_one_address_has_one_url(address: ServiceAddress) -> None:
 def test_no_other_origin_is_let_in(address: ServiceAddress, method: str) -> None:
     """There is no CORS: no answer, to a preflight neither, lets another origin's page read it."""
     url = urlsplit(address.url)
-    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=10)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port or 0, timeout=60)
     headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     query = urlencode({"username": address.username, "api_key": address.api_key})
     for path in ("/api/send", "/api/stats/", "/_sandbox/reply", "/"):

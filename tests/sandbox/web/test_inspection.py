@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
-from contextlib import closing
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,9 +13,10 @@ import requests
 
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.web.request_log import MOST_REQUESTS
+from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runner.sandbox.model import ServiceAddress
 
@@ -91,7 +93,7 @@ def test_unknown_phone_has_no_messages(call: Call) -> None:
 @pytest.mark.parametrize("path", ["messages?phone=14155550101", "requests", "webhooks"])
 def test_what_happened_needs_credentials(address: ServiceAddress, path: str) -> None:
     """Nobody reads messages, requests or webhooks without the credentials."""
-    assert requests.get(f"{address.url}/_sandbox/{path}", timeout=10).status_code == 401
+    assert requests.get(f"{address.url}/_sandbox/{path}", timeout=60).status_code == 401
 
 
 def test_requests_are_logged(call: Call, service: MessagingService) -> None:
@@ -159,7 +161,7 @@ def test_bodies_that_cannot_be_shown_are_left_out(
 ) -> None:
     """A body that is no JSON, or a long one, is null in the log."""
     query = {"username": address.username, "api_key": address.api_key}
-    requests.post(f"{address.url}/api/send", params=query, data=body, timeout=10)
+    requests.post(f"{address.url}/api/send", params=query, data=body, timeout=60)
     assert [(each["body"], each["status"]) for each in service.requests()] == [(None, 400)]
 
 
@@ -178,7 +180,7 @@ def test_log_is_bounded_and_ends_with_a_reset(call: Call, service: MessagingServ
 def test_bad_json_is_shown_its_place(address: ServiceAddress, path: str) -> None:
     """A body that is no JSON is refused with the line and column where it goes wrong."""
     query = {"username": address.username, "api_key": address.api_key}
-    answer = requests.post(address.url + path, params=query, data='{"phone":\n  bad', timeout=10)
+    answer = requests.post(address.url + path, params=query, data='{"phone":\n  bad', timeout=60)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "The body is not valid JSON: line 2, column 3."
 
@@ -195,25 +197,46 @@ def wait_for_tries(service: MessagingService, state: str, count: int) -> dict[st
             return webhook
 
 
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def answering(receiver: PatientServer) -> Iterator[None]:
+    """Let a receiver listen, and take whatever comes, be it a try that was due anyway."""
+    receiver.server_activate()
+    thread = threading.Thread(target=receiver.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield
+    finally:
+        receiver.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("patient_webhooks")
 def test_failing_webhook_is_shown_and_sent_again(call: Call, service: MessagingService) -> None:
     """A webhook that fails shows its tries and its problem, and can be sent again at once."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
-    answer_with_webhook(service, call, f"http://127.0.0.1:{port}/hook?token=hidden")
-    webhook = wait_for_tries(service, "WAITING", 1)
-    assert webhook["last_problem"] == "the connection failed (ConnectionRefusedError)"
-    assert webhook["receiver"] == f"127.0.0.1:{port}"
-    assert webhook["next_try"]
-    assert "hidden" not in json.dumps(webhook)
-    with closing(socket.create_server(("127.0.0.1", port))) as receiver:
-        receiver.settimeout(10)
-        assert service.resend_webhooks(webhook["id"]) == 1
-        caller, _ = receiver.accept()
-        with closing(caller):
-            caller.recv(64 * 1024)
-            caller.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
-    while not service.webhooks("DELIVERED"):
-        pass
+    with PatientServer(("127.0.0.1", 0), _Handler, bind_and_activate=False) as receiver:
+        # The port is taken, and nobody listens yet.
+        receiver.server_bind()
+        port = receiver.server_port
+        answer_with_webhook(service, call, f"http://127.0.0.1:{port}/hook?token=hidden")
+        webhook = wait_for_tries(service, "WAITING", 1)
+        assert webhook["last_problem"] == "the connection failed (ConnectionRefusedError)"
+        assert webhook["receiver"] == f"127.0.0.1:{port}"
+        assert webhook["next_try"]
+        assert "hidden" not in json.dumps(webhook)
+        with answering(receiver):
+            assert service.resend_webhooks(webhook["id"]) == 1
+            while not service.webhooks("DELIVERED"):
+                pass
     assert service.webhooks("WAITING") == []
 
 

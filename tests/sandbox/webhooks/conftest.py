@@ -47,7 +47,7 @@ class Hook:
         """Where results are to be sent."""
         return f"http://127.0.0.1:{self.port}/hook"
 
-    def wait(self, count: int, seconds: float = 15) -> None:
+    def wait(self, count: int, seconds: float = 60) -> None:
         """Wait until so many requests have come."""
         ends = time.monotonic() + seconds
         while len(self.requests) < count and time.monotonic() < ends:
@@ -65,12 +65,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         hook = self.server.hook
+        # Before the answer, after which a test may look.
+        hook.requests.append((self.path, dict(self.headers), body))
         status = hook.answers.pop(0) if hook.answers else 200
         self.send_response(status)
         if 300 <= status < 400:
             self.send_header("Location", f"{hook.url}/elsewhere")
         self.end_headers()
-        hook.requests.append((self.path, dict(self.headers), body))
 
     def log_message(self, *_arguments: object) -> None:
         """Say nothing."""

@@ -8,10 +8,11 @@ import sqlite3
 import time
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
+from runner.sandbox import commits
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.webhooks.queue import RetrySchedule, WebhookQueue, count_webhooks
 from runner.sandbox.webhooks.sender import WebhookClient, WebhookSender
@@ -38,7 +39,7 @@ async def sending(service: Service, patience: RetrySchedule = PATIENT) -> AsyncI
         await task
 
 
-async def reach(claim: Callable[[], bool], seconds: float = 10) -> None:
+async def reach(claim: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something is so."""
     ends = time.monotonic() + seconds
     while not claim() and time.monotonic() < ends:  # noqa: ASYNC110  nobody tells
@@ -46,15 +47,37 @@ async def reach(claim: Callable[[], bool], seconds: float = 10) -> None:
     assert claim()
 
 
-def count_callers(listener: socket.socket) -> int:
-    """Count the connections that wait at a receiver which takes none, and hang up on them."""
-    listener.settimeout(0)
-    count = 0
-    with suppress(BlockingIOError):
-        while True:
-            listener.accept()[0].close()
-            count += 1
-    return count
+class Silence:
+    """Receivers that take connections and never answer, until the block ends."""
+
+    def __init__(self, count: int = 1) -> None:
+        self._open = ExitStack()
+        self._callers: list[socket.socket] = []
+        self._listeners = [
+            self._open.enter_context(closing(socket.create_server(("127.0.0.1", 0), backlog=64)))
+            for _ in range(count)
+        ]
+        for listener in self._listeners:
+            listener.settimeout(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._open.close()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Host and port of each."""
+        return [f"127.0.0.1:{listener.getsockname()[1]}" for listener in self._listeners]
+
+    def count_callers(self) -> int:
+        """Count the connections that have come so far."""
+        for listener in self._listeners:
+            with suppress(BlockingIOError):
+                while True:
+                    self._callers.append(self._open.enter_context(closing(listener.accept()[0])))
+        return len(self._callers)
 
 
 def list_phones(count: int, series: int) -> list[str]:
@@ -65,38 +88,37 @@ def test_hanging_receiver_leaves_room_for_others(
     domain: Service, hook: Any, record: Callable[..., None]
 ) -> None:
     """A receiver that hangs has eight requests at once, however many wait; the others get theirs meanwhile."""
-    with closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as silent:
-        record(domain, f"127.0.0.1:{silent.getsockname()[1]}", *list_phones(40, 1))
+    with Silence() as silent:
+        record(domain, silent.addresses[0], *list_phones(40, 1))
         record(domain, f"127.0.0.1:{hook.port}", *list_phones(3, 2))
 
         async def run() -> None:
             async with sending(domain):
                 await reach(lambda: count_webhooks(domain.store.connection).get("DELIVERED") == 3)
+                await reach(lambda: silent.count_callers() >= 8)
                 # Another look at what is due must not start more.
                 await asyncio.sleep(0.3)
 
         asyncio.run(run())
-        assert count_callers(silent) == 8
+        assert silent.count_callers() == 8
     assert len(hook.requests) == 3
 
 
 @pytest.mark.slow
 def test_many_receivers_share_the_slots(domain: Service, record: Callable[..., None]) -> None:
     """Thirty-two requests are under way at once, whoever hangs."""
-    with ExitStack() as running:
-        silent = [
-            running.enter_context(closing(socket.create_server(("127.0.0.1", 0), backlog=64)))
-            for _ in range(6)
-        ]
-        for number, listener in enumerate(silent):
-            record(domain, f"127.0.0.1:{listener.getsockname()[1]}", *list_phones(7, number))
+    with Silence(6) as silent:
+        for number, address in enumerate(silent.addresses):
+            record(domain, address, *list_phones(7, number))
 
         async def run() -> None:
             async with sending(domain):
-                await asyncio.sleep(0.6)
+                await reach(lambda: silent.count_callers() >= 32)
+                # Another look at what is due must not start more.
+                await asyncio.sleep(0.3)
 
         asyncio.run(run())
-        assert sum(count_callers(listener) for listener in silent) == 32
+        assert silent.count_callers() == 32
 
 
 @pytest.mark.slow
@@ -202,9 +224,11 @@ def test_own_mistakes_count_as_tries(
 
 
 def test_outcome_is_written_once_the_store_is_free(
-    db: Path, domain: Service, record: Callable[..., None]
+    db: Path, domain: Service, record: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A webhook that is taken while another process holds the store counts as delivered when that lets go."""
+    # What could not be written by then would count as lost, for as long as ten minutes.
+    monkeypatch.setattr(commits, "PATIENCE_S", 60)
     domain.store.wait_at_most(0.01)
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as silent,
@@ -218,6 +242,6 @@ def test_outcome_is_written_once_the_store_is_free(
                 await answer_late(silent, lambda: other.execute("BEGIN IMMEDIATE"))
                 await asyncio.sleep(0.3)
                 other.execute("ROLLBACK")
-                await reach(lambda: count_webhooks(domain.store.connection) == {"DELIVERED": 1}, 3)
+                await reach(lambda: count_webhooks(domain.store.connection) == {"DELIVERED": 1})
 
         asyncio.run(run())

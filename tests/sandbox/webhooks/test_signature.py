@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler
 from threading import Thread
 from typing import TYPE_CHECKING
 
+import pytest
+
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.webhooks.signature import sign
 from tests.patient_server import PatientServer
@@ -57,6 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.usefixtures("patient_webhooks")
 def test_every_try_is_signed_with_the_api_key(
     address: ServiceAddress, call: Callable[..., requests.Response]
 ) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.sandbox.webhooks import sender
 from runner.sandbox.webhooks.receiver import parse_receiver
 from runner.sandbox.webhooks.sender import DeliveryError, WebhookClient
 
@@ -23,15 +24,31 @@ if TYPE_CHECKING:
 
 
 def post(
-    url: str, *allowed: str, tls: ssl.SSLContext | None = None, names: list[list[str]] | None = None
+    url: str,
+    *allowed: str,
+    tls: ssl.SSLContext | None = None,
+    names: list[list[str]] | None = None,
+    timeout_s: float = 60,
+    jump_s: float = 0,
 ) -> None:
-    """POST a small document; what names stand for, look-up by look-up, is `names` if that is given."""
+    """POST a small document; what names stand for, look-up by look-up, is `names` if that is given.
+
+    With `jump_s` so many seconds pass at once when a connection is waited for.
+    """
     receiver = parse_receiver(url)
     assert receiver is not None
-    courier = WebhookClient(allowed_hosts=allowed, timeout=timedelta(seconds=0.5), tls=tls)
+    courier = WebhookClient(allowed_hosts=allowed, timeout=timedelta(seconds=timeout_s), tls=tls)
     found = iter(names or [])
 
+    def jump(loop: asyncio.AbstractEventLoop) -> None:
+        before = loop.time
+        loop.time = lambda: before() + jump_s  # type: ignore[method-assign]
+
     async def resolve(_host: str, port: int, **_hints: object) -> list[tuple[Any, ...]]:
+        if jump_s:
+            # Not before the client has begun to connect: until then it does not give way.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(jump, loop)
         return [
             (
                 socket.AF_INET6 if ":" in address else socket.AF_INET,
@@ -98,12 +115,14 @@ def test_silent_address_leaves_time_for_the_next(hook: Any) -> None:
             caller = waiting.enter_context(closing(socket.socket()))
             caller.settimeout(0)
             caller.connect_ex(full.getsockname())
-        post(f"http://localhost:{hook.port}/", names=[["127.0.0.2", "127.0.0.1"]])
+        post(f"http://localhost:{hook.port}/", names=[["127.0.0.2", "127.0.0.1"]], timeout_s=120, jump_s=61)
     assert len(hook.requests) == 1
 
 
-def test_receiver_may_finish_its_answer() -> None:
+def test_receiver_may_finish_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes a body is not hung up on in the middle of a short answer."""
+    # The second that it has is few on a busy machine.
+    monkeypatch.setattr(sender, "_LAST_WAIT_S", 60)
     written: list[int] = []
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
@@ -123,8 +142,9 @@ def test_receiver_may_finish_its_answer() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 50_000_000])
-def test_endless_answer_is_hung_up_on(size: int) -> None:
+def test_endless_answer_is_hung_up_on(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A receiver that took the body and goes on talking, or says nothing more, is hung up on soon."""
+    monkeypatch.setattr(sender, "_LAST_WAIT_S", 0.5)
     left = [size]
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
@@ -141,7 +161,7 @@ def test_endless_answer_is_hung_up_on(size: int) -> None:
         thread = threading.Thread(target=speak)
         thread.start()
         post(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         assert not thread.is_alive()
     assert bool(left[0]) == bool(size)
 
@@ -187,10 +207,11 @@ def test_inner_network_is_not_called(
 
 def test_closed_port_is_a_failure() -> None:
     """A refused connection is a failure whose words do not repeat the address."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(DeliveryError, match=r"^the connection failed \(ConnectionRefusedError\)$"):
-        post(f"http://127.0.0.1:{port}/")
+    with closing(socket.socket()) as taken:
+        # Nobody else is given the port, and nobody listens there.
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(DeliveryError, match=r"^the connection failed \(ConnectionRefusedError\)$"):
+            post(f"http://127.0.0.1:{taken.getsockname()[1]}/")
 
 
 @pytest.mark.parametrize(
@@ -218,15 +239,22 @@ def test_odd_answer_is_a_failure(said: bytes | None, problem: str) -> None:
 
         thread = threading.Thread(target=speak)
         thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        # Without a look-up the client has connected, whatever happens, before its time is over.
+        is_late, names = problem.startswith("no answer"), [["127.0.0.1"]]
         with pytest.raises(DeliveryError, match=f"^{problem}$"):
-            post(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+            post(url, names=names, timeout_s=0.5 if is_late else 60)
         thread.join()
 
 
 def test_https_is_verified(
-    receive: Callable[..., AbstractContextManager[Any]], certificate: tuple[Path, Path]
+    receive: Callable[..., AbstractContextManager[Any]],
+    certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An https receiver is called by its name, and only if somebody trusted vouches for that name."""
+    # Hung up on, it would have a say in the end of the connection, and the loop of `post` ends before.
+    monkeypatch.setattr(sender, "_LAST_WAIT_S", 60)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(*certificate)
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
