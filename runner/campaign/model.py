@@ -192,7 +192,7 @@ REPLY_TAG = "reply"
 """Tag of the question that stands for a plain text whose replies are recorded."""
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
-"""Default number of phones in one send; the service's reference shows no maximum (section 8)."""
+"""Default number of phones in one send; no maximum is documented."""
 
 
 _OVERRIDES = (
