@@ -211,6 +211,16 @@ def test_a_campaign_that_fails_is_left_out(project: Project) -> None:
     assert [one.sent for one in applied] == [4]
 
 
+def test_a_missing_report_points_to_what_was_left_out(project: Project) -> None:
+    """A report asked for by name is not missing without a reason."""
+    project.apply(project.plan())
+    Path("campaigns/other.yaml").write_text(OTHER + "nonsense: 1\n", encoding="utf-8")
+    with pytest.raises(UsageError) as refused:
+        _ = project.report()["other"]
+    assert refused.value.message == "there is no report of 'other'"
+    assert refused.value.hint == "known: pulse; `left_out` says why others are missing"
+
+
 def test_a_campaign_alone_raises_its_error(project: Project) -> None:
     """A single campaign has no others that could go on."""
     Path("campaigns/pulse.yaml").write_text(SURVEY + "nonsense: 1\n", encoding="utf-8")
@@ -353,6 +363,12 @@ def test_importing_the_package_is_light() -> None:
         _ = runner.close
 
 
+def test_names_can_be_completed_before_they_are_imported() -> None:
+    """A notebook offers `runner.open` when nothing of the API has been used."""
+    done = run_script("import runner; print({'Project', 'open'} <= {*dir(runner)})")
+    assert done.stdout == "True\n"
+
+
 @pytest.mark.slow
 def test_the_loop_runs_on_a_cluster(postgres: PostgresServer) -> None:
     """Twenty lines of the docs run on two processes, and come to the same as one process does."""
@@ -481,6 +497,7 @@ def test_what_cannot_be_is_refused_in_words(project: Project) -> None:
         "there is no campaign 'puls'": lambda: project.answers("puls"),
         "there are no answers as 'polars'": lambda: project.answers("pulse", library="polars"),
         "there is no table 'rows'": lambda: project.answers("pulse", shape="rows"),  # type: ignore[arg-type]
+        "there is no report of 'puls'": lambda: project.report()["puls"],
         "there is no report as 'pdf'": lambda: project.report()["pulse"].write("pdf"),
         "there are 2 reports: each has a document of its own": lambda: project.report().to_dict(),
         "`now` has no offset from UTC": lambda: project.plan(now=datetime(2026, 11, 23)),  # noqa: DTZ001
