@@ -21,3 +21,8 @@ def __getattr__(name: str) -> Any:
     if name in ("Project", "open"):
         return getattr(import_module("runner.api"), name)
     raise AttributeError(f"module 'runner' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the Python API before it is imported, so that notebooks complete its names."""
+    return sorted({*globals(), *__all__})

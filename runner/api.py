@@ -18,7 +18,7 @@ from runner.errors import UsageError
 from runner.report.model import SMALL_GROUP
 from runner.source.diagnostic import Problems
 from runner.source.quantity import parse_duration
-from runner.workflow.apply import ApplyOptions, ApplyResult, apply_campaigns
+from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
 from runner.workflow.approval_coverage import is_approval_required
 from runner.workflow.campaigns import load_campaigns, show_path
 from runner.workflow.observer import Observer, observing
@@ -59,7 +59,7 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
     profile: str | None = None,
     scratch: str | None = None,
     state_remote: str | None = None,
-    allow: Iterable[str | Path] = (),
+    allow: str | Path | Iterable[str | Path] = (),
     environ: Mapping[str, str] | None = None,
     observer: Observer | None = None,
     verbose: bool = False,
@@ -89,11 +89,14 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
         verbose: tell the observer more.
     """
     given = {} if environ is None else environ
-    paths = [campaigns] if isinstance(campaigns, (str, Path)) else campaigns
+    paths = tuple(map(Path, _list(campaigns)))
+    if not paths:
+        # Without paths a scope is of the whole folder: far more than an empty list names.
+        raise UsageError("no campaign is named", hint="leave `campaigns` out for the folder campaigns/")
     is_insecure = given.get("RUNNER_INSECURE_CLUSTER", "").lower() in _YES
     scope = Scope(
-        paths=tuple(map(Path, paths)),
-        allowed=tuple(allow),
+        paths=paths,
+        allowed=tuple(_list(allow)),
         target=target,
         ledger=ledger or given.get("RUNNER_LEDGER") or None,
         state_remote=state_remote or given.get("RUNNER_STATE_REMOTE") or None,
@@ -108,6 +111,23 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
         environ=given,
     )
     return Project(scope, observer)
+
+
+def _list(given: str | Path | Iterable[str | Path]) -> Iterable[str | Path]:
+    """Return several values of a parameter, or its only one as a list."""
+    return [given] if isinstance(given, (str, Path)) else given
+
+
+def _check_number(name: str, value: float | None, least: float, most: float | None = None) -> None:
+    """Refuse a number that the commands refuse as well.
+
+    Raises:
+        UsageError: `value` is below `least`, or above `most`.
+    """
+    if value is None or (least <= value and (most is None or value <= most)):
+        return
+    bounds = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+    raise UsageError(f"`{name}` must be {bounds}, not {value!r}")
 
 
 def _choose_path(path: str | Path | None, environ: Mapping[str, str], variable: str) -> str | None:
@@ -151,6 +171,7 @@ class Project:
             differences: compare campaigns with their sent messages.
             launches: describe each launch with its payload.
         """
+        _check_number("limit", limit, 1)
         if now is not None and now.tzinfo is None:
             raise UsageError("`now` has no offset from UTC", hint="as in datetime.now(UTC)")
         wishes = PlanWishes(
@@ -198,6 +219,15 @@ class Project:
             OnHoldError: the only campaign is paused.
             RunLockedError: another run is sending the only campaign.
         """
+        if not isinstance(plan, (ProjectPlan, SavedPlan)):
+            # A missing plan would mean to plan now, and to send what nobody has seen.
+            raise UsageError(
+                f"`apply` takes a plan, not {type(plan).__name__}",
+                hint="pass what `plan()` or `read_plan(path)` returns",
+            )
+        _check_number("concurrency", concurrency, 1, MOST_CONCURRENT)
+        _check_number("lock_timeout_s", lock_timeout_s, 0)
+        window_s = self._choose_window(settle_window_s)
         if isinstance(plan, ProjectPlan) and not plan:
             return ApplyResult(failures=plan.failures, exit_code=plan.failures.find_exit_code(None))
         with self._observed():
@@ -208,13 +238,14 @@ class Project:
                 if require_approval is None
                 else require_approval,
                 concurrency=concurrency,
-                settle_window_s=self._choose_window(settle_window_s),
+                settle_window_s=window_s,
                 lock_timeout_s=lock_timeout_s,
             )
             return apply_campaigns(replace(self.scope, paths=()), options, _approve)
 
     def settle(self, *, settle_window_s: float | None = None, lock_timeout_s: float = 0.0) -> ApplyResult:
         """Find and record what earlier runs have sent, without sending; a plan made afterwards holds."""
+        _check_number("lock_timeout_s", lock_timeout_s, 0)
         window_s = self._choose_window(settle_window_s)
         options = ApplyOptions(settle_only=True, settle_window_s=window_s, lock_timeout_s=lock_timeout_s)
         with self._observed():
@@ -240,7 +271,7 @@ class Project:
             return reconcile_project(self.scope, full=full, accept=accept_differences, drops=drop_unlisted)
 
     def report(
-        self, *, by: Iterable[str] = (), min_group: int = SMALL_GROUP, reconcile: bool = False
+        self, *, by: str | Iterable[str] = (), min_group: int = SMALL_GROUP, reconcile: bool = False
     ) -> ProjectReport:
         """Return a report for each campaign, from the ledger.
 
@@ -249,7 +280,9 @@ class Project:
             min_group: leave groups of fewer recipients out.
             reconcile: bring the ledger up to date first.
         """
-        options = ReportOptions(tuple(dict.fromkeys(by)), min_group)
+        _check_number("min_group", min_group, 1)
+        columns = [by] if isinstance(by, str) else by
+        options = ReportOptions(tuple(dict.fromkeys(columns)), min_group)
         with self._observed():
             return report_project(self.scope, options, is_reconciled=reconcile)
 
@@ -290,6 +323,7 @@ class Project:
             message: this message's alone.
             cases: at most so many of each message and arm.
         """
+        _check_number("cases", cases, 1)
         with self._observed():
             file = self._find_file(campaign)
             return preview_campaign(self.scope, file, phone=phone, message=message, cases=cases)
@@ -332,12 +366,14 @@ class Project:
             seed: equal seeds give equal participants.
             response_rate: share of people who reply at all, from 0 to 1.
         """
+        _check_number("response_rate", response_rate, 0, 1)
         return Workspace.open(self.scope).simulate_answers(seed=seed, response_rate=response_rate)
 
     def _observed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.observer is None else observing(self.observer)
 
     def _choose_window(self, given_s: float | None) -> float | None:
+        _check_number("settle_window_s", given_s, 0)
         text = self.scope.environ.get("RUNNER_SETTLE_WINDOW")
         if given_s is not None or not text:
             return given_s

@@ -211,6 +211,16 @@ def test_a_campaign_that_fails_is_left_out(project: Project) -> None:
     assert [one.sent for one in applied] == [4]
 
 
+def test_a_missing_report_points_to_what_was_left_out(project: Project) -> None:
+    """A report asked for by name is not missing without a reason."""
+    project.apply(project.plan())
+    Path("campaigns/other.yaml").write_text(OTHER + "nonsense: 1\n", encoding="utf-8")
+    with pytest.raises(UsageError) as refused:
+        _ = project.report()["other"]
+    assert refused.value.message == "there is no report of 'other'"
+    assert refused.value.hint == "known: pulse; `left_out` says why others are missing"
+
+
 def test_a_campaign_alone_raises_its_error(project: Project) -> None:
     """A single campaign has no others that could go on."""
     Path("campaigns/pulse.yaml").write_text(SURVEY + "nonsense: 1\n", encoding="utf-8")
@@ -353,6 +363,12 @@ def test_importing_the_package_is_light() -> None:
         _ = runner.close
 
 
+def test_names_can_be_completed_before_they_are_imported() -> None:
+    """A notebook offers `runner.open` when nothing of the API has been used."""
+    done = run_script("import runner; print({'Project', 'open'} <= {*dir(runner)})")
+    assert done.stdout == "True\n"
+
+
 @pytest.mark.slow
 def test_the_loop_runs_on_a_cluster(postgres: PostgresServer) -> None:
     """Twenty lines of the docs run on two processes, and come to the same as one process does."""
@@ -372,6 +388,57 @@ def test_the_other_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one.sent for one in names["result"]] == [4]
     assert names["project"].observer.note("") is None
     assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_sent_without_a_plan(project: Project) -> None:
+    """`apply` refuses what is no plan, None above all, and records nothing."""
+    for given, name in ((None, "NoneType"), ("plan.json", "str"), ([], "list")):
+        with pytest.raises(UsageError) as refused:
+            project.apply(given)  # type: ignore[arg-type]
+        assert refused.value.message == f"`apply` takes a plan, not {name}"
+    assert [one.recipients_to_send for one in project.plan()] == [4]
+
+
+def test_an_empty_list_of_campaigns_is_not_all_of_them() -> None:
+    """A project of no campaign is refused: without paths a command means the whole folder."""
+    with pytest.raises(UsageError) as refused:
+        runner.open([])
+    assert refused.value.message == "no campaign is named"
+
+
+def test_a_number_that_commands_refuse_is_refused(project: Project) -> None:
+    """Limits of numbers are those of the command line."""
+    plan = project.plan()
+    mistakes: dict[str, Callable[[], object]] = {
+        "`limit` must be at least 1, not -1": lambda: project.plan(limit=-1),
+        "`concurrency` must be from 1 to 1024, not 0": lambda: project.apply(plan, concurrency=0),
+        "`concurrency` must be from 1 to 1024, not 1025": lambda: project.apply(plan, concurrency=1025),
+        "`settle_window_s` must be at least 0, not -1": lambda: project.apply(plan, settle_window_s=-1),
+        "`settle_window_s` must be at least 0, not nan": lambda: project.settle(settle_window_s=float("nan")),
+        "`lock_timeout_s` must be at least 0, not -1": lambda: project.apply(plan, lock_timeout_s=-1),
+        "`min_group` must be at least 1, not 0": lambda: project.report(min_group=0),
+        "`cases` must be at least 1, not 0": lambda: project.preview(cases=0),
+        "`response_rate` must be from 0 to 1, not 60": lambda: project.simulate(response_rate=60),
+    }
+    for message, call in mistakes.items():
+        with pytest.raises(UsageError) as refused:
+            call()
+        assert refused.value.message == message
+    assert [one.sent for one in project.apply(plan)] == [4]
+
+
+def test_one_name_stands_for_a_list_of_one(project: Project) -> None:
+    """A text is one column or one folder, not a list of letters."""
+    assert runner.open(allow="shared").scope.allowed == ("shared",)
+    project.apply(project.plan())
+    assert project.report(by="first_name").to_dict() == project.report(by=["first_name"]).to_dict()
+
+
+def test_logged_values_show_no_phone(project: Project) -> None:
+    """The `repr` of results, which schedulers log, has no phone of campaign file, audience or preview."""
+    plan = project.plan(launches=True)
+    values = [plan, *plan, project.preview(), project.apply(plan), project.status(), project.reconcile()]
+    assert not [value for value in values if "415555" in repr(value)]
 
 
 def test_what_notebooks_show_is_escaped(project: Project) -> None:
@@ -430,6 +497,7 @@ def test_what_cannot_be_is_refused_in_words(project: Project) -> None:
         "there is no campaign 'puls'": lambda: project.answers("puls"),
         "there are no answers as 'polars'": lambda: project.answers("pulse", library="polars"),
         "there is no table 'rows'": lambda: project.answers("pulse", shape="rows"),  # type: ignore[arg-type]
+        "there is no report of 'puls'": lambda: project.report()["puls"],
         "there is no report as 'pdf'": lambda: project.report()["pulse"].write("pdf"),
         "there are 2 reports: each has a document of its own": lambda: project.report().to_dict(),
         "`now` has no offset from UTC": lambda: project.plan(now=datetime(2026, 11, 23)),  # noqa: DTZ001

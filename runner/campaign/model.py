@@ -192,7 +192,7 @@ REPLY_TAG = "reply"
 """Tag of the question that stands for a plain text whose replies are recorded."""
 
 DEFAULT_RECIPIENTS_PER_SEND = 500
-"""Default number of phones in one send; the service's reference shows no maximum (section 8)."""
+"""Default number of phones in one send; no maximum is documented."""
 
 
 _OVERRIDES = (
@@ -347,7 +347,7 @@ class Variants:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A whole campaign file.
+    """A whole campaign file; the phones in it stay out of its `repr`, which may end up in a log.
 
     Attributes:
         name: unique in the repository; one third of a delivery's identity.
@@ -368,8 +368,8 @@ class Campaign:
     file: Path
     root: Path
     messages: tuple[Message, ...]
-    recipients: tuple[RecipientSource, ...]
-    exclude: tuple[RecipientSource, ...] = ()
+    recipients: tuple[RecipientSource, ...] = field(repr=False)
+    exclude: tuple[RecipientSource, ...] = field(default=(), repr=False)
     vars: Variables = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     renamed_from: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _DEFAULTS: dict[str, Any] = {"method": "SMS", "complete_existing_sessions": False}
 _FIELDS = ("text", "introduction", "questions", "conclusion", "method", "complete_existing_sessions")
 _QUESTION_FIELDS = ("text", "tag", "responses", "conclude_on", "webhook")
-"""The fields that can be sent (wire facts, "Send body"); those that the service adds are ignored."""
+"""The fields that can be sent; those that the service adds are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def make_candidates(
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return a time of the service in UTC, which it writes without a suffix (reference, section 2)."""
+    """Return a time of the service in UTC, which it writes without a suffix."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

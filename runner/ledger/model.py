@@ -12,7 +12,7 @@ the service lists it, and no record says whose it is."""
 SUPPRESSIONS_SUFFIX = ".suppressions.json"
 """The ending of files of suppressions, after the target's name."""
 ENDED = "COMPLETE"
-"""The status of a session that has ended (reference, section 3)."""
+"""The status of a session that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class OpenLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStats:
-    """The service's own counts of one launch (reference, 2.3); None where missing."""
+    """The service's own counts of one launch; None where missing."""
 
     launch_id: int
     num_active_sessions: int | None
@@ -165,7 +165,7 @@ class LaunchStats:
 
 
 class StoredSession(NamedTuple):
-    """A session to be stored (reference, 2.3).
+    """A session to be stored.
 
     `status` is the service's, in capitals, or empty. `stopped`: an opt-out ended or prevented it; `blocked`:
     it was prevented, and nothing was rendered.
@@ -180,7 +180,7 @@ class StoredSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A result to be stored: the reference's fields without the phone number."""
+    """A result to be stored: the service's fields without the phone number."""
 
     launch_id: int
     result_guid: str

@@ -140,7 +140,7 @@ class MessageTotals:
         queued: sessions of `sent` that wait for an earlier one of the same participant.
         active: sessions in progress.
         complete: sessions that have ended.
-        renders: the service's `num_renders` (reference, 2.3).
+        renders: the service's `num_renders`.
         questions: the service's `num_questions`.
         results: the service's `num_results`.
         first_sent_at: UTC, ISO 8601; None when nothing was sent.
@@ -282,7 +282,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """The limits and price of a target's plan (reference, 2.2: `meta.plan`).
+    """The limits and price of a target's plan (`meta.plan`).
 
     `price_usd` is decimal text, or None. `renders_used` is as of the last reading.
     """

@@ -114,7 +114,7 @@ class ContextSource(Protocol):
 _LAUNCHES = 500
 """Launches looked up together, or whose ends are recorded together."""
 _COMPLETE = "COMPLETE"
-"""The `status` of an ended session, the only one that the reference shows (2.3)."""
+"""The `status` of an ended session, the only status of services that is known."""
 _UNDER_WAY = frozenset({"ACTIVE", "QUEUED"})
 """The reference's names of the other states (3), which contradict counts by which all sessions have ended.
 Other words have no known meaning: then counts without open sessions decide."""

@@ -271,8 +271,8 @@ def is_told(result: ResultRecord) -> bool:
 def place_result(result: ResultRecord, definition: Mapping[str, Any], *, is_own: bool) -> ResultRecord | None:
     """Return a result with its question's tag and order; None if its question is not certain.
 
-    `definition` is the send body of its launch (wire facts, "Send body"). `is_own` is true if that is on
-    record: the service's own copy may lack the questions.
+    `definition` is the send body of its launch. `is_own` is true if that is on record: the service's own copy
+    may lack the questions.
     """
     listed = definition.get("questions")
     questions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []

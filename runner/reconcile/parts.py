@@ -2,10 +2,10 @@
 
 Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice, after a lost worker
 or in two attempts, has no effect. So a task compares with the ledger when it begins and again at its end.
-The order of a list is not promised, and lists shift while they are paged (reference, 4.2; wire facts): one
-pass may not show every result, and only the counts tell. A pass continues at the end of the list that has
-something new, and ends when nothing is missing; otherwise counts and lists are read again. Each page is
-stored as it comes, so an interrupted run loses nothing.
+The order of a list is not promised, and lists shift while they are paged: one pass may not show every
+result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
+when nothing is missing; otherwise counts and lists are read again. Each page is stored as it comes, so an
+interrupted run loses nothing.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class AnswerReader(Protocol):
 
 
 def normalise(text: str) -> str:
-    """Return a text as the service compares it: without regard to case and outer blanks (wire facts)."""
+    """Return a text as the service compares it: without regard to case and outer blanks."""
     return text.strip().casefold()
 
 

@@ -159,8 +159,8 @@ def _guess_outline(tag: str, tally: QuestionTally) -> QuestionOutline:
     """Return the likely outline of a question that only results know.
 
     It is multiple choice if every answer is an index and one differs from its response: the service gives
-    freeform answers the same text twice (wire facts, result records). When in doubt it is freeform, so that
-    no participant's own text is shown.
+    freeform answers the same text twice. When in doubt it is freeform, so that no participant's own text is
+    shown.
     """
     readings = tally.count_readings()
     is_choice = all(reading.label is not None for reading in readings) and any(

@@ -33,7 +33,7 @@ class QuestionOutline:
     """One question as the campaign asks it, with the tag of its results (`question_tag`).
 
     Responses go from the worst or lowest up; there are none for a freeform question. `conclude_on` is an
-    answer that ends the survey early (wire facts, send body).
+    answer that ends the survey early.
     """
 
     tag: str

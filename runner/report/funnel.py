@@ -15,7 +15,7 @@ standard knows interviews; a survey by text message maps to it like this:
   recipient is listed, or the outcome of the send is not known.
 
 Each person counts once, by the first of these that holds: one who answered and then opted out is a partial,
-or a complete. Each person's own session is looked at (reference, 2.3: `sessions[].status`), never totals.
+or a complete. Each person's own session is looked at (`sessions[].status`), never totals.
 Recipients of refused launches are no cases: nobody tried to reach them, and the refusal is about the request.
 So nobody is known to be ineligible, and e is 1 as soon as anybody is known to be eligible.
 """

@@ -56,10 +56,10 @@ def measure_volume(
 ) -> Volume:
     """Return a message's renders, forecast and cost.
 
-    Introduction, each question asked or asked again, and conclusion are one render each (wire facts,
-    "Terms"). A render costs its share of the plan's price for the plan's renders (reference, 2.2). `steps` is
-    None where they do not tell what was rendered, `price` where the service was never asked; `blocked` counts
-    sessions that an earlier opt-out kept from beginning.
+    Introduction, each question asked or asked again, and conclusion are one render each. A
+    render costs its share of the plan's price for the plan's renders. `steps` is None where they do not tell
+    what was rendered, `price` where the service was never asked; `blocked` counts sessions that an earlier
+    opt-out kept from beginning.
     """
     share = None if price is None else divide(totals.renders, price.renders_max)
     price_usd = None if price is None else _read_price(price.price_usd)
@@ -476,7 +476,7 @@ def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
 
 
 def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO 8601 time in UTC, which is also the default zone (reference, section 2).
+    """Return an ISO 8601 time in UTC, which is also the default zone.
 
     None if the text is no time: ledgers of older versions keep the service's own text.
     """

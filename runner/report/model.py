@@ -203,7 +203,7 @@ class PartialAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Conversations by state (reference, section 3); None for a count not known of every launch."""
+    """Conversations by state; None for a count not known of every launch."""
 
     queued: int | None
     active: int | None
@@ -434,7 +434,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """Renders, which are what the service charges for (wire facts, "Terms"), and their cost.
+    """Renders, which are what the service charges for, and their cost.
 
     Attributes:
         renders: the service's count; None unless known of every launch.

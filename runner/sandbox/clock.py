@@ -155,7 +155,7 @@ class Clock:
 
 @lru_cache(maxsize=4)  # one transaction writes the same moment several times
 def format_time(moment: datetime) -> str:
-    """Return an aware time as in records: ISO 8601, microseconds, UTC without a zone suffix (section 2)."""
+    """Return an aware time as in records: ISO 8601, microseconds, UTC without a zone suffix."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
@@ -165,5 +165,5 @@ def parse_time(written: str) -> datetime:
 
 
 def make_guid() -> str:
-    """Return a new identifier in the dashed hexadecimal style of section 2, in lower case."""
+    """Return a new identifier in the dashed hexadecimal style of the service, in lower case."""
     return str(uuid4())

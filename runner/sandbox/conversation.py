@@ -107,7 +107,7 @@ def write_choice(question: ServiceQuestion, index: int) -> str:
 
 
 def render_question(question: ServiceQuestion) -> str:
-    """Return a question's text as sent (the reference shows none: our own decision).
+    """Return a question's text as sent, in a layout of our own.
 
     Three or more consecutive ascending integers show as a range, other responses as a numbered list.
     """

@@ -50,7 +50,7 @@ class _Problems:
 
 
 def read_send(raw: bytes) -> SendRequest:
-    """Read the body of `POST /api/send` (section 4.1, and further forms of public clients).
+    """Read the body of `POST /api/send`, also in the further forms that public clients send.
 
     It is JSON whatever its content type. Unknown fields are kept in the definition and change nothing.
 

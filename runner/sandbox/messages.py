@@ -22,7 +22,7 @@ ORDER BY transcript.id LIMIT :limit
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PhoneMessage:
     """A text between the service and a phone.
 
     Attributes:
@@ -49,11 +49,13 @@ class Message:
         return asdict(self)
 
 
-def read_messages(connection: sqlite3.Connection, phone: str, *, after: int, limit: int) -> list[Message]:
+def read_messages(
+    connection: sqlite3.Connection, phone: str, *, after: int, limit: int
+) -> list[PhoneMessage]:
     """Return at most `limit` messages of a phone (E.164) after the one with the id `after`, in order."""
     rows = connection.execute(_SELECT, {"phone": phone, "after": after, "limit": limit})
     return [
-        Message(
+        PhoneMessage(
             number,
             parse_time(at).isoformat(),
             "from_phone" if kind == Kind.INBOUND else "to_phone",

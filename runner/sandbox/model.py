@@ -1,4 +1,4 @@
-"""The service's terms as values (sections 1 to 3 of the reference)."""
+"""The service's terms as values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServiceAddress:
 
 
 class Status(StrEnum):
-    """State of a session; the reference names COMPLETE alone (section 3), the other names are our own."""
+    """State of a session; only COMPLETE is documented, the other names are our own."""
 
     QUEUED = "QUEUED"
     ACTIVE = "ACTIVE"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class SubStatus(StrEnum):
-    """Reason for a session's early end (section 3 names none: the words are our own); else null."""
+    """Reason for a session's early end, in words of our own; else null."""
 
     CONCLUDED = "CONCLUDED"
     """An answer matched `conclude_on`, and questions were skipped."""

@@ -1,4 +1,4 @@
-"""Records as JSON and CSV (sections 2.1 and 2.3), in pages by creation (sections 2.2, 4.2 and 4.4)."""
+"""Records as JSON and CSV, in pages by creation (schemas/service.openapi.yaml)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Record = Mapping[str, Any]
 
 
 def write_csv(fields: Sequence[str], records: Iterable[Record]) -> str:
-    """Return records as CSV, with nested values as JSON (the reference shows no layout: our own decision)."""
+    """Return records as CSV, with nested values as JSON (a layout of our own)."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(fields)
@@ -49,7 +49,7 @@ RESULT_FILTERS = {
 }
 STAT_FILTERS = {"project_tag": "project_tag"}
 
-# By field, in the reference's order: the columns. origin_phone_number is in recorded responses.
+# By field, in the service's order: the columns. origin_phone_number is in recorded responses.
 _RESULT_COLUMNS = {
     "created": "result.created",
     "guid": "result.guid",

@@ -35,7 +35,7 @@ def require_name(noun: str, name: str, known: Collection[str]) -> None:
 
 
 class RefusalError(Exception):
-    """A request that the service answers with an error document (section 7 shows none: our own decision).
+    """A request that the service answers with an error document of our own form.
 
     Attributes:
         status: the HTTP status.

@@ -212,7 +212,7 @@ class Service:
             now: start of the launch, with its time zone.
 
         Raises:
-            RefusalError: 403, the plan is used up (clients report a 403 on sends: section 7).
+            RefusalError: 403, the plan is used up; public clients report this status.
         """
         with self.store.write() as connection:
             expire_sessions(connection, now)

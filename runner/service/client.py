@@ -1,4 +1,4 @@
-"""The service's endpoints as calls (reference, section 4), and its records read from JSON (section 2)."""
+"""The service's endpoints as calls, and its records read from JSON (schemas/service.openapi.yaml)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _MARKS = re.compile(r"[\s.()\[\]\-\u2010-\u2015\u2212]")
 """Characters between a number's digits: blanks, dots, brackets and dashes."""
 _BLOCKED = "BLOCKED"
 _STOPPED = ("OPTED_OUT", _BLOCKED)
-"""A `sub_status` that says that its participant opted out, then or before: the reference shows no value but
-null, these are the sandbox's (docs/reference/sandbox.md)."""
+"""A `sub_status` that says that its participant opted out, then or before. Only null is known of other
+services; these are the sandbox's (docs/reference/sandbox.md)."""
 _INTEGERS = range(-(2**31), 2**31)
 """Range of a ledger's integers."""
 _OPTIONAL = frozenset({"Count", "Place", "Detail"})
@@ -170,7 +170,7 @@ _NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EAR
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _JSON = {"format": "json"}
-"""Format of lists and records: the service's own default is not shown (reference, 4.2)."""
+"""Format of lists and records: asked for each time, since the service's own default is not documented."""
 _PAUSES_S = (0.5, 1.0, 2.0)
 """Wait before asking again, where the service doesn't say."""
 _MOST_PAUSE_S = 60.0
@@ -234,7 +234,7 @@ class ServiceClient:
         self._secrets = re.compile("|".join(sorted(written, key=len, reverse=True)), re.IGNORECASE)
 
     def send(self, definition: str, phones: list[str], look: Callable[[], None] = lambda: None) -> SendReply:
-        """Send one launch with exactly one POST (reference, 4.1).
+        """Send one launch with exactly one POST.
 
         Args:
             definition: the send body less `phone`, as a JSON object.
@@ -267,7 +267,7 @@ class ServiceClient:
         return SendReply("unknown", detail=detail, status=status, is_busy=status in _BUSY, retry_after_s=wait)
 
     def read_stats(self, project_tag: str | None, offset: int) -> Page[StatRecord]:
-        """Return the page of launches from `offset` on (reference, 4.4); for all tags with None.
+        """Return the page of launches from `offset` on; for all tags with None.
 
         Raises:
             ServiceError: the service cannot be reached, or its answer cannot be read.
@@ -285,7 +285,7 @@ class ServiceClient:
         return total
 
     def read_plan_usage(self) -> PlanUsage | None:
-        """Return the usage of the plan (reference, 2.2); None if the answer doesn't contain it.
+        """Return the usage of the plan; None if the answer doesn't contain it.
 
         Raises:
             AccessRefusedError: the service refuses the credentials.
@@ -318,7 +318,7 @@ class ServiceClient:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     def read_stat(self, project_launch_guid: str) -> StatRecord | Unreadable | None:
-        """Return the counts of one launch (reference, 4.5); None if the service doesn't know it.
+        """Return the counts of one launch; None if the service doesn't know it.
 
         Raises:
             ServiceError: as for `read_stats`.
@@ -330,7 +330,7 @@ class ServiceClient:
         return _read_item(StatRecord, self._read_body(path, answer), 0)
 
     def read_results(self, filters: Mapping[str, str], offset: int) -> Page[ResultRecord]:
-        """Return the page of results from `offset` on (reference, 4.2).
+        """Return the page of results from `offset` on.
 
         Filters are `project_launch_guid`, `project_tag`, `participant_guid` and `question_tag`.
 

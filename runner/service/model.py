@@ -1,4 +1,4 @@
-"""The service's records as a client keeps them (reference, section 2; wire facts)."""
+"""The service's records as a client keeps them (schemas/service.openapi.yaml)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 PAGE = 100
-"""Records asked for at a time; no maximum is shown (reference, 8), so a page may come back smaller."""
+"""Records asked for at a time; no maximum is documented, so a page may come back smaller."""
 
 Record = TypeVar("Record")
 
@@ -64,7 +64,7 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class StatRecord:
-    """One launch: its counts, its definition and its recipients (reference, 2.3).
+    """One launch: its counts, its definition and its recipients.
 
     A count is None if it is missing or invalid.
 
@@ -112,7 +112,7 @@ COUNTS = tuple(one.name for one in fields(StatRecord) if one.type == "Count")
 
 @dataclass(frozen=True, slots=True)
 class PlanUsage:
-    """The allowance of the service's plan in renders, and its cost as decimal text (reference, 2.2)."""
+    """The allowance of the service's plan in renders, and its cost as decimal text."""
 
     renders_used: int
     renders_max: int
@@ -127,7 +127,7 @@ class PlanUsage:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """One result (reference, 2.1); only the person and the answer are required."""
+    """One result; only the person and the answer are required."""
 
     kind: ClassVar[str] = "result"
 

@@ -1,4 +1,4 @@
-"""Lists that are read a page at a time, from both ends (reference, 2.2), and complete lists of launches."""
+"""Lists that are read a page at a time, from both ends, and complete lists of launches."""
 
 from __future__ import annotations
 
@@ -174,9 +174,8 @@ class LaunchList:
 def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
     """Return every launch that the service lists under a project tag; for all tags with None.
 
-    The list has no promised order and can grow meanwhile (wire facts, "Result records"). It is read again
-    until as many different launches are found as the service counts afterwards, or, without a count, until
-    nothing new is found.
+    The list has no promised order and can grow meanwhile. It is read again until as many different launches
+    are found as the service counts afterwards, or, without a count, until nothing new is found.
 
     Raises:
         ServiceError: the service cannot be asked, a launch cannot be read, or the list keeps changing.
@@ -197,8 +196,8 @@ def find_launches(
 ) -> dict[str, StatRecord]:
     """Return the sought launches that the service knows, by `project_launch_guid`.
 
-    A few launches of a long list are asked for one by one (reference, 4.5). The records lack `recipients` and
-    `statuses`: those of all launches can be a million phones.
+    A few launches of a long list are asked for one by one. The records lack `recipients` and `statuses`:
+    those of all launches can be a million phones.
 
     Args:
         client: the service.

@@ -116,7 +116,7 @@ def _is_text(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Parameters of every request's query (reference, section 5), hidden from output."""
+    """Parameters of every request's query, hidden from output."""
 
     username: str = field(repr=False)
     api_key: str = field(repr=False)

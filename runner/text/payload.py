@@ -103,7 +103,7 @@ class MessageRenderer:
 
     @property
     def renders_min(self) -> int:
-        """Renders for a recipient who never answers (wire facts, "Terms")."""
+        """Renders for a recipient who never answers."""
         return 1 + (self.message.introduction is not None)
 
     @property

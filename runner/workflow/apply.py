@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 PARTLY_DONE = 3
 UNKNOWN_OUTCOMES = UnknownOutcomesError.exit_code
+MOST_CONCURRENT = 1024
+"""Most sends in flight at once, also in `targets.schema.json`."""
 _SHOWN_DETAILS = 5
 TRIALS = 3
 """Launches tried of each message and arm; one more if a later one is larger."""
@@ -163,7 +165,7 @@ class ApplyResult:
     failures: Failures
     exit_code: int
     campaigns: tuple[AppliedCampaign, ...] = ()
-    runs: tuple[CampaignRun, ...] = ()
+    runs: tuple[CampaignRun, ...] = field(default=(), repr=False)
     is_interrupted: bool = False
     is_behind: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import AudienceTally, Recipient, iterate_audience, read_excluded
@@ -42,9 +42,9 @@ class Preview:
     """
 
     campaign: Campaign
-    recipient: Recipient
-    conversations: tuple[Conversation, ...]
-    cases: tuple[tuple[CaseFinder, tuple[Conversation, ...]], ...] = ()
+    recipient: Recipient = field(repr=False)
+    conversations: tuple[Conversation, ...] = field(repr=False)
+    cases: tuple[tuple[CaseFinder, tuple[Conversation, ...]], ...] = field(default=(), repr=False)
     why_not: str | None = None
 
     def to_dict(self) -> dict[str, Any]:

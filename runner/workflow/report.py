@@ -345,7 +345,17 @@ class ProjectReport:
         return len(self.reports)
 
     def __getitem__(self, campaign: str) -> ReportResult:
-        return {one.campaign: one for one in self.reports}[campaign]
+        """Return the report of a campaign, by its name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        for one in self.reports:
+            if one.campaign == campaign:
+                return one
+        known = ", ".join(one.campaign for one in self.reports) or "none"
+        others = "; `left_out` says why others are missing" if self.left_out else ""
+        raise UsageError(f"there is no report of {campaign!r}", hint=f"known: {known}{others}")
 
     @property
     def left_out(self) -> tuple[Failure, ...]:

@@ -174,7 +174,7 @@ class FaultyService:
         return guid, behaviour
 
     def list_launches(self, request: Request) -> tuple[int, bytes]:
-        """Return status and body of an answer to `GET /api/stats/` (reference, 4.4)."""
+        """Return status and body of an answer to `GET /api/stats/`."""
         with self._changed:
             self.reads.append(request)
             launches = self.choose_listed(len(self.reads), list(self.launches))
@@ -189,7 +189,7 @@ class FaultyService:
         return 200, json.dumps({"meta": meta, "objects": found[offset : offset + limit]}).encode()
 
     def read_launch(self, guid: str) -> tuple[int, bytes]:
-        """Return status and body of an answer to `GET /api/stats/{project_launch_guid}/` (reference, 4.5)."""
+        """Return status and body of an answer to `GET /api/stats/{project_launch_guid}/`."""
         with self._changed:
             found = [item for item in self.launches if item["project_launch_guid"] == guid]
         return (200, json.dumps(found[0]).encode()) if found else (404, b"{}")

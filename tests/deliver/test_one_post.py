@@ -248,7 +248,7 @@ def test_a_pooled_connection_that_was_closed_costs_no_second_request(
 
 
 def test_a_send_is_what_the_reference_asks_for(faulty: FaultyService, connect: Connect) -> None:
-    """A send is a JSON POST to /api/send with the phones and the definition (reference, 4.1)."""
+    """A send is a JSON POST to /api/send with the phones and the definition."""
     connect(faulty.url).send('{"tag": "pulse", "text": "Grüße 🎉"}', [PHONE, "+4915112345678"])
     request = faulty.requests[0]
     assert (request.method, request.target.split("?")[0]) == ("POST", "/api/send")

@@ -1,4 +1,4 @@
-"""Lists of launches and results: what is in them, in what order, and a page at a time (reference, 2.2)."""
+"""Lists of launches and results: what is in them, in what order, and a page at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.reference_service.switches import Switches
 
 USUAL_PAGE = 20
-"""The records of a page where no limit is given (wire facts)."""
+"""The records of a page where no limit is given."""
 _Item = TypeVar("_Item")
 _SHUFFLE = random.SystemRandom()
 
@@ -28,7 +28,7 @@ class BadQueryError(ValueError):
 
 
 def list_stats(store: Store, switches: Switches, query: dict[str, str], path: str) -> dict[str, Any]:
-    """Return a page of the stats list (reference, 4.4)."""
+    """Return a page of the stats list."""
     tag = query.get("project_tag")
     launches = [launch for launch in _find_listed(store, switches) if _has_tag(launch, tag, switches)]
     ordered = _put_in_order(launches, lambda launch: launch.sent.guid, switches)
@@ -38,7 +38,7 @@ def list_stats(store: Store, switches: Switches, query: dict[str, str], path: st
 
 
 def list_results(store: Store, switches: Switches, query: dict[str, str], path: str) -> dict[str, Any]:
-    """Return a page of the results list (reference, 4.2)."""
+    """Return a page of the results list."""
     listed = {launch.sent.guid for launch in _find_listed(store, switches)}
     results = [
         result
@@ -50,7 +50,7 @@ def list_results(store: Store, switches: Switches, query: dict[str, str], path: 
 
 
 def find_stat(store: Store, switches: Switches, guid: str) -> dict[str, Any] | None:
-    """Return one stat record (reference, 4.5); guids match without case."""
+    """Return one stat record; guids match without case."""
     for launch in _find_listed(store, switches):
         if launch.sent.guid == guid.lower():
             return write_stat(launch, switches)
@@ -58,7 +58,7 @@ def find_stat(store: Store, switches: Switches, guid: str) -> dict[str, Any] | N
 
 
 def find_result(store: Store, switches: Switches, guid: str) -> dict[str, Any] | None:
-    """Return one result record (reference, 4.3)."""
+    """Return one result record."""
     for result in store.results:
         if result.guid == guid.lower():
             return write_result(result, switches)

@@ -1,4 +1,4 @@
-"""The body of a send, as the service reads it (reference, 4.1; wire facts, "Send body")."""
+"""The body of a send, as the service reads it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Switches:
         none="never any",
     )
     times: str = _choice(
-        bare="UTC with microseconds and without a suffix, as in section 2",
+        bare="UTC with microseconds and without a suffix, as documented",
         zulu="UTC with microseconds and a Z",
         offsets="with the offset of the zone in which the moment was noted",
         ahead="the service's clock is an hour ahead",

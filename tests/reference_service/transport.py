@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         return path.removeprefix(MOVED)
 
     def _turn_away(self) -> Answer | None:
-        """Return the answer to a request that goes elsewhere, or lacks credentials (reference, section 5)."""
+        """Return the answer to a request that goes elsewhere, or lacks credentials."""
         responder = self.server.responder
         is_stray = not self.headers.get("Host", "").startswith(_OWN_HOST)
         responder.strays += is_stray

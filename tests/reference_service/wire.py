@@ -1,4 +1,4 @@
-"""Launches and results as the service writes them (reference, 2.1 and 2.3), by its switches."""
+"""Launches and results as the service writes them, by its switches."""
 
 from __future__ import annotations
 

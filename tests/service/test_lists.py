@@ -1,4 +1,4 @@
-"""Reading lists and records: every record once, whatever the service's pages are like (reference, 2 and 4)."""
+"""Reading lists and records: every record once, whatever the service's pages are like."""
 
 from __future__ import annotations
 
@@ -379,7 +379,7 @@ def test_a_list_may_leave_out_how_long_it_is(
 def test_lists_and_records_are_asked_for_as_json(
     client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
-    """What a service answers with by default is not shown (reference, 4.2): JSON is asked for each time."""
+    """What a service answers with by default is not documented: JSON is asked for each time."""
     service.records = [make_stat(1)]
     client.read_stats("pulse", 0)
     client.read_results({}, 0)

@@ -14,7 +14,7 @@ from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
 from runner.ledger.locks.partition_lease import LEASE_S
 from runner.wording import count_words
-from runner.workflow.apply import ApplyOptions, apply_campaigns, try_texts
+from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.approval_coverage import REQUIRE_VARIABLE
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plans.saved import read_plan_to_send
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @format_option("human", "json")
 @click.option(
     "--concurrency",
-    type=click.IntRange(1, 1024),
+    type=click.IntRange(1, MOST_CONCURRENT),
     metavar="N",
     help="Number of sends in flight at once. Default: the target's, else 16.",
 )

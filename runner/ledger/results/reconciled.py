@@ -164,7 +164,7 @@ def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
 def _read_start(text: str) -> str:
     """Return a time of the service as sortable text; empty if it is invalid.
 
-    A time without a zone is in UTC (reference, section 2).
+    A time without a zone is in UTC.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -128,7 +128,7 @@ def _join(conditions: Mapping[tuple[str, str], str], limits: Filter) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchGroup:
+class TagGroup:
     """Launches with something in common, and their sums.
 
     Attributes:
@@ -145,7 +145,7 @@ class LaunchGroup:
     complete: int
     renders: int
     results: int
-    messages: Sequence[LaunchGroup] = ()
+    messages: Sequence[TagGroup] = ()
 
     @property
     def sessions(self) -> int:
@@ -153,17 +153,17 @@ class LaunchGroup:
         return self.queued + self.active + self.complete
 
 
-def list_groups(connection: sqlite3.Connection, before: int | None = None) -> Batch[LaunchGroup]:
+def list_groups(connection: sqlite3.Connection, before: int | None = None) -> Batch[TagGroup]:
     """Return a page of groups by tag, those with the newest launches first, all of them below an id."""
     rows = connection.execute(_SELECT_GROUPS, (before or NO_LIMIT, GROUPS_A_PAGE + 1)).fetchall()
     page = rows[:GROUPS_A_PAGE]
     groups = [
-        LaunchGroup(*_read_sums(connection, row), messages=_list_messages(connection, row)) for row in page
+        TagGroup(*_read_sums(connection, row), messages=_list_messages(connection, row)) for row in page
     ]
     return Batch(groups, page[-1][2] if len(rows) > GROUPS_A_PAGE else None)
 
 
-def _list_messages(connection: sqlite3.Connection, group: Sequence[object]) -> list[LaunchGroup]:
+def _list_messages(connection: sqlite3.Connection, group: Sequence[object]) -> list[TagGroup]:
     tag, launches = group[0], int(str(group[1]))
     if launches == 1:
         return []
@@ -171,12 +171,12 @@ def _list_messages(connection: sqlite3.Connection, group: Sequence[object]) -> l
         newest = list_launches(connection, None, MESSAGES_SHOWN, "project_tag = ?", (str(tag),))
         return [_make_single(each) for each in newest.items]
     rows = connection.execute(_SELECT_MESSAGES, (tag, MESSAGES_SHOWN)).fetchall()
-    return [LaunchGroup(*_read_sums(connection, row)) for row in rows]
+    return [TagGroup(*_read_sums(connection, row)) for row in rows]
 
 
-def _make_single(launch: Launch) -> LaunchGroup:
+def _make_single(launch: Launch) -> TagGroup:
     counts = (launch.queued, launch.active, launch.complete, launch.renders, launch.results)
-    return LaunchGroup(launch.tag, 1, launch, launch.started, *counts)
+    return TagGroup(launch.tag, 1, launch, launch.started, *counts)
 
 
 def _read_sums(

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from runner.sandbox.commits import Changes, Writer
-    from runner.sandbox.inbox.launches import LaunchGroup
+    from runner.sandbox.inbox.launches import TagGroup
     from runner.sandbox.inbox.threads import Batch, Launch, Thread
     from runner.sandbox.rehearsal.faults import Faults
     from runner.sandbox.store import Store
@@ -370,7 +370,7 @@ class _Inbox:
         return answer_html(page, HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND)
 
 
-def _list_rows(groups: Batch[LaunchGroup] | None) -> list[Launch]:
+def _list_rows(groups: Batch[TagGroup] | None) -> list[Launch]:
     """Return the launches that stand alone in their row of the page of groups."""
     rows = [row for group in groups.items for row in (group, *group.messages)] if groups else []
     return [row.newest for row in rows if row.launches == 1]

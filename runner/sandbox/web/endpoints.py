@@ -1,4 +1,4 @@
-"""The five endpoints of the reference (section 4): bodies, envelopes, records, CSV, and wire faults."""
+"""The five endpoints of the service: bodies, envelopes, records, CSV, and wire faults."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Api:
         ]
 
     async def send(self, request: Request) -> Response:
-        """Launch a project (section 4.1)."""
+        """Launch a project."""
         sent = read_send(await read_body(request, MAX_BODY_BYTES))
         fault = self._choose_fault(sent.phones)
         if fault is not None and not fault.accepts:
@@ -160,19 +160,19 @@ class Api:
         return answer if fault is None else FaultyAnswer(fault, answer, slow_for=self._faults.slow_for)
 
     async def list_results(self, request: Request) -> Response:
-        """List results (section 4.2)."""
+        """List results."""
         return self._answer_list(request, RESULT_FILTERS, RESULT_FIELDS, self._listing.list_results)
 
     async def show_result(self, request: Request) -> Response:
-        """Return a single result (section 4.3)."""
+        """Return a single result."""
         return _answer_record(self._listing.find_result(request.path_params["guid"]), "result")
 
     async def list_stats(self, request: Request) -> Response:
-        """List launches, with the plan's usage and the totals (section 4.4)."""
+        """List launches, with the plan's usage and the totals."""
         return self._answer_list(request, STAT_FILTERS, STAT_FIELDS, self._listing.list_stats)
 
     async def show_stat(self, request: Request) -> Response:
-        """Return a single stat (section 4.5)."""
+        """Return a single stat."""
         return _answer_record(self._listing.find_stat(request.path_params["guid"]), "project launch")
 
     def _answer_list(

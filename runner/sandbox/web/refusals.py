@@ -1,4 +1,4 @@
-"""Refusals: wrong credentials (section 5), too long bodies, and error documents (section 7 shows none)."""
+"""Refusals: wrong credentials, too long bodies, and error documents of our own."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class PlanResult:
     A plan made in this process has `own_planner`.
     """
 
-    record: Record
+    record: Record = field(repr=False)
     plan: CampaignPlan
     target: Target
     own_planner: Planner | None = None

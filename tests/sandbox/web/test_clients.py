@@ -130,7 +130,7 @@ def test_credentials_hold_any_characters(db: Path) -> None:
 
 @pytest.mark.parametrize("header", ["Basic c2FuZGJveDprZXk=", "ApiKey sandbox:key", "Bearer key"])
 def test_no_header_is_a_credential(address: ServiceAddress, header: str) -> None:
-    """There is no header-based scheme (section 5): without the query a request is refused."""
+    """There is no header-based scheme: without the query a request is refused."""
     header = header.replace("key", address.api_key)
     answer = requests.get(f"{address.url}/api/stats/", headers={"Authorization": header}, timeout=60)
     assert answer.status_code == 401
@@ -165,7 +165,7 @@ def test_limit_and_offset_are_what_meta_says(
 
 
 def test_single_page_is_as_the_reference_has_it(call: Call) -> None:
-    """On a single page `next` is an empty string and `previous` is null (section 2.2)."""
+    """On a single page `next` is an empty string and `previous` is null."""
     for path in ("/api/results", "/api/stats/"):
         meta = call("GET", path).json()["meta"]
         assert (meta["next"], meta["previous"]) == ("", None)

@@ -85,7 +85,7 @@ def test_body_is_json_whatever_its_type(address: ServiceAddress, content_type: s
 
 
 def test_result_record_has_every_field(call: Call, reply: Reply) -> None:
-    """A result record has the fields of section 2.1 and origin_phone_number, with its launch's values."""
+    """A result record has the documented fields and origin_phone_number, with its launch's values."""
     guid = launch(call, SURVEY, ADA)
     reply(ADA, " bLUE ")
     reply(ADA, "It is calm ☕")
@@ -114,7 +114,7 @@ def test_result_record_has_every_field(call: Call, reply: Reply) -> None:
 
 
 def test_stat_record_has_every_field(call: Call, reply: Reply) -> None:
-    """A stat record has the fields of section 2.3, and the definition as it was sent, less its phones, with a text."""
+    """A stat record has the documented fields, and the definition as it was sent, less its phones, with a text."""
     definition = {**SURVEY, "method": "VOICE", "x_unknown": {"kept": [1, None]}}
     guid = launch(call, definition, ADA, BOB)
     for text in ("neither", "1", "because"):
@@ -153,7 +153,7 @@ def test_stat_record_has_every_field(call: Call, reply: Reply) -> None:
     ],
 )
 def test_definition_has_the_string_text(call: Call, body: dict[str, Any], text: str) -> None:
-    """A definition is listed, and shown alone, with the string `text` (section 2.3), empty for a survey."""
+    """A definition is listed, and shown alone, with the string `text`, empty for a survey."""
     guid = launch(call, body, ADA)
     (listed,) = call("GET", "/api/stats/").json()["objects"]
     assert listed == call("GET", f"/api/stats/{guid}/").json()
