@@ -325,7 +325,11 @@ class Repository:
 
     def start(self, *arguments: str, prelude: str = "") -> subprocess.Popen[str]:
         """Start `runner apply --auto-approve` as a process, which runs Python code first."""
-        program = f"{prelude}\nimport sys\nfrom runner.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+        program = (
+            f"{prelude}\nimport math, sys\nfrom runner.cli import console\nfrom runner.cli.main import run\n"
+            # As for commands inside this process.
+            "console._LINE_EVERY_S = math.inf\nsys.exit(run(sys.argv[1:]))"
+        )
         return subprocess.Popen(
             [sys.executable, "-c", program, "apply", "--auto-approve", *arguments],
             cwd=self.folder,
