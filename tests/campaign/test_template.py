@@ -142,7 +142,6 @@ def test_reaches_nothing_beyond_its_variables(render: Render, source: str) -> No
         render(source, name="Ada", items=["x"])
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "source",
     [
@@ -334,7 +333,7 @@ BALANCED = st.tuples(CHAINS, st.lists(PIECES, max_size=3)).map(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 @settings(max_examples=600)
 @given(source=st.lists(PIECES | BALANCED, max_size=6).map("".join))
 def test_hostile_texts_end_with_a_short_text_or_a_reason(

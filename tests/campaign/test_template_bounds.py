@@ -31,7 +31,6 @@ def looped(body: str, before: str = "") -> str:
     return f"{before}{{% for i in range(4000) %}}{body}{{% endfor %}}"
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -63,7 +62,6 @@ def test_work_ends_at_the_budget(
     assert (found.code, found.line, found.column, found.message) == ("template-failed", 3, 5, message)
 
 
-@pytest.mark.timeout(20)
 def test_an_included_file_costs_steps_by_its_length(
     tmp_path: Path, text: Callable[[str], TemplateText]
 ) -> None:
@@ -73,7 +71,6 @@ def test_an_included_file_costs_steps_by_its_length(
     assert (found.line, found.message) == (3, STEPS)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("files", "source", "name"),
     [

@@ -8,6 +8,7 @@ needs `run_process`.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ def run_inside(
         with _standard_streams(given, out, err), _own_signals(), pytest.MonkeyPatch.context() as patch:
             patch.chdir(cwd)
             patch.setattr(sys, "argv", command)
+            # Progress is told every five seconds: on a busy machine it would stand among the expected words.
+            patch.setattr("runner.cli.console._LINE_EVERY_S", math.inf)
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import sqlite3
@@ -15,12 +16,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from runner.cli.main import run as run_command
+from runner.git.lease import Clocks
+from runner.ledger.locks.campaign_lock import read_clock
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
 from runner.service.target import Credentials, Target
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 """Longest wait of a test, in seconds, for something that must happen sooner."""
 USERNAME = "ada@example.com"
 API_KEY = "a&b=c/ü+%"
@@ -321,7 +325,11 @@ class Repository:
 
     def start(self, *arguments: str, prelude: str = "") -> subprocess.Popen[str]:
         """Start `runner apply --auto-approve` as a process, which runs Python code first."""
-        program = f"{prelude}\nimport sys\nfrom runner.cli.main import run\nsys.exit(run(sys.argv[1:]))"
+        program = (
+            f"{prelude}\nimport math, sys\nfrom runner.cli import console\nfrom runner.cli.main import run\n"
+            # As for commands inside this process.
+            "console._LINE_EVERY_S = math.inf\nsys.exit(run(sys.argv[1:]))"
+        )
         return subprocess.Popen(
             [sys.executable, "-c", program, "apply", "--auto-approve", *arguments],
             cwd=self.folder,
@@ -370,6 +378,32 @@ def service_env(faulty: FaultyService) -> dict[str, str]:
 
 
 @pytest.fixture
+def leaping_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands inside this process sit out another machine's lease in no time.
+
+    So leases can be long, and a busy machine loses none: the clock leaps ahead where somebody sleeps by it.
+    """
+    leapt = [0.0]
+    clocks = Clocks(lambda: read_clock() + sum(leapt), leapt.append)
+    monkeypatch.setattr("runner.workflow.workspace.state_remote._CLOCKS", clocks)
+
+
+@pytest.fixture
+def skipped_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have runs inside this process wait for a settle window of ten minutes, and let it pass in no time.
+
+    A window of some moments is over before a busy machine has looked for the first time.
+    """
+    monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "10m")
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return super().wait(0 if timeout is not None and timeout > PATIENCE_S else timeout)
+
+    monkeypatch.setattr("runner.workflow.delivery.apply_session.threading", SimpleNamespace(Event=Stop))
+
+
+@pytest.fixture
 def closed_port() -> Iterator[int]:
     """A port that is taken but refuses connections."""
     with closing(socket.socket()) as holder:
@@ -402,6 +436,8 @@ def repository(
 ) -> Repository:
     """A repository without a campaign yet, whose target `live` is the faulty service."""
     monkeypatch.chdir(tmp_path)
+    # Progress is told every five seconds: on a busy machine it would stand among the expected words.
+    monkeypatch.setattr("runner.cli.console._LINE_EVERY_S", math.inf)
     for name, value in (("BASE_URL", faulty.url), ("USERNAME", USERNAME), ("API_KEY", API_KEY)):
         monkeypatch.setenv(f"RUNNER_{name}", value)
     # This service lists a launch at once.

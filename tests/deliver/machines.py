@@ -145,11 +145,12 @@ def hold_from(faulty: FaultyService, first: int, behaviour: Behaviour) -> None:
     faulty.decide = decide
 
 
-def send_slowly(faulty: FaultyService) -> None:
-    """Have the service take a moment for each send: long enough for a run to outlast a short lease."""
+def slow_down(faulty: FaultyService, process: subprocess.Popen[str]) -> None:
+    """Have the service take its time for each send as long as a run lasts, which so outlasts a short lease."""
 
     def decide(_number: int, _request: Request) -> Behaviour:
-        time.sleep(0.1)
+        if process.poll() is None:
+            time.sleep(0.5)
         return {}
 
     faulty.decide = decide

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.source.json_schema import load_validator
+from tests.deliver.conftest import PATIENCE_S
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 
 if TYPE_CHECKING:
@@ -474,7 +475,7 @@ def test_a_ledger_that_fails_under_way_ends_the_run(repository: Repository, faul
 
     def break_ledger(number: int, _request: Request) -> Behaviour:
         if number == 4:
-            with closing(sqlite3.connect(repository.ledger)) as connection:
+            with closing(sqlite3.connect(repository.ledger, timeout=PATIENCE_S)) as connection:
                 connection.execute(
                     "CREATE TRIGGER refuse BEFORE UPDATE ON launches BEGIN "
                     "SELECT RAISE(ABORT, 'database or disk is full'); END"
@@ -488,7 +489,7 @@ def test_a_ledger_that_fails_under_way_ends_the_run(repository: Repository, faul
         f"Error: the ledger sqlite:///{repository.ledger} cannot be used: database or disk is full\n"
         "  make room on the disk, then run the same command again: nothing was sent that is not recorded\n"
     )
-    with closing(sqlite3.connect(repository.ledger)) as connection:
+    with closing(sqlite3.connect(repository.ledger, timeout=PATIENCE_S)) as connection:
         connection.execute("DROP TRIGGER refuse")
     held = repository.count_recipients()
     # Outcomes are committed in groups: on a slow machine none was when the ledger broke.

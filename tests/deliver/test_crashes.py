@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deliver.conftest import PATIENCE_S
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
     from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request
 
-PATIENCE_S = 30
 TWO = ("--concurrency", "2")
 STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n"
 

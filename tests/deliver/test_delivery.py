@@ -23,6 +23,7 @@ from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
 from runner.source.diagnostic import Position
 from runner.text.payload import Payload
+from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.summed import SummedDelivery
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
 
 def read_states(file: Path) -> list[str]:
     """Return the state of each launch, as another process sees it."""
-    with closing(sqlite3.connect(file)) as connection:
+    with closing(sqlite3.connect(file, timeout=PATIENCE_S)) as connection:
         return [state for (state,) in connection.execute("SELECT state FROM launches ORDER BY id")]
 
 
@@ -151,7 +152,7 @@ def test_a_limit_may_change_while_launches_wait(make_delivery: Deliver, file: Pa
     for to in (1, 0, 3, 0, 2, 1, 4):
         change(to)
         time.sleep(0.02)
-    run.join(30)
+    run.join(PATIENCE_S)
     assert (over, read_states(file)) == (0, ["sent"] * 100)
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tests.deliver.conftest import Behaviour, FaultyService, Repository, Request
 
 SECOND_MESSAGE = "  - {id: more, text: One more thing.}\n"
-EVENING = datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC)
+EVENING = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
+"""An hour before the end of the hours: frozen clocks tick on, and a busy machine takes its time."""
 HOURS = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}\n'
 EXPIRES = "schedule: {timezone: America/Los_Angeles, expires: 2026-11-20T20:00}\n"
 
@@ -102,7 +103,7 @@ def test_whoever_the_hours_leave_out_is_told_once(
         def take_time(number: int, _request: Request) -> Behaviour:
             # The next launch has its intent before its hours end.
             wait_for_intents(repository, number + 1)
-            frozen.tick(20)
+            frozen.tick(timedelta(minutes=40))
             return {}
 
         faulty.decide = take_time
@@ -123,7 +124,7 @@ def test_a_run_that_is_too_late_for_everybody_has_sent_nothing(
     with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def refuse(_number: int, _request: Request) -> Behaviour:
-            frozen.tick(40)
+            frozen.tick(timedelta(minutes=80))
             return {"status": 429, "accepts": False, "headers": {"Retry-After": "0"}}
 
         faulty.decide = refuse

@@ -33,7 +33,7 @@ from tests.deliver.machines import (
     World,
     assert_everybody_once,
     hold_from,
-    send_slowly,
+    slow_down,
     wait_for,
 )
 
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 
     from tests.deliver.conftest import FaultyService
 
-SHORT = ("--state-lease", "2")
-"""A lease that a killed holder's successor can wait for."""
-PATIENT = ("--lock-timeout", "20s", *SHORT)
+SHORT = ("--state-lease", "6")
+"""A lease that a test can wait for; a busy machine has to renew it in time."""
+PATIENT = ("--lock-timeout", "10m")
+"""Outlasts a lease of two minutes, which passes at once on a leaping clock."""
 
 
 AN_HOUR_AHEAD = """
@@ -56,6 +57,12 @@ class Ahead(datetime.datetime):
 datetime.datetime = Ahead
 """
 """Has a process see another time of day than the rest of the machine."""
+SLEPT = """
+import os, time
+read = time.clock_gettime
+time.clock_gettime = lambda clock: read(clock) + 3600 * os.path.exists({mark!r})
+"""
+"""Has a process's steady clock be an hour ahead when there is a file: as if it had been asleep."""
 
 
 @pytest.fixture
@@ -114,13 +121,14 @@ def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "not accepted"])
+@pytest.mark.usefixtures("leaping_clock")
 def test_the_next_machine_settles_what_a_killed_one_had_reserved(
     world: World, faulty: FaultyService, *, accepts: bool
 ) -> None:
     """Killed while it sent: the reserved launches that are listed are adopted, the others are sent."""
     first, second = world.clone("first"), world.clone("second")
     hold_from(faulty, 3, {"end": "hold", "accepts": accepts})
-    with first.applying("--concurrency", "2", *SHORT) as process:
+    with first.applying("--concurrency", "2") as process:
         faulty.wait_for_requests(4)
         assert '"key": ' in world.show("pulse.0.reserved.json")
         process.kill()
@@ -159,6 +167,7 @@ def test_the_same_machine_need_not_wait_for_a_run_that_it_knows_to_be_dead(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_texted(
     world: World, faulty: FaultyService
 ) -> None:
@@ -168,7 +177,7 @@ def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_text
     # The remote has moved the ref, and is slow to say so.
     hook.write_text(f"#!/bin/sh\ngit ls-tree {REF} | grep reserved && sleep 30\n", encoding="utf-8")
     hook.chmod(0o755)
-    with first.applying(*SHORT) as process:
+    with first.applying() as process:
         wait_for(lambda: "pulse.0.reserved.json" in world.list_files())
         process.kill()
     assert faulty.accepted == {}
@@ -178,13 +187,14 @@ def test_a_run_that_is_killed_before_its_first_send_keeps_nobody_from_being_text
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_text_edited_after_a_kill_reaches_only_those_who_had_none(
     world: World, faulty: FaultyService
 ) -> None:
     """Launches of the old text are known by what stands for it, although this clone never had it."""
     first = world.clone("first")
     hold_from(faulty, 3, {"end": "hold"})
-    with first.applying("--concurrency", "1", *SHORT) as process:
+    with first.applying("--concurrency", "1") as process:
         faulty.wait_for_requests(3)
         process.kill()
         process.wait(PATIENCE_S)
@@ -214,7 +224,7 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
             "\n  wait until that run has ended, or have this one wait with --lock-timeout. If that run has died, "
             "`runner apply --settle-only --lock-timeout 3m` takes over, once it has seen the ref unmoved for 140 s\n"
         )
-        with second.applying("--lock-timeout", "30s") as other:
+        with second.applying("--lock-timeout", "90s") as other:
             faulty.open_gate()
             assert process.wait(PATIENCE_S) == 0
             assert other.wait(PATIENCE_S) == 0
@@ -222,15 +232,18 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(
-    world: World, faulty: FaultyService
+    tmp_path: Path, world: World, faulty: FaultyService
 ) -> None:
     """SIGSTOP while a request is out, SIGCONT after the lease was taken: whoever is left is the other's."""
     first, second = world.clone("first"), world.clone("second")
     hold_from(faulty, 2, {"end": "hold"})
-    with first.applying("--concurrency", "1", *SHORT) as process:
+    mark = tmp_path / "slept"
+    with first.applying("--concurrency", "1", prelude=SLEPT.format(mark=str(mark))) as process:
         faulty.wait_for_requests(2)
         process.send_signal(signal.SIGSTOP)
+        mark.touch()
         faulty.behave({})
         assert second.apply(*PATIENT).returncode == 0
         sent = len(faulty.requests)
@@ -256,8 +269,8 @@ def test_a_clock_that_is_an_hour_ahead_takes_nothing_over(
     door = world.remote.with_name("door.git")
     door.symlink_to(world.remote)
     first.git.run("remote", "set-url", "origin", f"file://{door}")
-    send_slowly(faulty)
     with first.applying("--concurrency", "1", *SHORT) as process:
+        slow_down(faulty, process)
         faulty.wait_for_requests(2)
         door.unlink()
         with second.applying(*PATIENT, prelude=AN_HOUR_AHEAD) as other:
@@ -276,15 +289,14 @@ def test_nobody_is_texted_twice_when_the_ref_is_deleted_while_a_run_sends(
     """The run that held it stops, and the next one waits until it must have."""
     world = World(tmp_path / "world", service_env, recipients=60)
     first, second = world.clone("first"), world.clone("second")
-    send_slowly(faulty)
-    lease = ("--state-lease", "6")
-    with first.applying("--concurrency", "1", *lease) as process:
+    with first.applying("--concurrency", "1", *SHORT) as process:
+        slow_down(faulty, process)
         faulty.wait_for_requests(1)
         before = world.find()
         # It has just renewed its hold: it won't look at the ref for a while.
         wait_for(lambda: world.find() != before)
         Git(world.remote).run("update-ref", "-d", REF)
-        done = second.run("apply", "--auto-approve", *lease)
+        done = second.run("apply", "--auto-approve", *SHORT)
         _, err = process.communicate(timeout=PATIENCE_S)
     assert_everybody_once(world, faulty)
     assert process.returncode == 1
@@ -373,6 +385,7 @@ def test_a_remote_that_fails_after_settling_is_said(world: World) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> None:
     """The sandbox lists launches two seconds late; the next machine waits for longer than that."""
     faults = Faults({}, latency=timedelta(milliseconds=250), late_by=timedelta(seconds=2))
@@ -389,7 +402,7 @@ def test_a_list_that_is_late_doesnt_deceive_the_next_machine(tmp_path: Path) -> 
         target = Target("live", service.url, Credentials(service.username, service.api_key))
         with closing(Connection(target, verify=True)) as connection:
             client = ServiceClient(target, connection)
-            with first.applying("--concurrency", "1", *SHORT) as process:
+            with first.applying("--concurrency", "1") as process:
                 wait_for(lambda: (client.count_launches("pulse-2026") or 0) >= 2)
                 process.kill()
             faults.replace({"late-list": 1})
@@ -469,14 +482,15 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_ref_that_was_removed_on_purpose_is_made_again(world: World, faulty: FaultyService) -> None:
     """As the words about a damaged one advise: it takes a lease and a margin, and the settle window."""
     machine = world.clone("first")
     machine.git.run("push", "--quiet", "origin", "--delete", REF)
-    done = machine.run("apply", "--auto-approve", "--state-lease", "3", "--settle-window", "1s")
+    done = machine.run("apply", "--auto-approve", "--settle-window", "1m")
     assert done.returncode == 0
     assert done.stderr.startswith(
-        "There is no refs/runner/live on origin yet, or it was deleted: waiting 4.5 s before it is made, since "
+        "There is no refs/runner/live on origin yet, or it was deleted: waiting 200 s before it is made, since "
         "another machine may still be sending.\n"
     )
     assert world.list_files() == ["pulse.lock.json", "state.json"]
@@ -510,13 +524,14 @@ def test_groups_are_bounded_and_lose_nobody(sizes: list[int], most: int, recipie
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("leaping_clock")
 def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
     world: World, faulty: FaultyService
 ) -> None:
     """Its reservations are settled, adopted, and in the lockfile to be committed: accepted is on record."""
     first, second = world.clone("first"), world.clone("second")
     hold_from(faulty, 3, {"end": "hold", "accepts": True})
-    with first.applying("--concurrency", "2", *SHORT) as process:
+    with first.applying("--concurrency", "2") as process:
         faulty.wait_for_requests(4)
         process.kill()
         process.wait(PATIENCE_S)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from tests.deliver.conftest import FaultyService
 
-SHORT = ("--state-lease", "2")
 STATE = f"{REF} on origin"
 EARLIER = (
     f"earlier states of {STATE} hold their fingerprints: the ref no longer leads there, but the remote keeps them "
@@ -33,7 +32,7 @@ def world(tmp_path: Path, service_env: dict[str, str]) -> World:
 
 def forget(machine: Machine, *arguments: str, status: int = 0) -> list[str]:
     """Forget the first recipient, and return what is said to be out of reach."""
-    done = machine.run("forget", PHONES[0], *arguments, "--auto-approve", "--format", "json", *SHORT)
+    done = machine.run("forget", PHONES[0], *arguments, "--auto-approve", "--format", "json")
     assert done.returncode == status, done.stderr
     unreached: list[str] = json.loads(done.stdout)["unreached"]
     return unreached
@@ -121,14 +120,14 @@ def test_what_a_killed_run_left_on_the_ref_goes_too(world: World, faulty: Faulty
     """Its reservations name the person as well."""
     machine = world.clone("first")
     hold_from(faulty, 3, {"end": "hold", "accepts": True})
-    with machine.applying("--concurrency", "1", *SHORT) as process:
+    with machine.applying("--concurrency", "1") as process:
         faulty.wait_for_requests(3)
         process.kill()
         process.wait(PATIENCE_S)
     faulty.open_gate()
     faulty.behave({})
     reserved = list_fingerprints(world.show("pulse.0.reserved.json"))
-    assert machine.apply("--lock-timeout", "20s", *SHORT).returncode == 0
+    assert machine.apply().returncode == 0
     forget(machine)
     person = find_forgotten(world)
     assert person in reserved
@@ -150,7 +149,7 @@ def test_a_ref_that_cannot_be_moved_is_named(world: World) -> None:
     )
     assert world.show("pulse.lock.json") == before
     hook.unlink()
-    assert forget(machine, "--lock-timeout", "20s")[-1] == EARLIER
+    assert forget(machine)[-1] == EARLIER
     person = find_forgotten(world)
     assert all(person not in list_fingerprints(text) for text in read_objects(Git(world.remote), REF))
 

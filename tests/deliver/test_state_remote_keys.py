@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from tests.deliver.conftest import FaultyService
     from tests.deliver.machines import Machine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("leaping_clock")]
 
-SHORT = ("--state-lease", "2")
-PATIENT = ("--lock-timeout", "20s", *SHORT)
+PATIENT = ("--lock-timeout", "10m")
 MENDING = (
     "  nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it (git push "
     "origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
@@ -38,7 +37,7 @@ def world(tmp_path: Path, service_env: dict[str, str]) -> World:
 def die_while_sending(world: World, faulty: FaultyService) -> None:
     """Leave a reservation of six launches on the ref, of which three have left."""
     hold_from(faulty, 3, {"end": "hold", "accepts": True})
-    with world.clone("first").applying("--concurrency", "1", *SHORT) as process:
+    with world.clone("first").applying("--concurrency", "1") as process:
         faulty.wait_for_requests(3)
         process.kill()
         process.wait(PATIENCE_S)

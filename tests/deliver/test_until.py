@@ -281,6 +281,8 @@ def test_nothing_ever_leaves_too_late(
         assert {phone for _, phone in again.requests} == {one.phones[0] for one in rest}
 
 
+EVENING = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+"""An hour before the end of the hours: frozen clocks tick on, and a busy machine takes its time."""
 CAMPAIGN = 'schedule: {timezone: America/Los_Angeles, send_between: ["09:00", "20:00"]}\n'
 
 
@@ -295,11 +297,10 @@ def write_timed_campaign(repository: Repository, count: int) -> tuple[str, ...]:
 def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faulty: FaultyService) -> None:
     """What comes after eight in the evening waits for the morning; the exit code is that of a run that is done."""
     phones = write_timed_campaign(repository, 6)
-    evening = datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC)
-    with freeze_time(evening, tick=True, real_asyncio=True) as frozen:
+    with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def take_time(_number: int, _request: Request) -> Behaviour:
-            frozen.tick(20)
+            frozen.tick(timedelta(minutes=40))
             return {}
 
         faulty.decide = take_time
@@ -323,10 +324,10 @@ def test_a_service_that_is_busy_until_the_hours_are_over(
 ) -> None:
     """A 429 whose wait lasts beyond eight leaves nothing failed; in the morning each is texted once."""
     phones = write_timed_campaign(repository, 3)
-    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True, real_asyncio=True) as frozen:
+    with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def refuse(_number: int, _request: Request) -> Behaviour:
-            frozen.tick(40)
+            frozen.tick(timedelta(minutes=80))
             return {"status": 429, "accepts": False, "headers": {"Retry-After": "0"}}
 
         faulty.decide = refuse
@@ -351,10 +352,10 @@ def test_what_a_trial_sends_keeps_no_hours(repository: Repository, faulty: Fault
 def test_settled_launches_keep_the_hours_too(repository: Repository, faulty: FaultyService) -> None:
     """A launch that was not sent after all is not sent again in the night that has begun meanwhile."""
     phones = write_timed_campaign(repository, 1)
-    with freeze_time(datetime(2026, 11, 21, 3, 59, 30, tzinfo=UTC), tick=True, real_asyncio=True) as frozen:
+    with freeze_time(EVENING, tick=True, real_asyncio=True) as frozen:
 
         def lose(_number: int, _request: Request) -> Behaviour:
-            frozen.tick(40)
+            frozen.tick(timedelta(minutes=80))
             return {"accepts": False, "end": "drop"}
 
         faulty.decide = lose

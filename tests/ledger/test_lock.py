@@ -258,7 +258,7 @@ def test_a_killed_holder_holds_nothing(ledger_url: str) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         # A server notices the end of a connection a moment after it.
-        with hold_campaign_lock(ledger, "live", ["pulse"], SECOND, timeout_s=20) as lock:
+        with hold_campaign_lock(ledger, "live", ["pulse"], SECOND, timeout_s=100) as lock:
             require(lock, ledger)
 
 
@@ -369,7 +369,8 @@ def test_a_lost_connection_loses_every_lock_of_it(postgres: PostgresServer) -> N
                 with pytest.raises(LedgerError) as caught:
                     require(lock, ledger)
                 assert "; nothing more is sent" in caught.value.message
-        with hold_campaign_lock(ledger, "live", ["pulse"], SECOND) as lock:
+        # A server gives a session's locks back a moment after it has told of its end.
+        with hold_campaign_lock(ledger, "live", ["pulse"], SECOND, timeout_s=100) as lock:
             require(lock, ledger)
 
 

@@ -239,8 +239,9 @@ def write_impatiently(ledger: Ledger, statement: str) -> None:
 
 def test_a_holder_that_stands_still_amid_a_transaction_is_thrown_out(shared: Ledger, clock: Clock) -> None:
     """The server ends a session that stands still while it keeps others from the lease, or the lock."""
-    lease = acquire_lease(shared, CLAIM, LeaseTerms.lasting(0.2), clock)
-    assert isinstance(lease, PartitionLease)
+    lease = take(shared, clock)
+    # The lease itself outlasts a busy machine: what ends in a moment is a session that stands still.
+    lease.terms = LeaseTerms.lasting(0.2)
     with pytest.raises(LedgerError) as caught:
         stand_still(shared, lease)
     assert "idle-in-transaction timeout" in caught.value.message
@@ -258,7 +259,7 @@ def stand_still(ledger: Ledger, lease: PartitionLease) -> None:
 def test_a_run_tells_its_tasks_how_it_stands(shared: Ledger) -> None:
     """Pauses, failures in a row and the answer that ends the run are one for all; the first answer stays."""
     with shared.writing() as connection:
-        pause_cluster_run(connection, RUN, 60)
+        pause_cluster_run(connection, RUN, 600)
         pause_cluster_run(connection, RUN, 5)
         assert [count_failure(connection, RUN, has_succeeded=False) for _ in range(3)] == [1, 2, 3]
         assert count_failure(connection, RUN, has_succeeded=True) == 1
@@ -267,7 +268,7 @@ def test_a_run_tells_its_tasks_how_it_stands(shared: Ledger) -> None:
     with shared.reading() as connection:
         state = read_run_state(connection, RUN)
     assert state is not None
-    assert 50 < state.paused_s <= 60
+    assert 500 < state.paused_s <= 600
     assert (state.failures, state.is_stopped, state.is_abandoned) == (1, True, False)
     assert state.final == FinalAnswer(403, "HTTP 403")
     with shared.writing() as connection:
@@ -282,8 +283,8 @@ def test_a_run_tells_its_tasks_how_it_stands(shared: Ledger) -> None:
 def test_moments_to_send_at_are_handed_out_once(shared: Ledger) -> None:
     """However tasks take them, the moments of a run follow each other by one interval, after its pause."""
     with shared.writing() as connection:
-        pause_cluster_run(connection, RUN, 100)
-        firsts = [take_slots(connection, RUN, count, 10.0) for count in (1, 5, 2, 1)]
-        assert take_slots(connection, "another", 1, 10.0) is None
+        pause_cluster_run(connection, RUN, 10_000)
+        firsts = [take_slots(connection, RUN, count, 1000.0) for count in (1, 5, 2, 1)]
+        assert take_slots(connection, "another", 1, 1000.0) is None
     known = [first for first in firsts if first is not None]
-    assert [round(first / 10) for first in known] == [10, 11, 16, 18]
+    assert [round(first / 1000) for first in known] == [10, 11, 16, 18]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, select, update
 
@@ -165,7 +165,7 @@ ACTS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(total=st.integers(1, 9), acts=st.lists(ACTS, max_size=40))
 def test_no_more_are_in_flight_than_the_budget(
     shared: Ledger, total: int, acts: list[tuple[str, int]]

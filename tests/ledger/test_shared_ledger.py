@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 
 from runner.sandbox.web.server import running_service
 from tests.postgres import PASSWORD
+from tests.service.wire import WireServer, read_message, write_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +36,7 @@ recipients:
 {"".join(f"  - {{phone: '+141555501{number:02}', vars: {{name: P{number}}}}}{chr(10)}" for number in range(PEOPLE))}messages:
   - {{id: ask, text: "Hi {{{{ name }}}}!"}}
 """
-PATIENCE_S = 60
+PATIENCE_S = 100
 
 
 class Machine:
@@ -77,11 +81,55 @@ class Machine:
         return self.folder / "campaigns" / "pulse.live.lock.json"
 
 
+class Door:
+    """Stands before a service, and lets no more sends in than a test says, until it is opened.
+
+    So a run lasts as long as a test needs it to, however busy the machine is.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._port = urlsplit(url).port or 0
+        self._lock = threading.Lock()
+        self._opened = threading.Event()
+        self._sends = 0
+        self._most: int | None = None
+
+    def let_in(self, most: int) -> None:
+        """Let in as many sends, and keep the rest waiting."""
+        self._most = most
+
+    def open(self) -> None:
+        """Let everything in."""
+        self._opened.set()
+
+    def serve(self, stream: socket.socket, reader: BinaryIO) -> None:
+        """Serve one connection of a `WireServer`."""
+        while request := read_message(reader):
+            if request.method == "POST":
+                with self._lock:
+                    self._sends += 1
+                    is_kept = self._most is not None and self._sends > self._most
+                if is_kept:
+                    self._opened.wait(PATIENCE_S)
+            head = [request.start, *(f"{name}: {value}" for name, value in request.headers.items()), "", ""]
+            # One at a time: the service ends connections that stand idle.
+            with (
+                socket.create_connection(("127.0.0.1", self._port)) as upstream,
+                upstream.makefile("rb") as answers,
+            ):
+                upstream.sendall("\r\n".join(head).encode() + request.body)
+                answer = read_message(cast("BinaryIO", answers))
+            if answer is None:
+                return
+            stream.sendall(write_answer(int(answer.start.split(" ")[1]), answer.body))
+
+
 class Service:
     """A sandbox that both machines reach, and who was texted there."""
 
-    def __init__(self, address: ServiceAddress) -> None:
-        self.url = address.url
+    def __init__(self, address: ServiceAddress, url: str, door: Door) -> None:
+        self.url = url
+        self.door = door
         self.username = address.username
         self.api_key = address.api_key
 
@@ -97,13 +145,18 @@ class Service:
 
     def wait_until_texted(self, count: int) -> None:
         """Wait until so many people were texted."""
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.list_texted()) < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: len(self.list_texted()) >= count)
 
 
 EVERYONE = [f"+141555501{number:02}" for number in range(PEOPLE)]
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -116,7 +169,12 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def service(tmp_path: Path) -> Iterator[Service]:
     """The service, and who was texted there."""
     with running_service(tmp_path / "service.sqlite") as address:
-        yield Service(address)
+        door = Door(address.url)
+        with WireServer(door.serve) as server:
+            try:
+                yield Service(address, f"http://127.0.0.1:{server.port}", door)
+            finally:
+                door.open()
 
 
 @pytest.fixture
@@ -128,7 +186,11 @@ def machines(tmp_path: Path, service: Service, new_url: Callable[[], str]) -> li
 
 def test_of_two_runs_at_once_one_sends(machines: list[Machine], service: Service) -> None:
     """Two machines apply the same campaign at once: one texts everyone, the other exits with 6 and says who."""
+    service.door.let_in(1)
     processes = [machine.start("apply", "--auto-approve") for machine in machines]
+    # The one that sends goes on as long as the other one has not met it.
+    wait_for(lambda: any(process.poll() is not None for process in processes))
+    service.door.open()
     ended = [finish(process) for process in processes]
     assert sorted(code for code, _, _ in ended) == [0, 6], ended
     loser = next(index for index, (code, _, _) in enumerate(ended) if code == 6)
@@ -143,7 +205,7 @@ def test_of_two_runs_at_once_one_sends(machines: list[Machine], service: Service
 @pytest.mark.slow
 def test_a_run_can_wait_for_the_other(machines: list[Machine], service: Service) -> None:
     """With --lock-timeout the second waits, and then finds that there is nothing left to send."""
-    processes = [machine.start("apply", "--auto-approve", "--lock-timeout", "60s") for machine in machines]
+    processes = [machine.start("apply", "--auto-approve", "--lock-timeout", "100s") for machine in machines]
     ended = [finish(process) for process in processes]
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert sorted(stdout for _, stdout, _ in ended) == [
@@ -162,7 +224,7 @@ def test_another_machine_ends_what_a_killed_one_began(machines: list[Machine], s
     service.wait_until_texted(4)
     process.send_signal(signal.SIGKILL)
     finish(process)
-    code, _, stderr = there.run("apply", "--auto-approve", "--lock-timeout", "30s")
+    code, _, stderr = there.run("apply", "--auto-approve", "--lock-timeout", "100s")
     assert code == 0, stderr
     assert service.list_texted() == EVERYONE
     code, stdout, _ = here.run("apply", "--auto-approve")
@@ -174,15 +236,24 @@ def test_another_machine_ends_what_a_killed_one_began(machines: list[Machine], s
 def test_other_commands_read_while_a_run_sends(machines: list[Machine], service: Service) -> None:
     """Status and plan need no lock: they say how far the other machine's run has come."""
     here, there = machines
+    message: dict[str, int] = {}
+
+    def look() -> bool:
+        code, stdout, stderr = there.run("status", "--format", "json")
+        assert code == 0, stderr
+        (found,) = json.loads(stdout)["campaigns"][0]["messages"]
+        message.update(found)
+        # It is recorded a moment after the service has it.
+        return message["sent"] >= 1
+
+    service.door.let_in(2)
     process = here.start("apply", "--auto-approve")
     try:
         service.wait_until_texted(2)
-        code, stdout, stderr = there.run("status", "--format", "json")
+        wait_for(look)
     finally:
+        service.door.open()
         ended = finish(process)
-    assert code == 0, stderr
-    (message,) = json.loads(stdout)["campaigns"][0]["messages"]
-    assert message["sent"] >= 1
     assert message["sent"] + message["unresolved"] + message["planned"] == PEOPLE
     assert ended[0] == 0, ended
     assert there.run("plan", "--detailed-exitcode")[0] == 0
@@ -196,9 +267,11 @@ def test_a_server_that_restarts_during_a_run_loses_nothing(
     """Connections that break end the run in words; the next one sends the rest, and nobody is texted twice."""
     database = postgres.create_database()
     machine = Machine(tmp_path, "here", service, postgres.url(database, scheme="postgresql"))
+    service.door.let_in(3)
     process = machine.start("apply", "--auto-approve")
     service.wait_until_texted(3)
     postgres.end_sessions(database)
+    service.door.open()
     code, _, stderr = finish(process)
     assert code == 1
     assert "\nError: " in f"\n{stderr}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -149,7 +149,7 @@ def is_taken(ledger: Ledger, identity: Identity) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(steps=STEPS)
 def test_taken_if_nobody_is_missing(steps: Steps) -> None:
     """Every copy of the ledger goes with every lockfile whose people it has sent to, and with no other."""
@@ -170,7 +170,7 @@ def test_taken_if_nobody_is_missing(steps: Steps) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(before=STEPS, ours=STEPS, theirs=STEPS)
 def test_another_ledger(before: Steps, ours: Steps, theirs: Steps) -> None:
     """A copy of the ledger that has gone on by itself is refused by lockfiles that tell of others."""

@@ -189,7 +189,6 @@ _VOCABULARY = sorted(
 )
 
 
-@pytest.mark.timeout(60)
 @given(st.lists(st.sampled_from(_VOCABULARY), min_size=1, max_size=4))
 def test_no_text_takes_for_ever(words: list[str]) -> None:
     """The rules' own words, over and over, are read at once: no rule can match one text in many ways."""

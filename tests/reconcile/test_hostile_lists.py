@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -348,7 +348,7 @@ def disturb(service: SurveyService, event: tuple[str, int], number: int) -> None
 _turn = itertools.count()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(events=_EVENTS, count=st.integers(0, 40), page_size=st.integers(2, 12))
 def test_after_the_list_is_quiet_the_ledger_has_it(
     campaign: Campaign, events: list[tuple[str, int]], count: int, page_size: int

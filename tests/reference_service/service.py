@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import threading
 import time
@@ -66,7 +67,7 @@ class ReferenceService:
         self._port = 0
         self._server: Server | None = None
         self._holder: socket.socket | None = None
-        self._afterwards: list[threading.Timer] = []
+        self._afterwards: list[tuple[float, tuple[list[str], dict[str, Any]]]] = []
         self._closing = threading.Event()
         self.open()
 
@@ -78,6 +79,7 @@ class ReferenceService:
     @property
     def accepted(self) -> list[Accepted]:
         """Every send that it has accepted, in order."""
+        self._accept_due(time.monotonic())
         with self.store.lock:
             return list(self.store.accepted)
 
@@ -106,8 +108,7 @@ class ReferenceService:
         """End, and let no request hang any longer."""
         self._closing.set()
         self.shut()
-        for timer in self._afterwards:
-            timer.join()
+        self._accept_due(math.inf)
         if self._holder is not None:
             self._holder.close()
 
@@ -131,8 +132,9 @@ class ReferenceService:
 
     def come_to_rest(self) -> None:
         """Wait until everything that was accepted, or will be, is listed in full."""
-        for timer in self._afterwards:
-            timer.join()
+        with self.store.lock:
+            due = max((moment for moment, _ in self._afterwards), default=0.0)
+        time.sleep(max(0.0, due - time.monotonic()))
         last = max((sent.monotonic for sent in self.accepted), default=0.0)
         time.sleep(max(0.0, last + self.switches.delay_s + 0.01 - time.monotonic()))
 
@@ -152,8 +154,20 @@ class ReferenceService:
         """
         return self.store.answer(phone, text)
 
+    def _accept_due(self, now: float) -> None:
+        """Accept what came over connections that it has broken since.
+
+        No thread does so by itself: it might wake up after its client has waited for as long as it has to.
+        """
+        with self.store.lock:
+            due = [body for moment, body in self._afterwards if moment <= now]
+            self._afterwards = [each for each in self._afterwards if each[0] > now]
+            for body in due:
+                self.store.accept(*body)
+
     def take_send(self, content: bytes, query: str) -> Answer:
         """Meet one POST of a send."""
+        self._accept_due(time.monotonic())
         with self.store.lock:
             self._sends += 1
             fault = self._planned.pop(0) if self._planned else self.choose_fault(self._sends)
@@ -169,9 +183,8 @@ class ReferenceService:
         if self.store.count_renders() >= self.switches.renders_max:
             return refuse(403, "no")
         if ending == "afterwards":
-            timer = threading.Timer(_AFTERWARDS_S, self.store.accept, body)
-            self._afterwards.append(timer)
-            timer.start()
+            with self.store.lock:
+                self._afterwards.append((time.monotonic() + _AFTERWARDS_S, body))
             return Answer(0, {}, b"", ending="reset")
         guid = self.store.accept(*body).sent.guid
         named, self._last_guid = self._last_guid if ending == "same-guid" else guid, guid
@@ -198,6 +211,7 @@ class ReferenceService:
 
     def take_get(self, path: str, query: dict[str, str]) -> Answer:
         """Meet one GET."""
+        self._accept_due(time.monotonic())
         with self.store.lock:
             if path in _LISTS:
                 try:

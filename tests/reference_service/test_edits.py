@@ -147,7 +147,7 @@ def test_another_tag_and_hidden_people_text_nobody_twice(make_campaigns: Make, s
 
 def test_a_launch_holds_its_own_people_as_soon_as_they_are_listed(make_campaigns: Make) -> None:
     """A launch that was listed without people, and held everybody, lets go of the others when it has some."""
-    campaigns = make_campaigns("sessions=late delay_s=60")
+    campaigns = make_campaigns("sessions=late delay_s=3600")
     assert campaigns.apply().returncode == 0
     campaigns.lose_records()
     edit(campaigns, WORDS)

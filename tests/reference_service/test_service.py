@@ -67,11 +67,11 @@ RESULT_FIELDS = {
 
 
 def send(service: ReferenceService, body: object = SURVEY, **headers: str) -> requests.Response:
-    return requests.post(f"{service.url}/api/send", json=body, params=ACCESS, headers=headers, timeout=10)
+    return requests.post(f"{service.url}/api/send", json=body, params=ACCESS, headers=headers, timeout=100)
 
 
 def get(service: ReferenceService, path: str, **query: Any) -> Any:
-    answer = requests.get(f"{service.url}{path}", params=ACCESS | query, timeout=10)
+    answer = requests.get(f"{service.url}{path}", params=ACCESS | query, timeout=100)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -185,8 +185,8 @@ def test_every_request_needs_credentials(start_service: Start, access: dict[str,
     """Without credentials, or with wrong ones, nothing is answered and nothing accepted."""
     service = start_service()
     body = {"phone": ADA, "text": "Hello"}
-    sent = requests.post(f"{service.url}/api/send", json=body, params=access, timeout=10)
-    listed = requests.get(f"{service.url}/api/stats/", params=access, timeout=10)
+    sent = requests.post(f"{service.url}/api/send", json=body, params=access, timeout=100)
+    listed = requests.get(f"{service.url}/api/stats/", params=access, timeout=100)
     assert (sent.status_code, listed.status_code, service.accepted) == (status, status, [])
 
 
@@ -224,14 +224,14 @@ def test_a_wrong_send_is_refused(start_service: Start, body: object, words: str)
 @pytest.mark.parametrize("path", ["/", "/api/stats", "/api/results/", "/api/stats/0-0/", "/api/results/0-0/"])
 def test_other_paths_lead_nowhere(start_service: Start, path: str) -> None:
     """Paths are those of the reference, slash by slash."""
-    answer = requests.get(start_service().url + path, params=ACCESS, timeout=10)
+    answer = requests.get(start_service().url + path, params=ACCESS, timeout=100)
     assert answer.status_code == 404
 
 
 def test_a_bad_offset_is_refused(start_service: Start) -> None:
     """Limit and offset are whole numbers from 0."""
     url = f"{start_service().url}/api/stats/"
-    answer = requests.get(url, params=ACCESS | {"offset": "-1"}, timeout=10)
+    answer = requests.get(url, params=ACCESS | {"offset": "-1"}, timeout=100)
     assert (answer.status_code, answer.json()) == (400, {"error": "offset is no whole number from 0"})
 
 
@@ -281,7 +281,7 @@ def test_a_process_takes_orders() -> None:
     with ReferenceProcess("guids=upper") as process:
         url = f"{process.url}/api/send"
         process.tell("plan_faults", names=["", "refuse-500"])
-        answers = [requests.post(url, json=SURVEY, params=ACCESS, timeout=10) for _ in range(2)]
+        answers = [requests.post(url, json=SURVEY, params=ACCESS, timeout=100) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [200, 500]
         (sent,) = process.tell("accepted")
         assert answers[0].json() == {"project_launch_guid": sent["guid"].upper()}
@@ -289,21 +289,21 @@ def test_a_process_takes_orders() -> None:
         assert process.tell("faults") == {"refuse-500": 1}
         assert process.tell("answer", phone=ADA, text="blue") is None
         assert process.tell("answer", phone=ADA, text="red")
-        process.tell("switch", values=["lists=late", "delay_s=60"])
-        listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=10).json()
+        process.tell("switch", values=["lists=late", "delay_s=3600"])
+        listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=100).json()
         assert listed["objects"] == []
         process.tell("switch", values=["delay_s=0.05"])
         process.tell("accept", body={"phone": BOB, "text": "Hello"})
         process.tell("come_to_rest")
-        listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=10).json()
+        listed = requests.get(f"{process.url}/api/stats/", params=ACCESS, timeout=100).json()
         assert len(listed["objects"]) == 2
         process.tell("plan_faults", names=["refuse-500"])
         process.tell("calm")
         process.tell("shut")
         with pytest.raises(requests.ConnectionError):
-            requests.post(url, json=SURVEY, params=ACCESS, timeout=10)
+            requests.post(url, json=SURVEY, params=ACCESS, timeout=100)
         process.tell("open")
-        assert requests.post(url, json=SURVEY, params=ACCESS, timeout=10).status_code == 200
+        assert requests.post(url, json=SURVEY, params=ACCESS, timeout=100).status_code == 200
         assert process.tell("strays") == 0
         with pytest.raises(ValueError, match=r"^has no active session: \+1999$"):
             process.tell("answer", phone="+1999", text="x")

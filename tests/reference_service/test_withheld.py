@@ -105,7 +105,7 @@ def test_a_late_list_makes_no_wrong_figure(make_campaigns: Make, switches: str) 
     campaigns = make_campaigns(switches)
     assert campaigns.apply().returncode == 0
     answer_some(campaigns)
-    campaigns.service.switch(delay_s=30.0)
+    campaigns.service.switch(delay_s=3600.0)
     reconciled = campaigns.run("reconcile")
     assert reconciled.returncode == 1
     for unknown in check_figures(campaigns).values():
@@ -139,7 +139,7 @@ def test_a_lost_answer_and_a_late_list_text_nobody_twice(make_campaigns: Make, s
 
 def test_sessions_that_come_late_hold_people_until_they_are_there(make_campaigns: Make) -> None:
     """A launch that is listed without people may be anybody's: held, and recorded once they are listed."""
-    campaigns = make_campaigns("sessions=late delay_s=30")
+    campaigns = make_campaigns("sessions=late delay_s=3600")
     assert campaigns.apply().returncode == 0
     answer_some(campaigns)
     assert campaigns.run("reconcile").returncode == 0

@@ -49,27 +49,28 @@ class Witness:
 
     def serve(self, stream: socket.socket, reader: BinaryIO) -> None:
         """Serve one connection."""
-        with (
-            socket.create_connection(("127.0.0.1", self._port)) as upstream,
-            upstream.makefile("rb") as answers,
-        ):
-            while request := read_message(reader):
-                self.received[request.method, urlsplit(request.target).path] += 1
-                if self.is_troubled and request.method == "GET" and self.received["POST", "/api/send"]:
-                    stream.sendall(write_answer(500))
-                    continue
-                head = [
-                    request.start,
-                    *(f"{name}: {value}" for name, value in request.headers.items()),
-                    "",
-                    "",
-                ]
+        while request := read_message(reader):
+            self.received[request.method, urlsplit(request.target).path] += 1
+            if self.is_troubled and request.method == "GET" and self.received["POST", "/api/send"]:
+                stream.sendall(write_answer(500))
+                continue
+            head = [
+                request.start,
+                *(f"{name}: {value}" for name, value in request.headers.items()),
+                "",
+                "",
+            ]
+            # A connection for each: the sandbox ends those that stand idle, as on a busy machine.
+            with (
+                socket.create_connection(("127.0.0.1", self._port)) as upstream,
+                upstream.makefile("rb") as answers,
+            ):
                 upstream.sendall("\r\n".join(head).encode() + request.body)
                 answer = read_message(cast("BinaryIO", answers))
-                assert answer is not None
-                if self.is_troubled and request.method == "POST":
-                    return
-                stream.sendall(write_answer(int(answer.start.split(" ")[1]), answer.body))
+            assert answer is not None
+            if self.is_troubled and request.method == "POST":
+                return
+            stream.sendall(write_answer(int(answer.start.split(" ")[1]), answer.body))
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def tls_port(make_context: Callable[[str], ssl.SSLContext]) -> Iterator[int]:
 @contextmanager
 def reach(url: str, bundle: str | None = None, *, name: str = "live") -> Iterator[Connection]:
     """Yield a connection for a base URL."""
-    target = Target(name, url, Credentials(USERNAME, API_KEY), connect_timeout=5.0)
+    target = Target(name, url, Credentials(USERNAME, API_KEY), connect_timeout=100.0)
     connection = Connection(target, verify=bundle or True)
     yield connection
     connection.close()

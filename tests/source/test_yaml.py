@@ -167,7 +167,6 @@ def nest(levels: int, width: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.timeout(10)
 @pytest.mark.parametrize(
     "bomb",
     [

@@ -342,6 +342,7 @@ TRAITS = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_oracle_agrees(record_property: Any) -> None:
     """Sent now, later and from when on, or never: on 20,000 decisions around changes of clocks everywhere."""
     author = Author(SEED)
