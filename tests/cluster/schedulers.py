@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import subprocess
@@ -12,19 +13,25 @@ from typing import TYPE_CHECKING, Self
 
 from distributed import Client
 
+from tests.torture.door import hold_port
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.cluster.address import TlsFiles
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 100.0
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """Return a TCP port that nobody listens at, and that this process keeps for who is told of it.
+
+    A port that is only known to be free may be another connection's by the time a scheduler has started.
+    """
+    holder = hold_port()
+    atexit.register(holder.close)
+    port: int = holder.getsockname()[1]
+    return port
 
 
 @dataclass(slots=True)

@@ -60,9 +60,9 @@ class Door:
     def __init__(self, clerk: Clerk, meter: Meter | None = None) -> None:
         self._clerk = clerk
         self._meter = meter
-        self._port = 0
         self._server: _Server | None = None
-        self._holder: socket.socket | None = None
+        self._holder = hold_port()
+        self._port = int(self._holder.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -73,11 +73,8 @@ class Door:
         """Listen, if it doesn't yet."""
         if self._server is not None:
             return
-        if self._holder is not None:
-            self._holder.close()
         self._server = _Server(("127.0.0.1", self._port), _Handler)
         self._server.clerk, self._server.meter = self._clerk, self._meter
-        self._port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def shut(self) -> None:
@@ -87,20 +84,19 @@ class Door:
         self._server.shutdown()
         self._server.server_close()
         self._server = None
-        self._holder = hold_port(self._port)
 
     def close(self) -> None:
         """End."""
         self.shut()
-        if self._holder is not None:
-            self._holder.close()
+        self._holder.close()
 
 
-def hold_port(port: int) -> socket.socket:
-    """Take a port at which nobody listens, so that connections are refused and nobody else gets it."""
+def hold_port() -> socket.socket:
+    """Take a port at which nobody listens: connections are refused, and only who is told of it can listen."""
     holder = socket.socket()
+    # With this, on both, Linux lets another socket listen at a port that is only bound.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", port))
+    holder.bind(("127.0.0.1", 0))
     return holder
 
 
