@@ -6,11 +6,13 @@ import json
 import socket
 import struct
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.patient_server import PatientServer
+from tests.torture.arrival import read_age_s
 
 if TYPE_CHECKING:
     from tests.torture.gauge import Meter
@@ -22,8 +24,8 @@ Answer = tuple[int, dict[str, str], bytes]
 class Clerk(Protocol):
     """Answers requests; a string says how the connection ends without an answer: `drop` or `reset`."""
 
-    def take_send(self, body: dict[str, Any]) -> Answer | str:
-        """Meet one POST."""
+    def take_send(self, body: dict[str, Any], came_at: float) -> Answer | str:
+        """Meet one POST, which came at this moment, in monotonic seconds."""
 
     def take_list(self, query: dict[str, str]) -> Answer | str:
         """Meet one GET of the stats."""
@@ -119,11 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _take_send(self, body: dict[str, Any]) -> Answer | str:
         meter = self.server.meter
+        came_at = time.monotonic() - read_age_s(self.connection)
         if meter is None:
-            return self.server.clerk.take_send(body)
+            return self.server.clerk.take_send(body, came_at)
         meter.enter(self.connection)
         try:
-            return self.server.clerk.take_send(body)
+            return self.server.clerk.take_send(body, came_at)
         finally:
             meter.leave(self.connection)
 
