@@ -111,9 +111,23 @@ class DaskScheduler:
 
     def retire_worker(self, pid: int) -> None:
         """Have the scheduler let a worker go, given its process, as autoscaling does."""
+        address = self.find_address(pid)
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            client.retire_workers([address])
+
+    def find_address(self, pid: int) -> str:
+        """Return the address of a worker, given its process."""
         with Client(self.address, timeout=_PATIENCE_S) as client:
             (address,) = [worker for worker, found in client.run(os.getpid).items() if found == pid]
-            client.retire_workers([address])
+        return str(address)
+
+    def wait_until_leaving(self, address: str) -> None:
+        """Wait until the scheduler has heard of a worker that it is leaving, or has left."""
+        deadline = time.monotonic() + _PATIENCE_S
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            while client.scheduler_info(n_workers=-1)["workers"].get(address, {}).get("status") == "running":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:
