@@ -49,14 +49,13 @@ def ledger_url(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mon
     return url
 
 
-@pytest.mark.timeout(600)
 def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     run_process: Callable[..., subprocess.CompletedProcess[str]], ledger_url: str, tmp_path: Path
 ) -> None:
     """With `local:N` the client runs the sandbox and its workers, and nothing has to be set for either."""
     assert ledger_url
     cluster = ("--quiet", "--cluster", "local:2")
-    done = run_process("apply", "--auto-approve", *cluster, cwd=tmp_path, timeout=250)
+    done = run_process("apply", "--auto-approve", *cluster, cwd=tmp_path, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
         "pulse: 2 recipients texted in 2 launches.\n",
@@ -65,7 +64,7 @@ def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     assert (tmp_path / "campaigns" / "pulse.sandbox.lock.json").exists()
     assert run_inside("sandbox", "simulate", cwd=tmp_path).returncode == 0
     done = run_process(
-        "report", "--reconcile", "--format", "json", "--out", "out", *cluster, cwd=tmp_path, timeout=250
+        "report", "--reconcile", "--format", "json", "--out", "out", *cluster, cwd=tmp_path, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, "")
     (report,) = json.loads((tmp_path / "out" / "pulse.json").read_text(encoding="utf-8"))["messages"]
