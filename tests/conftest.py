@@ -139,7 +139,7 @@ def run_process() -> Callable[..., subprocess.CompletedProcess[str]]:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
-        timeout: float = 250,
+        timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Run `runner` with these arguments and return the finished process, whatever its exit code.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 USER = "ada"
 PASSWORD = "s3cret"  # noqa: S105  of a server that nobody else can reach
 _DEBIAN = Path("/usr/lib/postgresql")
-_PATIENCE_S = 30
+_PATIENCE_S = 100
 # A language's order, as on most servers, exposes ledgers that rely on the server's order.
 _INITDB = (
     "--encoding=UTF8",
@@ -65,6 +65,8 @@ class PostgresServer:
             self._template = self.create_database()
             with Ledger(self.url(self._template)) as ledger:
                 ledger.prepare()
+            # A session may outlast its client, and no database is copied in use.
+            self.end_sessions(self._template)
         name = f"test_{next(self._numbers)}"
         copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
         self.execute(copied.format(sql.Identifier(name), sql.Identifier(self._template)))
@@ -77,10 +79,11 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def end_sessions(self, database: str) -> None:
-        """End every session of a database, as a restart of the server would."""
+        """End every session of a database, as a restart of the server would, and wait until they have ended."""
         self.execute(
-            sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}").format(
-                sql.Literal(database)
+            sql.SQL("SELECT pg_terminate_backend(pid, {}) FROM pg_stat_activity WHERE datname = {}").format(
+                sql.Literal(_PATIENCE_S * 1000),
+                sql.Literal(database),
             )
         )
 

@@ -146,7 +146,8 @@ def _await_listener(address: str, patience_s: float, tell: Callable[[str], None]
         try:
             return _open(address)
         except ConnectionRefusedError:
-            if time.monotonic() >= deadline:
+            # A process that stood still meanwhile asks once more, too.
+            if has_told and time.monotonic() >= deadline:
                 raise
         if not has_told:
             tell(f"cluster: waiting for a scheduler at {address}, {patience_s:g} s at most.")
@@ -192,10 +193,8 @@ def _speaks_tls(address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with _open(address) as probe:
-            probe.settimeout(_SILENCE_S)
-            with context.wrap_socket(probe):
-                return True
+        with _open(address) as probe, context.wrap_socket(probe):
+            return True
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or "")
     except OSError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from runner.cluster.dask_engine import Cluster
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 100.0
 _Result = TypeVar("_Result")
 
 

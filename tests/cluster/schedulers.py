@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import subprocess
@@ -12,19 +13,25 @@ from typing import TYPE_CHECKING, Self
 
 from distributed import Client
 
+from tests.torture.door import hold_port
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.cluster.address import TlsFiles
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 100.0
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """Return a TCP port that nobody listens at, and that this process keeps for who is told of it.
+
+    A port that is only known to be free may be another connection's by the time a scheduler has started.
+    """
+    holder = hold_port()
+    atexit.register(holder.close)
+    port: int = holder.getsockname()[1]
+    return port
 
 
 @dataclass(slots=True)
@@ -104,9 +111,23 @@ class DaskScheduler:
 
     def retire_worker(self, pid: int) -> None:
         """Have the scheduler let a worker go, given its process, as autoscaling does."""
+        address = self.find_address(pid)
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            client.retire_workers([address])
+
+    def find_address(self, pid: int) -> str:
+        """Return the address of a worker, given its process."""
         with Client(self.address, timeout=_PATIENCE_S) as client:
             (address,) = [worker for worker, found in client.run(os.getpid).items() if found == pid]
-            client.retire_workers([address])
+        return str(address)
+
+    def wait_until_leaving(self, address: str) -> None:
+        """Wait until the scheduler has heard of a worker that it is leaving, or has left."""
+        deadline = time.monotonic() + _PATIENCE_S
+        with Client(self.address, timeout=_PATIENCE_S) as client:
+            while client.scheduler_info(n_workers=-1)["workers"].get(address, {}).get("status") == "running":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:

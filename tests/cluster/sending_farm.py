@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,8 @@ from tests.cluster.schedulers import DaskScheduler, free_port
 from tests.deliver.conftest import API_KEY, USERNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import re
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pytest
@@ -183,6 +186,28 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Wait for the end of a command; return its exit code, its output and its messages."""
     out, err = process.communicate(timeout=_PATIENCE_S)
     return process.returncode, out, err
+
+
+@contextmanager
+def ending(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill a command that has not ended by the end of the block."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process: subprocess.Popen[str], wanted: re.Pattern[str]) -> str:
+    """Read a command's messages until something is among them, and return those read."""
+    assert process.stderr is not None
+    stderr, said = process.stderr.fileno(), ""
+    while not wanted.search(said):
+        assert select.select([stderr], [], [], _PATIENCE_S)[0], said
+        piece = os.read(stderr, 65_536).decode()
+        assert piece, said
+        said += piece
+    return said
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

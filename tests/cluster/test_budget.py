@@ -23,6 +23,7 @@ __all__ = ["faulty"]
 pytestmark = pytest.mark.slow
 
 _TAKES_S = 0.1
+_JOINED_S = 1.0
 _TARGETS = """\
 version: 1
 targets:
@@ -38,20 +39,27 @@ class Counter:
     Attributes:
         most: the most at once so far; may be reset.
         gate: keeps sends in flight while it is closed.
+
+    Args:
+        service: receives them.
+        allowed: at once. Until there were so many each waits for others, as long as its client may be slow.
     """
 
-    def __init__(self, service: FaultyService) -> None:
+    def __init__(self, service: FaultyService, allowed: int) -> None:
         self.most = 0
+        self._allowed = allowed
         self.gate = threading.Event()
         self.gate.set()
         self._now = 0
-        self._turn = threading.Lock()
+        self._turn = threading.Condition()
         service.decide = self._decide
 
     def _decide(self, _number: int, _request: Request) -> Behaviour:
         with self._turn:
             self._now += 1
             self.most = max(self.most, self._now)
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self.most >= self._allowed, _JOINED_S)
         time.sleep(_TAKES_S)
         self.gate.wait(2)
         with self._turn:
@@ -87,7 +95,7 @@ def limit(sending: Sending, concurrency: int) -> Counter:
     (sending.folder / "campaigns" / "targets.yaml").write_text(text, encoding="utf-8")
     sending.monkeypatch.delenv("RUNNER_BASE_URL")
     sending.monkeypatch.setenv("RUNNER_TARGET", "live")
-    return Counter(sending.service)
+    return Counter(sending.service, concurrency)
 
 
 def count_sent(sending: Sending) -> int:

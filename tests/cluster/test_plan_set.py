@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_set import (
@@ -76,7 +76,7 @@ def summarize(launch: PlannedLaunch) -> tuple[Any, ...]:
 
 
 @given(world=WORLDS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60)
 def test_launches_come_back_as_planned(
     world: World, tmp_path: Path, campaign: Callable[..., Campaign]
 ) -> None:

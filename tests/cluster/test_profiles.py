@@ -120,7 +120,6 @@ def cluster(teams: tuple[Team, Team], tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_one_cluster_serves_two_teams_at_once(
     teams: tuple[Team, Team], cluster: str, postgres: PostgresServer
 ) -> None:

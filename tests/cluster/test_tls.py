@@ -236,7 +236,7 @@ def test_a_command_without_certificates_ends(secured: Secured, tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import runner
-from tests.cluster.sending_farm import SHORT_LEASES, Farm, Sending, finish
+from tests.cluster.sending_farm import SHORT_LEASES, Farm, Sending, finish, read_until
 from tests.deliver.conftest import FaultyService, faulty
 
 if TYPE_CHECKING:
@@ -78,10 +76,11 @@ def test_a_worker_that_joins_without_the_key_is_put_aside(sending: Sending) -> N
     scheduler = sending.farm.scheduler
     scheduler.add_worker({**sending.farm.environment, "RUNNER_API_KEY": ""})
     scheduler.wait_for_workers()
-    time.sleep(3)
+    said = read_until(client, re.compile("it is put aside, and .*\n"))
     sending.service.open_gate()
     code, out, err = finish(client)
     assert (code, out) == (0, "pulse: 60 recipients texted in 60 launches.\n"), err
+    err = said + err
     notes = re.findall(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_API_KEY: it is put aside, and .*", err)
     assert len(notes) == 1, err
     assert "lost" not in err
@@ -124,21 +123,20 @@ def test_a_full_disk_of_one_worker_is_named(sending: Sending, tmp_path: Path) ->
 
 
 def test_a_scheduler_that_restarts_is_waited_for(sending: Sending) -> None:
-    """Killed and back after 5 s, with workers that a supervisor starts again: the run goes on, and says so."""
+    """Killed and back some seconds later, with workers that a supervisor starts again: the run says so and goes on."""
     phones = sending.write_campaign(60)
     sending.hold_after(10)
     client = sending.start_until(11, *SHORT_LEASES)
     scheduler = sending.farm.scheduler
     scheduler.kill_scheduler()
-    time.sleep(5)
+    gone = f"pulse: waiting for the scheduler at {scheduler.address}, which has gone, 60 s at most."
+    read_until(client, re.compile(r"\s+".join(map(re.escape, gone.split()))))
     scheduler.start()
     for _ in range(2):
         scheduler.add_worker(sending.farm.environment)
     sending.service.open_gate()
     code, out, err = finish(client)
     assert (code, out) == (0, "pulse: 60 recipients texted in 60 launches.\n"), err
-    said = " ".join(err.split())
-    assert f"pulse: waiting for the scheduler at {scheduler.address}, which has gone, 60 s at most." in said
     sending.require_everyone_once(phones)
 
 
@@ -153,11 +151,7 @@ def test_a_worker_that_stands_still_is_named(sending: Sending) -> None:
         r"^pulse: waiting for worker tcp://127\.0\.0\.1:\d+, which has not answered for \d+ s\.$",
         re.MULTILINE,
     )
-    assert client.stderr is not None
-    stderr, said = client.stderr.fileno(), ""
-    while not note.search(said):
-        assert select.select([stderr], [], [], 60)[0], said
-        said += os.read(stderr, 65_536).decode()
+    read_until(client, note)
     sending.service.open_gate()
     worker.send_signal(signal.SIGCONT)
     code, out, err = finish(client)

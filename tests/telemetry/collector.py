@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -21,6 +23,8 @@ from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_PATIENCE = Path(__file__).with_name("patience")
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,12 @@ class Collector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which a process exports to it."""
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_EXPORTER_OTLP_TIMEOUT": "5"}
+        """The variables by which a process exports to it, and waits until it has done so."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "100",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(_PATIENCE), os.environ.get("PYTHONPATH")))),
+        }
 
     def find(self, name: str) -> list[ReceivedSpan]:
         """Return the spans of a name."""

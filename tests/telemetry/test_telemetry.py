@@ -284,7 +284,7 @@ def test_providers_that_fail_do_not_touch_a_run(folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.stdout, done.stderr) == ("4 4\n", "")
 
@@ -301,7 +301,7 @@ def test_workers_join_the_trace_of_their_client(
         "RUNNER_LEDGER": postgres.url(postgres.create_database()),
         "RUNNER_CLUSTER": "local:2",
     }
-    done = run("apply", "--auto-approve", "--format", "json", cwd=folder, env=environment, timeout=110)
+    done = run("apply", "--auto-approve", "--format", "json", cwd=folder, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     (campaign,) = json.loads(done.stdout)["campaigns"]
     (command,) = collector.find("runner apply")

@@ -6,11 +6,13 @@ import json
 import socket
 import struct
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.patient_server import PatientServer
+from tests.torture.arrival import read_age_s
 
 if TYPE_CHECKING:
     from tests.torture.gauge import Meter
@@ -22,8 +24,8 @@ Answer = tuple[int, dict[str, str], bytes]
 class Clerk(Protocol):
     """Answers requests; a string says how the connection ends without an answer: `drop` or `reset`."""
 
-    def take_send(self, body: dict[str, Any]) -> Answer | str:
-        """Meet one POST."""
+    def take_send(self, body: dict[str, Any], came_at: float) -> Answer | str:
+        """Meet one POST, which came at this moment, in monotonic seconds."""
 
     def take_list(self, query: dict[str, str]) -> Answer | str:
         """Meet one GET of the stats."""
@@ -60,9 +62,9 @@ class Door:
     def __init__(self, clerk: Clerk, meter: Meter | None = None) -> None:
         self._clerk = clerk
         self._meter = meter
-        self._port = 0
         self._server: _Server | None = None
-        self._holder: socket.socket | None = None
+        self._holder = hold_port()
+        self._port = int(self._holder.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -73,11 +75,8 @@ class Door:
         """Listen, if it doesn't yet."""
         if self._server is not None:
             return
-        if self._holder is not None:
-            self._holder.close()
         self._server = _Server(("127.0.0.1", self._port), _Handler)
         self._server.clerk, self._server.meter = self._clerk, self._meter
-        self._port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def shut(self) -> None:
@@ -87,20 +86,19 @@ class Door:
         self._server.shutdown()
         self._server.server_close()
         self._server = None
-        self._holder = hold_port(self._port)
 
     def close(self) -> None:
         """End."""
         self.shut()
-        if self._holder is not None:
-            self._holder.close()
+        self._holder.close()
 
 
-def hold_port(port: int) -> socket.socket:
-    """Take a port at which nobody listens, so that connections are refused and nobody else gets it."""
+def hold_port() -> socket.socket:
+    """Take a port at which nobody listens: connections are refused, and only who is told of it can listen."""
     holder = socket.socket()
+    # With this, on both, Linux lets another socket listen at a port that is only bound.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", port))
+    holder.bind(("127.0.0.1", 0))
     return holder
 
 
@@ -123,11 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _take_send(self, body: dict[str, Any]) -> Answer | str:
         meter = self.server.meter
+        came_at = time.monotonic() - read_age_s(self.connection)
         if meter is None:
-            return self.server.clerk.take_send(body)
+            return self.server.clerk.take_send(body, came_at)
         meter.enter(self.connection)
         try:
-            return self.server.clerk.take_send(body)
+            return self.server.clerk.take_send(body, came_at)
         finally:
             meter.leave(self.connection)
 

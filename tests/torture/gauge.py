@@ -7,8 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from tests.torture.arrival import read_age_s
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 AHEAD_S = 1.0
 """Seconds of its rate by which a client may be ahead: a worker that stood still may use the moments to send at
@@ -29,7 +31,8 @@ class Gauge:
     """Counts requests in flight, and how far they are ahead of a rate: a bucket that leaks at that rate.
 
     A request is in flight until its answer leaves, or until its client has hung up and waits for it no more.
-    Both limits are judged at each request, so over every span of time and not over windows of some length.
+    Both limits are judged at each request, so over every span of time and not over windows of some length. A
+    request came when the system received it: this process may have stood still since.
 
     Args:
         concurrency: the most requests in flight.
@@ -40,8 +43,6 @@ class Gauge:
         concurrency: the most requests in flight that are allowed.
         requests: that have come.
         most: in flight at once that there were.
-        ahead_s: the most seconds of its rate by which the client was ahead.
-        overruns: requests above a limit, in words.
     """
 
     def __init__(
@@ -49,41 +50,51 @@ class Gauge:
     ) -> None:
         self.concurrency = concurrency
         self.requests = self.most = 0
-        self.ahead_s = 0.0
-        self.overruns: list[str] = []
+        self._arrivals: list[float] = []
+        self._crowds: list[str] = []
         self._rate = rate
         self._clock = clock
         self._lock = threading.Lock()
         self._in_flight: set[socket.socket] = set()
-        self._full_until = self._started_at = clock()
+        self._started_at = clock()
+
+    @property
+    def overruns(self) -> list[str]:
+        """Requests above a limit, in words."""
+        with self._lock:
+            arrivals = sorted(self._arrivals)
+            return [*self._crowds, *(self._find_hasty(arrivals, self._rate) if self._rate else ())]
 
     def enter(self, connection: socket.socket) -> None:
         """Note that a request has come over a connection, body and all."""
         with self._lock:
-            now = self._clock()
+            now = self._clock() - read_age_s(connection)
+            self._arrivals.append(now)
             self._in_flight = {each for each in self._in_flight if not _has_hung_up(each)} | {connection}
             self.requests += 1
             number = len(self._in_flight)
             self.most = max(self.most, number)
             if number > self.concurrency:
-                self._note(now, f"{number} requests in flight, of at most {self.concurrency}")
-            if self._rate:
-                self._count(now, self._rate)
+                self._crowds.append(
+                    self._describe(now, f"{number} requests in flight, of at most {self.concurrency}")
+                )
 
     def leave(self, connection: socket.socket) -> None:
         """Note that its answer, if there is one, is about to leave."""
         with self._lock:
             self._in_flight.discard(connection)
 
-    def _count(self, now: float, rate: float) -> None:
-        ahead_s = max(0.0, self._full_until - now)
-        self.ahead_s = max(self.ahead_s, ahead_s)
-        self._full_until = now + ahead_s + 1 / rate
-        if ahead_s > AHEAD_S:
-            self._note(now, f"{ahead_s:.2f} s ahead of {rate:g} requests a second")
+    def _find_hasty(self, arrivals: list[float], rate: float) -> Iterator[str]:
+        """Describe the requests that came too early for the rate."""
+        full_until = self._started_at
+        for at in arrivals:
+            ahead_s = max(0.0, full_until - at)
+            full_until = at + ahead_s + 1 / rate
+            if ahead_s > AHEAD_S:
+                yield self._describe(at, f"{ahead_s:.2f} s ahead of {rate:g} requests a second")
 
-    def _note(self, now: float, what: str) -> None:
-        self.overruns.append(f"{now - self._started_at:6.2f} {what}")
+    def _describe(self, at: float, what: str) -> str:
+        return f"{at - self._started_at:6.2f} {what}"
 
 
 def _has_hung_up(connection: socket.socket) -> bool:

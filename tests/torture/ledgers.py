@@ -136,11 +136,7 @@ class PostgresLedger:
     def copy(self) -> str:
         """Return the name of a copy of the database."""
         # Sessions of processes that were killed may not have noticed yet; no database is copied in use.
-        self._server.execute(
-            sql.SQL("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = {}").format(
-                sql.Literal(self._name)
-            )
-        )
+        self._server.end_sessions(self._name)
         name = f"{self._name}_copy_{next(self._numbers)}"
         self._create(name, self._name)
         return name

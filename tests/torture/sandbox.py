@@ -21,7 +21,6 @@ from tests.torture.launches import Launch, count_texts
 
 if TYPE_CHECKING:
     import random
-    import socket
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -117,7 +116,7 @@ class SandboxDoor:
         self._username = username
         self._api_key = api_key
         self._running = ExitStack()
-        self._holder: socket.socket | None = None
+        self._holder = hold_port()
         self._is_open = False
         self.url = ""
 
@@ -125,10 +124,9 @@ class SandboxDoor:
         """Serve, if it doesn't yet."""
         if self._is_open:
             return
-        self._let_go()
         service = running_service(
             self._db,
-            port=int(self.url.rpartition(":")[2] or 0),
+            port=self._holder.getsockname()[1],
             username=self._username,
             api_key=self._api_key,
             faults=self._faults,
@@ -140,17 +138,12 @@ class SandboxDoor:
         """Stop serving: connections are refused. The port stays taken."""
         if self._is_open:
             self._running.close()
-            self._holder = hold_port(int(self.url.rpartition(":")[2]))
             self._is_open = False
 
     def close(self) -> None:
         """End."""
         self.shut()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._holder is not None:
-            self._holder.close()
+        self._holder.close()
 
 
 def _choose_rates(rng: random.Random) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """A service on a real socket that counts what it accepts, and goes wrong by a seeded schedule.
 
 It keeps the one promise that delivery rests on: what it accepts it lists, at the latest
-`ACCEPTS_LATE_S` and `Temper.lists_late_s` after the request came.
+`ACCEPTS_LATE_S` and `Temper.lists_late_s` after the request came. A machine that stands still does not
+excuse it: what it has not come to by then it does not accept.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ READ_TIMEOUT_S = 0.3
 """How long the runner waits for an answer; slow answers take longer."""
 ACCEPTS_LATE_S = 0.08
 """How long after it has broken a connection the service may still accept what came over it."""
+_SLACK_S = 0.08
+"""How late timers and threads may be for what they do."""
 
 SEND_FAULTS = (
     "accepted, then dropped",
@@ -133,24 +136,35 @@ class Service:
     def accept(self, body: dict[str, Any]) -> str:
         """Text the phones, and return the launch's guid."""
         with self._lock:
-            number = len(self.launches)
-            rng = make_random(self._temper.seed, "launch", number)
-            launch = Launch(
-                guid=str(UUID(int=rng.getrandbits(128), version=4)),
-                definition={name: body[name] for name in sorted(body, reverse=True) if name != "phone"},
-                phones=tuple(body["phone"]),
-                started=_write_moment(self._temper.skew_s),
-                listed_at=time.monotonic() + rng.uniform(0, self._temper.lists_late_s),
-            )
-            self.launches.append(launch)
-            return launch.guid
+            return self._enter(body, time.monotonic())
 
-    def _accept_later(self, body: dict[str, Any]) -> None:
-        timer = threading.Timer(ACCEPTS_LATE_S, self.accept, [body])
+    def _accept_in_time(self, body: dict[str, Any], came_at: float) -> str | None:
+        """Text the phones, and return the launch's guid; None if it is too late to keep the promise."""
+        # Who lists waits for the lock, and finds what was accepted at this moment.
+        with self._lock:
+            now = time.monotonic()
+            is_late = now - came_at > ACCEPTS_LATE_S + self._temper.takes_s + _SLACK_S
+            return None if is_late else self._enter(body, now)
+
+    def _enter(self, body: dict[str, Any], now: float) -> str:
+        number = len(self.launches)
+        rng = make_random(self._temper.seed, "launch", number)
+        launch = Launch(
+            guid=str(UUID(int=rng.getrandbits(128), version=4)),
+            definition={name: body[name] for name in sorted(body, reverse=True) if name != "phone"},
+            phones=tuple(body["phone"]),
+            started=_write_moment(self._temper.skew_s),
+            listed_at=now + rng.uniform(0, self._temper.lists_late_s),
+        )
+        self.launches.append(launch)
+        return launch.guid
+
+    def _accept_later(self, body: dict[str, Any], came_at: float) -> None:
+        timer = threading.Timer(ACCEPTS_LATE_S, self._accept_in_time, [body, came_at])
         self._late.append(timer)
         timer.start()
 
-    def take_send(self, body: dict[str, Any]) -> Answer | str:
+    def take_send(self, body: dict[str, Any], came_at: float) -> Answer | str:
         """Meet one POST: return the answer, or how the connection ends without one."""
         with self._lock:
             self._sends += 1
@@ -158,14 +172,17 @@ class Service:
             fault = self._take_due() or self._choose(rng, self._temper.send_faults, SEND_FAULTS)
         time.sleep(rng.uniform(0, self._temper.takes_s))
         if fault is None:
-            guid = self.accept(body)
+            guid = self._accept_in_time(body, came_at)
             time.sleep(rng.uniform(0, self._temper.takes_s))
-            return _answer(201, {"project_launch_guid": guid})
+            return "drop" if guid is None else _answer(201, {"project_launch_guid": guid})
         if fault == "accepted after the connection broke":
-            self._accept_later(body)
+            self._accept_later(body, came_at)
             return "reset"
         if fault.startswith("accepted"):
-            return _spoil(fault, json.dumps({"project_launch_guid": self.accept(body)}).encode())
+            guid = self._accept_in_time(body, came_at)
+            return (
+                "drop" if guid is None else _spoil(fault, json.dumps({"project_launch_guid": guid}).encode())
+            )
         if fault == "dropped unaccepted":
             return "drop"
         status = int(re.findall(r"\d+", fault)[0])

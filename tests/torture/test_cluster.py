@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections import Counter
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.postgres import PostgresServer
+    from tests.torture.door import Answer
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +31,22 @@ CAMPAIGNS = 1
 SEED = 51
 PEOPLE = 60
 TAKES_S = 0.15
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
+HESITATES_S = 0.4
 LATE_S = 1.0
 """How long a worker that comes back has to do what it must not."""
+
+
+class HesitantService(Service):
+    """A service that takes its time over each request until a test has done what it must do meanwhile."""
+
+    def __init__(self, temper: Temper) -> None:
+        self.may_hurry = threading.Event()
+        super().__init__(temper)
+
+    def take_send(self, body: dict[str, Any], came_at: float) -> Answer | str:
+        self.may_hurry.wait(HESITATES_S)
+        return super().take_send(body, came_at + HESITATES_S)
 
 
 def wait_for(is_so: Callable[[], object]) -> None:
@@ -42,7 +57,7 @@ def wait_for(is_so: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_nobody_is_texted_twice_and_nobody_skipped(
     postgres: PostgresServer, record_property: Callable[[str, object], None]
 ) -> None:
@@ -63,13 +78,13 @@ def test_nobody_is_texted_twice_and_nobody_skipped(
     record_property("torture", f"cluster: {faults:,} faults injected, {tally.sum_up()}")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_worker_that_comes_back_sends_nothing_of_what_others_have_sent(
     postgres: PostgresServer, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A worker is stopped with intents on record, all is settled and sent by another, and it goes on."""
     audience = Audience(list(range(100, 100 + PEOPLE)), ("hello",), has_one_tag=True, per_send=1)
-    service = Service(Temper(1, 0.0, 0.0, 0.0, page_size=100, skew_s=0.0, takes_s=TAKES_S))
+    service = HesitantService(Temper(1, 0.0, 0.0, 0.0, page_size=100, skew_s=0.0, takes_s=TAKES_S))
     repository = Repository(tmp_path / "repository", audience, service.door.url, 1.0)
     # Short: a socket's path has to be.
     folder = tmp_path_factory.mktemp("f")
@@ -83,6 +98,7 @@ def test_a_worker_that_comes_back_sends_nothing_of_what_others_have_sent(
         zombie = fleet.berths[0]
         wait_for(lambda: zombie.child.pid in fleet.find_holders())
         zombie.child.send_signal(signal.SIGSTOP)
+        service.may_hurry.set()
         zombie.wire.cut(0)
         client.send_signal(signal.SIGKILL)
         wait_for(client.ended.is_set)

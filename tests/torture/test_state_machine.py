@@ -135,7 +135,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             self.service.door.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_sequence_ends_with_everyone_texted_once(tmp_path: Path) -> None:
     """Plan, apply, die, err, edit and lose records in any order: then everybody is texted once."""
     with Launcher(tmp_path) as launcher:

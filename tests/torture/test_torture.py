@@ -30,7 +30,7 @@ def make_ledger(request: pytest.FixtureRequest) -> Callable[[Path], Ledger]:
     return lambda _folder: PostgresLedger(server)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_nobody_is_texted_twice_and_nobody_skipped(
     make_ledger: Callable[[Path], Ledger],
     request: pytest.FixtureRequest,

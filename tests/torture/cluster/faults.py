@@ -50,7 +50,7 @@ AWAY = "scheduler killed, away for seconds"
 COMINGS = (JOINED, ENDED, RETIRED, *STRANGERS, AWAY)
 """The faults of a cluster whose members come and go."""
 _MOST_GUESTS = 4
-_JOINS_S = 30.0
+_JOINS_S = 60.0
 _WORK_S = 3.0
 """For how long a fault of a worker waits for one that is at work."""
 
@@ -139,8 +139,10 @@ class Mishaps:
         pause_s = choose_pause(self._rng, self._pauses)
         if kind in self._on_all:
             is_done = self._on_all[kind][1](pause_s)
-            self._come_to_next()
             self._count(kind, is_done)
+            # Of workers that join it is known later whether they have.
+            if self._first and (is_done or kind in (JOINED, *STRANGERS)):
+                self._first.popleft()
             return
         well = [berth for berth in self._fleet.berths if not berth.is_busy]
         if len(well) <= _FEWEST_WELL:
@@ -150,10 +152,8 @@ class Mishaps:
             return
         is_done = self._on_workers[kind][1](self._rng.choice(at_work or well), pause_s)
         self._count(kind if at_work else f"idle {kind}", is_done)
-        self._come_to_next()
-
-    def _come_to_next(self) -> None:
-        if self._first:
+        # One that comes first has to happen: one that has not comes again.
+        if is_done and self._first:
             self._first.popleft()
 
     def _count(self, kind: str, number: int) -> None:
@@ -238,6 +238,9 @@ class Mishaps:
         )
 
     def _retire(self, berth: Berth, _: float) -> bool:
+        if self._first:
+            # A scheduler that goes away meanwhile would let nobody go.
+            return self._fleet.retire(berth)
         self._mend_later(0.0, lambda: self._count(RETIRED, self._fleet.retire(berth)), berth)
         return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, Self
 from psycopg import Connection, OperationalError, sql
 from psycopg.errors import UndefinedTable
 
+from tests.cluster.schedulers import free_port
 from tests.keys import STATE_KEY
 from tests.torture.cluster.nursery import Nursery
 from tests.torture.cluster.wire import Exchange, open_port_wire, open_socket_wire
@@ -38,7 +38,7 @@ _PATIENCE_S = 60.0
 _POLL_S = 0.02
 GRACE_S = 6.0
 """How long a worker that is told to end may take before it is killed, as a platform has it: some leases."""
-RETIRES_S = 20.0
+RETIRES_S = 60.0
 """How long a scheduler may take to let a worker go."""
 _REST_S = 0.5
 """A worker that ends sooner than this after its start has to wait, as one that crashes over and over does."""
@@ -122,7 +122,7 @@ class Fleet:
         self.env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(Path.cwd()), self.env.get("PYTHONPATH"))))
         (folder / "logs").mkdir()
         self._nursery = self._stack.enter_context(Nursery(folder / "logs", {**self.env, **_DASK}))
-        self._port = _choose_port()
+        self._port = free_port()
         self._back_at = 0.0
         self._starting = threading.Lock()
         self.scheduler = self._start_scheduler()
@@ -306,16 +306,3 @@ class Fleet:
 def _has_registered(child: Child) -> bool:
     log = child.streams[1]
     return not child.ended.is_set() and log.exists() and "Registered to" in log.read_text(encoding="utf-8")
-
-
-def _choose_port() -> int:
-    """Return a free port from below those that connections get by themselves: it has to stay free."""
-    for port in range(20000 + os.getpid() % 10000, 32768):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free port")
