@@ -47,7 +47,7 @@ def run_inside(
         with _standard_streams(given, out, err), _own_signals(), pytest.MonkeyPatch.context() as patch:
             patch.chdir(cwd)
             patch.setattr(sys, "argv", command)
-            # Progress is told every five seconds: on a busy machine it would stand among the expected words.
+            # As in all tests (`unhurried`), also for the fixtures of a module, which come before those of a test.
             patch.setattr("runner.cli.console._LINE_EVERY_S", math.inf)
             for name, value in (env or {}).items():
                 patch.setenv(name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import socket
 import sqlite3
@@ -436,8 +435,6 @@ def repository(
 ) -> Repository:
     """A repository without a campaign yet, whose target `live` is the faulty service."""
     monkeypatch.chdir(tmp_path)
-    # Progress is told every five seconds: on a busy machine it would stand among the expected words.
-    monkeypatch.setattr("runner.cli.console._LINE_EVERY_S", math.inf)
     for name, value in (("BASE_URL", faulty.url), ("USERNAME", USERNAME), ("API_KEY", API_KEY)):
         monkeypatch.setenv(f"RUNNER_{name}", value)
     # This service lists a launch at once.
