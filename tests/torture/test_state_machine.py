@@ -126,7 +126,12 @@ class DeliveryMachine(RuleBasedStateMachine):
         try:
             self.service.calm()
             self.service.come_to_rest()
-            assert 0 in (self._apply() for _ in range(4))
+            for _ in range(8):
+                ended = self._run("apply", "--auto-approve")
+                # An answer that was late once more leaves a person's next message to another run.
+                if ended.code == 0 and "left for the next run" not in ended.out:
+                    break
+            assert ended.code == 0
             assert self._run("plan", "--detailed-exitcode").code == 0
             tally = Tally()
             tally.judge(self.service, self.repository.audience.list_due(()), self.repository.list_guids())
