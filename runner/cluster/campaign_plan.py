@@ -212,7 +212,7 @@ class PartitionTask:
         limit: the most people who get something now; None for all.
         plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
             the partition's file.
-        out: the URL of the folder for the launches; None to write none.
+        out: the folder for the launches; None to write none.
     """
 
     folder: SharedFolder
@@ -222,7 +222,7 @@ class PartitionTask:
     partition: int
     limit: int | None = None
     plans: tuple[tuple[str, str, PartFile], ...] = ()
-    out: str | None = None
+    out: SharedFolder | None = None
 
 
 class PartitionPass:
@@ -302,7 +302,7 @@ class PlanRequest:
         lookup: the ledger of the campaign's people; None to look nothing up.
         plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
             files by partition.
-        out: the URL of the folder for the launches; None to write none.
+        out: the folder for the launches; None to write none.
     """
 
     campaign: Campaign
@@ -313,7 +313,7 @@ class PlanRequest:
     partitions: int
     lookup: LedgerLookup | None = None
     plans: tuple[tuple[str, str, tuple[PartFile, ...]], ...] = ()
-    out: str | None = None
+    out: SharedFolder | None = None
 
 
 class CampaignPlanner:

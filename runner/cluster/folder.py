@@ -22,9 +22,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharedFolder:
-    """A folder at a path or at an object store's URL. A value that can be sent to tasks."""
+    """A folder at a path or at an object store's URL. A value that can be sent to tasks.
+
+    A task goes on when its run has failed or was interrupted, and nobody would look for what it writes then.
+    So whoever makes a folder puts a marker there, and removes it before all else. A writer that finds it gone
+    takes its file back.
+
+    Attributes:
+        url: its place.
+        marker: the path or URL of a file that is there as long as the folder is wanted; None if none says so.
+    """
 
     url: str
+    marker: str | None = None
+
+    def within(self, name: str) -> SharedFolder:
+        """Return a folder below this one, which is wanted as long."""
+        return SharedFolder(f"{self.url}/{name}", self.marker)
+
+    def is_wanted(self) -> bool:
+        """Return whether the marker is there, if there is to be one.
+
+        Raises:
+            StorageError: that is unknown.
+        """
+        if self.marker is None:
+            return True
+        try:
+            with reach(self.marker) as (system, path):
+                # Some file systems keep lists of what was there.
+                system.invalidate_cache(path)
+                return bool(system.exists(path))
+        except OSError as error:
+            raise StorageError(f"{self.marker} cannot be read: {error.strerror or error}") from None
+
+    def require_wanted(self) -> None:
+        """Refuse a folder that is no longer wanted.
+
+        Raises:
+            RunnerError: its marker has gone.
+        """
+        if not self.is_wanted():
+            raise self._describe_unwanted()
+
+    def _describe_unwanted(self) -> RunnerError:
+        return RunnerError(f"{self.url} is no longer wanted: its run has ended")
 
     def read(self, name: str) -> bytes:
         """Return the content of a file.
@@ -60,15 +102,22 @@ class SharedFolder:
 
         Raises:
             StorageError: it cannot be written.
+            RunnerError: the folder is no longer wanted; the file is not there.
         """
+        self.require_wanted()
         try:
             with reach(self.url) as (system, root):
                 if "file" in system.protocol:
                     _write_locally(root, name, content)
                 else:
                     system.pipe_file(f"{root}/{name}", bytes(content))
+                is_wanted = self.is_wanted()
+                if not is_wanted:
+                    system.rm_file(f"{root}/{name}")
         except OSError as error:
             raise StorageError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
+        if not is_wanted:
+            raise self._describe_unwanted()
 
     def exists(self) -> bool:
         """Return whether the folder is there; an object store has it while there are files in it.
@@ -83,7 +132,12 @@ class SharedFolder:
             raise RunnerError(f"{self.url} cannot be read: {error.strerror or error}") from None
 
     def remove(self) -> None:
-        """Remove the folder with its content, if it exists."""
+        """Remove the folder with its content, if it exists.
+
+        Raises:
+            RunnerError: it cannot be removed.
+        """
+        self.give_up()
         try:
             with reach(self.url) as (system, root):
                 system.rm(root, recursive=True)
@@ -91,6 +145,22 @@ class SharedFolder:
             return
         except OSError as error:
             raise RunnerError(f"{self.url} cannot be removed: {error.strerror or error}") from None
+
+    def give_up(self) -> None:
+        """Remove the marker: what is written from now on is taken back.
+
+        Raises:
+            RunnerError: it cannot be removed.
+        """
+        if self.marker is None:
+            return
+        try:
+            with reach(self.marker) as (system, path):
+                system.rm_file(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise RunnerError(f"{self.marker} cannot be removed: {error.strerror or error}") from None
 
 
 def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
@@ -145,7 +215,12 @@ class LocalCache:
 
 @contextmanager
 def open_desk(folder: SharedFolder) -> Iterator[LocalCache]:
-    """Yield a local cache of a shared folder; fetched files are removed afterwards."""
+    """Yield a local cache of a shared folder; fetched files are removed afterwards.
+
+    Raises:
+        RunnerError: the folder is no longer wanted.
+    """
+    folder.require_wanted()
     if "://" not in folder.url:
         yield LocalCache(Path(folder.url), None)
         return
@@ -154,6 +229,7 @@ def open_desk(folder: SharedFolder) -> Iterator[LocalCache]:
 
 
 _LOCK = "run.lock"
+_MARKER = "run.open"
 
 
 @contextmanager
@@ -168,7 +244,7 @@ def open_scratch(place: str) -> Iterator[SharedFolder]:
     machine = re.sub(r"[^A-Za-z0-9.-]", "-", os.uname().nodename)
     name = f"run-{machine}-{secrets.token_hex(8)}"
     if "://" in place:
-        folder = SharedFolder(f"{place.rstrip('/')}/{name}")
+        folder = _mark(f"{place.rstrip('/')}/{name}")
         try:
             yield folder
         except BaseException:
@@ -183,9 +259,20 @@ def open_scratch(place: str) -> Iterator[SharedFolder]:
         # Of this machine alone: some network file systems keep locks from other machines.
         _remove_leftovers(above.glob(f"run-{machine}-*"), own)
         try:
-            yield SharedFolder(str(own))
+            yield _mark(str(own))
         finally:
+            (own / _MARKER).unlink(missing_ok=True)
             shutil.rmtree(own, ignore_errors=True)
+
+
+def _mark(url: str) -> SharedFolder:
+    """Return a run's folder with its marker.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    SharedFolder(url).write(_MARKER, b"")
+    return SharedFolder(url, f"{url}/{_MARKER}")
 
 
 @contextmanager

@@ -44,7 +44,11 @@ Drafts = dict[tuple[str, str | None], PayloadTemplate]
 
 
 def write_partition(
-    url: str, campaign: str, partition: int, launches: Iterable[PlannedLaunch], drafts: Drafts
+    folder: SharedFolder,
+    campaign: str,
+    partition: int,
+    launches: Iterable[PlannedLaunch],
+    drafts: Drafts,
 ) -> PartFile:
     """Write or replace the file of one partition's launches, from 0; `drafts` are from `Planner.list_drafts`.
 
@@ -63,7 +67,7 @@ def write_partition(
         recipients += len(phones)
     content = sheet.finish()
     name = f"{campaign}/part-{partition:05}.parquet"
-    SharedFolder(url).write(name, content)
+    folder.write(name, content)
     return PartFile(name, rows, recipients, _digest(content))
 
 
@@ -206,6 +210,11 @@ def write_manifest(
     SharedFolder(url).write(MANIFEST, dump_manifest(document, options, parts).encode())
 
 
+def locate_plan_set(url: str) -> SharedFolder:
+    """Return the folder of a plan set that `completing` makes: its manifest is its marker."""
+    return SharedFolder(url, f"{url.rstrip('/')}/{MANIFEST}")
+
+
 @contextmanager
 def completing(url: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Remove a plan set that the block leaves incomplete: its files have phones, and nobody can send it.
@@ -215,11 +224,12 @@ def completing(url: str, warn: Callable[[str], None]) -> Iterator[None]:
     Raises:
         RunnerError: the folder has an incomplete plan already, or cannot be written.
     """
-    folder = SharedFolder(url)
+    folder = locate_plan_set(url)
     is_new = not _is_there(url)
-    if is_new:
-        folder.write(MANIFEST, _INCOMPLETE)
-    elif _find_manifest(folder) == _INCOMPLETE:
+    before = None if is_new else _find_manifest(folder)
+    if before is None:
+        SharedFolder(url).write(MANIFEST, _INCOMPLETE)
+    elif before == _INCOMPLETE:
         raise RunnerError(
             f"{url} has an incomplete plan, of a run that was killed or still goes on",
             hint="if none does, remove it: it has phones in it; or name another folder",
@@ -231,6 +241,8 @@ def completing(url: str, warn: Callable[[str], None]) -> Iterator[None]:
             with suppress(RunnerError):
                 if is_new:
                     folder.remove()
+                else:
+                    folder.give_up()
             if _is_there(url):
                 warn(f"{url} may have files of an incomplete plan, with phones in them: remove them")
 

@@ -7,6 +7,7 @@ task writes to a new folder and returns its files' names, so files of lost worke
 from __future__ import annotations
 
 import secrets
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -159,8 +160,13 @@ def _working(folder: SharedFolder, name: str) -> Iterator[tuple[LocalCache, Path
     with open_desk(folder) as desk:
         own = _make(desk.root / f"{name}-{secrets.token_hex(8)}")
         # The machine's other cores are for other tasks.
-        with Engine(own, _MEMORY_LIMIT, threads=1) as engine:
-            yield desk, own, engine
+        try:
+            with Engine(own, _MEMORY_LIMIT, threads=1) as engine:
+                yield desk, own, engine
+        finally:
+            # At a path this is in the shared folder itself, where nobody would look for people's answers.
+            if not folder.is_wanted():
+                shutil.rmtree(own, ignore_errors=True)
 
 
 def _split(desk: LocalCache, engine: Engine, select: str, folder: Path, parts: int) -> dict[int, list[str]]:

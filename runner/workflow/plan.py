@@ -249,9 +249,10 @@ class _Planning:
         if self.settings is None:
             return None
         # Imported here: optional, and slow to import.
+        from runner.cluster.plan_set import locate_plan_set
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
-        out = None if self.wishes.out is None else make_absolute(self.wishes.out)
+        out = None if self.wishes.out is None else locate_plan_set(make_absolute(self.wishes.out))
         cluster, folder = stack.enter_context(open_chosen_cluster(self.settings, self.workspace))
         return ClusterPlanning(
             self.workspace,

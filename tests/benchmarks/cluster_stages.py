@@ -89,7 +89,7 @@ def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
     stages = Stages()
     audience = cut_audience(stages, campaign, be_still)
     partitions = choose_partitions([audience])
-    out = f"{folder}/set"
+    out = SharedFolder(f"{folder}/set")
     request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), audience, partitions, out=out)
     planner = CampaignPlanner(stages, SharedFolder(f"{folder}/scratch"), be_still)
     planner.make_plan(request, Problems())

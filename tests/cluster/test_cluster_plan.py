@@ -235,7 +235,7 @@ def test_partitions_plan_what_one_process_plans(
         context = PlanContext(world.now, pause=world.context().pause)
 
         def request(audience: Any, partitions: int) -> PlanRequest:
-            out = str(folder / "set")
+            out = SharedFolder(str(folder / "set"))
             return PlanRequest(loaded, "sandbox", options, context, audience, partitions, lookup, (), out)
 
         require_equal(planner, request, folder)
@@ -344,7 +344,7 @@ def test_partitions_take_the_consent_of_the_last_rows(
     with scratch() as folder:
 
         def request(audience: Any, partitions: int) -> PlanRequest:
-            out = str(folder / "set")
+            out = SharedFolder(str(folder / "set"))
             return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
 
         require_equal(planner, request, folder)
@@ -359,7 +359,7 @@ def test_an_empty_audience_is_said_as_by_one_process(
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
     def request(audience: Any, partitions: int) -> PlanRequest:
-        out = str(tmp_path / "scratch" / "set")
+        out = SharedFolder(str(tmp_path / "scratch" / "set"))
         return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch")
@@ -390,7 +390,7 @@ def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campa
         planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, context)
 
         def request(audience: Any, partitions: int, options: PlanOptions = options) -> PlanRequest:
-            out = str(tmp_path / f"{options.limit}" / "set")
+            out = SharedFolder(str(tmp_path / f"{options.limit}" / "set"))
             return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
 
         require_equal(planner, request, tmp_path / f"{limit}", block_bytes=500)
@@ -407,7 +407,7 @@ def test_a_real_cluster_plans_what_one_process_plans(
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOON))
 
     def request(audience: Any, partitions: int) -> PlanRequest:
-        out = str(tmp_path / "scratch" / "set")
+        out = SharedFolder(str(tmp_path / "scratch" / "set"))
         return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch", workers=local_cluster, block_bytes=1000)

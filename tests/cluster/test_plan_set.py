@@ -18,6 +18,7 @@ from runner.cluster.plan_set import (
     PartDigests,
     completing,
     digest_part,
+    locate_plan_set,
     read_launches,
     read_plan_set,
     require_planned,
@@ -64,7 +65,7 @@ def write_set(
     plan = planner.make_plan(Problems())
     assert plan is not None
     launches = list(planner.iterate_launches())
-    part = write_partition(str(folder), plan.campaign.name, 0, launches, planner.list_drafts())
+    part = write_partition(SharedFolder(str(folder)), plan.campaign.name, 0, launches, planner.list_drafts())
     write_manifest(str(folder), describe("pulse"), PlanOptions(limit=7), {"pulse": [part]})
     return plan.campaign, launches
 
@@ -137,6 +138,28 @@ def test_files_of_others_are_named(tmp_path: Path) -> None:
         raise RunnerError("the disk is full")
     assert (tmp_path / "mine").exists()
     assert warned == [f"{tmp_path} may have files of an incomplete plan, with phones in them: remove them"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_worker_that_comes_late_adds_nothing(tmp_path: Path, *, is_new: bool) -> None:
+    """A task that still plans when its run has failed leaves no phones, in a folder of others neither."""
+    place = tmp_path / "set"
+    if not is_new:
+        place.mkdir()
+    folder = locate_plan_set(str(place))
+    with pytest.raises(RunnerError, match="full"), completing(folder.url, list[str]().append):
+        fill_disk(folder)
+    with pytest.raises(RunnerError, match="no longer wanted"):
+        folder.write("pulse/part-00001.parquet", b"+14155550102")
+    assert list(tmp_path.rglob("part-*")) == ([] if is_new else [place / "pulse" / "part-00000.parquet"])
+
+
+def test_a_folder_of_an_incomplete_plan_can_be_used_again(tmp_path: Path) -> None:
+    """A plan that failed in a folder that was there before does not keep the next one out."""
+    with pytest.raises(RunnerError, match="full"), completing(str(tmp_path), list[str]().append):
+        fill_disk(locate_plan_set(str(tmp_path)))
+    with completing(str(tmp_path), pytest.fail):
+        SharedFolder(str(tmp_path)).write(MANIFEST, b"{}")
 
 
 def test_what_a_killed_run_has_left_is_named(tmp_path: Path) -> None:
@@ -228,7 +251,7 @@ def digest_set(found: PlanSet, planned: Campaign, *launches: Sequence[PlannedLau
             )
             for one in own
         }
-        part = write_partition(found.url, "pulse", place, own, drafts)
+        part = write_partition(SharedFolder(found.url), "pulse", place, own, drafts)
         one = replace(found, parts={"pulse": (part,)})
         digests.append(digest_part(one, planned, place, len(launches)))
     return digests
@@ -433,7 +456,7 @@ def test_an_object_store_serves_as_well(tmp_path: Path, campaign: Callable[..., 
     assert plan is not None
     launches = list(planner.iterate_launches())
     url = f"memory://{tmp_path.name}"
-    part = write_partition(url, "pulse", 0, launches, planner.list_drafts())
+    part = write_partition(SharedFolder(url), "pulse", 0, launches, planner.list_drafts())
     write_manifest(url, describe("pulse"), PlanOptions(), {"pulse": [part]})
     found = list(read_launches(read_plan_set(url), plan.campaign, 0))
     assert list(map(summarize, found)) == list(map(summarize, launches))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runner.cluster.folder import SharedFolder, open_scratch
 from runner.errors import RunnerError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_run_has_a_folder_of_its_own_for_itself_alone(tmp_path: Path) -> None:
@@ -70,9 +68,40 @@ def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
 )
 def test_a_url_that_cannot_be_reached_is_said_once(place: str, reason: str) -> None:
     """What keeps files from being written is the error, and not that they cannot be removed."""
-    with pytest.raises(RunnerError) as caught, open_scratch(place) as folder:
-        folder.write("a", b"phones")
-    assert caught.value.message == f"{folder.url}/a cannot be written: {reason}"
+    with pytest.raises(RunnerError) as caught, open_scratch(place):
+        pytest.fail("there is none")
+    assert re.fullmatch(rf"{place}/run-[^/]+/run\.open cannot be written: {reason}", caught.value.message)
+    folder = SharedFolder(place)
     for fail in (lambda: folder.read("a"), lambda: folder.open("a")):
         with pytest.raises(RunnerError, match="cannot be read"):
             fail()
+
+
+@pytest.mark.parametrize("place", ["", "memory://late"])
+def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path, place: str) -> None:
+    """What a task writes after the end of its run, which can wait for none, is not made, nor its folder."""
+    with open_scratch(place or str(tmp_path)) as folder:
+        plans = folder.within("plans")
+        plans.write("one", b"phones")
+    for late in (folder, plans):
+        with pytest.raises(RunnerError, match="no longer wanted"):
+            late.write("a/b", b"phones")
+    assert not SharedFolder(folder.url).exists()
+
+
+def test_a_file_is_taken_back_if_its_run_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is written while the run's folder is removed would be missed there: its writer removes it."""
+    with open_scratch(str(tmp_path)) as folder:
+        Path(folder.url, "plans").mkdir()
+        replace = Path.replace
+
+        def end_and_replace(file: Path, to: Path) -> Path:
+            folder.give_up()
+            return replace(file, to)
+
+        monkeypatch.setattr(Path, "replace", end_and_replace)
+        with pytest.raises(RunnerError, match="no longer wanted"):
+            folder.within("plans").write("a", b"phones")
+        assert list(Path(folder.url, "plans").iterdir()) == []

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,15 @@ def test_workers_get_the_variables_that_the_program_reads() -> None:
     assert own == {LEDGER, *list_variables("live", {})}
     assert STATE_KEY in own
     assert all("secretKeyRef" in given[name]["valueFrom"] for name in own)
+
+
+def test_the_image_is_made_of_the_clone() -> None:
+    """No index has the package: it is installed from the folder that the build mounts, with extras that exist."""
+    recipe = (DOCS / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
+    ((folder, extras),) = re.findall(r"pip install .*'([^'\[]+)\[([a-z,]+)\]'", recipe)
+    assert f"--mount=type=bind,target={folder} " in recipe
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"cluster", "telemetry"} <= set(extras.split(",")) <= project["optional-dependencies"].keys()
 
 
 def test_workers_have_the_time_to_finish() -> None:

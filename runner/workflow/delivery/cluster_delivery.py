@@ -83,14 +83,14 @@ class ClusterApply:
         cluster, folder = self._open_cluster()
         find_record = self._session.enter if is_held else self._session.enter_settled
         is_saved = self._saved is not None
-        url = f"{folder.url}/plan-{secrets.token_hex(4)}"
+        own = folder.within(f"plan-{secrets.token_hex(4)}")
         maker = ClusterPlanning(
             self._workspace,
             self._session.ledger,
             reader,
             cluster,
             folder,
-            None if is_saved else url,
+            None if is_saved else own,
             environment=self._settings.environment,
             quiet=scope.quiet,
         )
@@ -105,7 +105,7 @@ class ClusterApply:
         )
         if not is_saved:
             parts = {item.campaign.name: item.plan.parts for item in planned if item.plan.parts}
-            self._plan_set = PlanSet(url, (), options.only, options.limit, reader.now, "", parts)
+            self._plan_set = PlanSet(own.url, (), options.only, options.limit, reader.now, "", parts)
         return planned
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:

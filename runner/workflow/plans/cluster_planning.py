@@ -69,7 +69,7 @@ class Stages:
 class ClusterPlanning:
     """A `PlanMaker` on a cluster.
 
-    All workers must reach `folder`. `ledger` is None if there is none yet; `out` is the URL of a folder for
+    All workers must reach `folder`. `ledger` is None if there is none yet; `out` is a folder for
     the launches, None to drop them; `environment` has the workers' ledger and key.
     """
 
@@ -80,7 +80,7 @@ class ClusterPlanning:
         reader: PlanContextReader,
         cluster: Cluster,
         folder: SharedFolder,
-        out: str | None,
+        out: SharedFolder | None,
         *,
         environment: WorkerEnvironment,
         quiet: bool,
@@ -116,7 +116,7 @@ class ClusterPlanning:
         problems: Problems,
     ) -> PlanResult | None:
         """Plan one campaign; return None if there are errors."""
-        target, own = self._workspace.target, f"{self._folder.url}/plans"
+        target, own = self._workspace.target, self._out or self._folder.within("plans")
         context = self._reader.read(campaign, leaves_people=True)
         request = PlanRequest(
             campaign,
@@ -126,10 +126,8 @@ class ClusterPlanning:
             self._audiences[campaign.name],
             self._partitions,
             self._ask(campaign, record, context),
-            tuple(
-                (item.campaign.name, self._out or own, item.plan.parts) for item in before if item.plan.parts
-            ),
-            self._out or (own if options.keeps_people else None),
+            tuple((item.campaign.name, own.url, item.plan.parts) for item in before if item.plan.parts),
+            own if self._out or options.keeps_people else None,
         )
         with Stages(quiet=self._quiet) as stages:
             plan = CampaignPlanner(
