@@ -219,6 +219,16 @@ def test_the_commands_of_a_clone_are_targets_of_make() -> None:
         assert f"make {target} " in helped
 
 
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_the_two_commands_of_a_clone_say_how_to_go_on(target: str) -> None:
+    """What they install is not on the terminal's path: their last line puts it there."""
+    steps = subprocess.run(
+        ["make", "--dry-run", target], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    last = subprocess.run(["sh", "-c", steps[-1]], check=True, capture_output=True, text=True).stdout
+    assert last == "\nTo use runner in this terminal: . .venv/bin/activate\n"
+
+
 def read_anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub and the site make them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
