@@ -4,15 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The tests start hundreds of processes: each module is compiled once, whatever the machine prefers.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+# What was installed is in no folder of PATH yet.
+GO_ON = @echo; echo 'To use runner in this terminal: . $(BIN)/activate'
 
 .DEFAULT_GOAL := help
 .PHONY: demo test test-slow test-all lint format docs reference lock torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
+	$(GO_ON)
 
 test: $(VENV)/.installed-dev ## run the tests that a change needs: five minutes on two cores
 	$(PYTEST) -n auto --dist worksteal
+	$(GO_ON)
 
 test-slow: $(VENV)/.installed-dev ## run the others: kills, fuzzing, clusters, the state remote, the workflows, a hundred rehearsals
 	$(PYTEST) -n auto --dist worksteal -m slow

@@ -58,9 +58,10 @@ def test_the_installed_wheel_runs_outside_the_repository(wheel: Path, tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_readme_s_first_lines_work_in_an_empty_environment(tmp_path: Path) -> None:
-    """`pip install` of the source distribution, with all that it needs from the index, gives `runner demo`."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path / "dist")]
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_the_readme_s_first_lines_work_in_an_empty_environment(tmp_path: Path, kind: str) -> None:
+    """`pip install` of what is distributed, with all that it needs from the index, gives `runner demo`."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(tmp_path / "dist")]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
     (package,) = (tmp_path / "dist").iterdir()
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "machine")], check=True)

@@ -9,7 +9,9 @@ import textwrap
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import compress, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from runner.errors import RunnerError
     from runner.source.diagnostic import Problems
 
+_T = TypeVar("_T")
 _WIDE = 120
 """Width of tables in a pipe or a file."""
 _LINE_EVERY_S = 5.0
@@ -92,25 +95,44 @@ def print_table(
     rows: Sequence[Sequence[str | int]],
     *,
     essential: Container[str] | None = None,
+    is_grouped: bool = False,
     err: bool = False,
 ) -> None:
     """Write a table, numbers to the right, with thousands separators; cells fold between words.
 
-    On a terminal too narrow even for that, each row becomes a block of `name: value`, without zeros in
-    columns that are not `essential`; None keeps all.
+    A terminal may be too narrow even for that. If the table `is_grouped`, the rows with the same first cell
+    become a table of their own there, without zeros in columns that are not `essential`; None keeps all. What
+    is still too wide is turned: its columns become lines. If that does not fit either, each row becomes a
+    block of `name: value`, without these zeros.
     """
     width = find_width(err=err)
     table = _Table.of(header, rows)
-    if width is not None and table.narrowest > width:
-        for cells in table.rows:
-            pairs = [
-                f"{name}: {cell}"
-                for name, cell in zip(header, cells, strict=True)
-                if essential is None or name in essential or cell != "0"
-            ]
-            click.echo("\n".join(_write_block(pairs, width)), err=err)
-        return
-    for index, line in enumerate(table.write(width or _WIDE)):
+    if width is None or table.narrowest <= width:
+        _print_lines(table, width or _WIDE, err=err)
+    elif is_grouped:
+        for name, group in table.split():
+            click.secho(printable(name), bold=True, err=err)
+            _print_narrow(group.without_zeros(essential), width, essential, err=err)
+    else:
+        _print_narrow(table, width, essential, err=err)
+
+
+def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *, err: bool) -> None:
+    for form in (table, table.turn()):
+        if form.narrowest <= width:
+            _print_lines(form, width, err=err)
+            return
+    for cells in table.rows:
+        pairs = [
+            f"{name}: {cell}"
+            for name, cell in zip(table.header, cells, strict=True)
+            if essential is None or name in essential or cell != "0"
+        ]
+        click.echo("\n".join(_write_block(pairs, width)), err=err)
+
+
+def _print_lines(table: _Table, width: int, *, err: bool) -> None:
+    for index, line in enumerate(table.write(width)):
         click.echo(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
 
 
@@ -131,6 +153,28 @@ class _Table:
         is_numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
         shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
         return cls(header, shown, is_numeric)
+
+    def split(self) -> Iterator[tuple[str, _Table]]:
+        """Yield tables of consecutive rows with the same first cell: that cell, and the others."""
+        for name, rows in groupby(self.rows, key=itemgetter(0)):
+            yield name, _Table(self.header[1:], [row[1:] for row in rows], self._is_numeric[1:])
+
+    def without_zeros(self, essential: Container[str] | None) -> _Table:
+        """Return the table without columns of zeros that are not `essential`; None keeps all."""
+        kept = [
+            essential is None or name in essential or any(row[i] != "0" for row in self.rows)
+            for i, name in enumerate(self.header)
+        ]
+
+        def keep(cells: Sequence[_T]) -> list[_T]:
+            return list(compress(cells, kept))
+
+        return _Table(keep(self.header), [keep(row) for row in self.rows], keep(self._is_numeric))
+
+    def turn(self) -> _Table:
+        """Return the table with its columns as rows: the first names them, the others end at the right."""
+        header, *rows = zip(self.header, *self.rows, strict=True)
+        return _Table(header, rows, [False, *[True] * len(self.rows)])
 
     @property
     def narrowest(self) -> int:

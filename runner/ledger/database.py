@@ -10,6 +10,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Table,
+    false,
     func,
     inspect,
     select,
@@ -122,6 +123,17 @@ class Ledger:
         """
         with self.reading() as connection:
             self._read_version(connection)
+
+    def check_writable(self) -> None:
+        """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed.
+
+        Raises:
+            LedgerError: it cannot be written.
+        """
+        with self._translated(), self._engine.connect() as connection:
+            # The right is asked for before it shows that no row is meant.
+            connection.execute(info.update().where(false()).values(value=info.c.value))
+            connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -6,13 +6,15 @@ import os
 import shutil
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.campaign.timing_words import write_duration
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
+from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.source.storage import repository_root
 from runner.version import add_version, describe_version
@@ -153,8 +155,13 @@ def _check_ledger(workspace: Workspace) -> list[Check]:
         return [Check("ledger", "error", f"{place} cannot be written", "this user needs to write there")]
     if not Ledger.exists(workspace.ledger_url):
         return [Check("ledger", "ok", f"{place}, made on first use")]
-    with workspace.open_ledger_if_present() as ledger:
-        return [Check("ledger", "ok", f"{place}, {'empty' if ledger is None else 'readable'}")]
+    with workspace.open_ledger_if_present() as present:
+        if present is None:
+            return [Check("ledger", "ok", f"{place}, empty")]
+    # By a new connection, as a run makes it: one that has read before no longer has the server's defaults.
+    with Ledger(workspace.ledger_url) as ledger:
+        ledger.check_writable()
+    return [Check("ledger", "ok", f"{place}, readable and writable")]
 
 
 def _find_parent(folder: Path) -> Path:
@@ -171,7 +178,16 @@ def _check_service(workspace: Workspace) -> list[Check]:
         there = service.read_time()
         elapsed_s = time.monotonic() - started
     answers = Check("service", "ok", f"answers in {elapsed_s * 1000:.0f} ms, and takes the credentials")
+    if workspace.target.name == SANDBOX:
+        return [answers, _describe_clock(workspace.ahead)]
     return [answers] if there is None else [answers, _check_clock(there, elapsed_s)]
+
+
+def _describe_clock(ahead: timedelta) -> Check:
+    rounded = timedelta(seconds=round(ahead.total_seconds()))
+    if rounded:
+        return Check("clock", "ok", f"the sandbox's, {write_duration(rounded)} ahead of this machine's")
+    return Check("clock", "ok", "the sandbox's, which is that of this machine")
 
 
 def _check_clock(there: datetime, elapsed_s: float) -> Check:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import validate
+from psycopg import sql
 
 from runner.sandbox.web.server import running_service
 from runner.source.json_schema import schema_text
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.postgres import PostgresServer
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -142,6 +145,46 @@ def test_clocks_that_differ_are_warned_of(run: Run, folder: Path) -> None:
     assert found
     # The time that the exchange took is left out of it: its `Date` was written at some moment of that.
     assert 3598.5 - took_s <= int(found[1]) <= 3600.5 + took_s
+
+
+def test_the_sandbox_s_clock_is_told(run: Run, folder: Path) -> None:
+    """Commands go by it, so how far it is ahead explains what they plan."""
+    run("apply", "--auto-approve", cwd=folder)
+    assert read_checks(run("doctor", cwd=folder).stdout)["clock"] == (
+        "ok",
+        "the sandbox's, which is that of this machine",
+    )
+    run("sandbox", "clock", "+4h", cwd=folder)
+    assert read_checks(run("doctor", cwd=folder).stdout)["clock"] == (
+        "ok",
+        "the sandbox's, 4h ahead of this machine's",
+    )
+
+
+def test_a_ledger_that_is_there_is_readable_and_writable(
+    run: Run, folder: Path, postgres_ledger: str
+) -> None:
+    """On a server as in a file."""
+    for environment in ({}, {"RUNNER_LEDGER": postgres_ledger}):
+        run("apply", "--auto-approve", cwd=folder, env=environment)
+        state, words = read_checks(run("doctor", cwd=folder, env=environment).stdout)["ledger"]
+        assert state == "ok"
+        assert words.endswith(", readable and writable")
+
+
+def test_a_ledger_that_can_only_be_read_is_an_error(run: Run, folder: Path, postgres: PostgresServer) -> None:
+    """A standby, or a user without the right to write, would stop the first send."""
+    database = postgres.create_ledger()
+    environment = {"RUNNER_LEDGER": postgres.url(database)}
+    run("apply", "--auto-approve", cwd=folder, env=environment)
+    postgres.execute(
+        sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(sql.Identifier(database))
+    )
+    done = run("doctor", cwd=folder, env=environment)
+    assert done.returncode == 1
+    state, words = read_checks(done.stdout)["ledger"]
+    assert state == "error"
+    assert words.endswith("cannot execute UPDATE in a read-only transaction")
 
 
 def test_the_document_is_described(run: Run, folder: Path) -> None:

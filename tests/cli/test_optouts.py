@@ -466,6 +466,8 @@ def review_at_terminal(folder: Path, keys: str) -> tuple[int, str]:
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
+        # So wide that no sentence is folded.
+        env={**os.environ, "COLUMNS": "200"},
     )
     os.close(theirs)
     shown, waiting = b"", list(keys)

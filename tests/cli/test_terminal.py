@@ -129,6 +129,19 @@ def test_problems_fold_between_words(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["apply --auto-approve", "reconcile", "optouts list"])
+def test_what_a_command_did_folds_between_words(folder: Path, command: str) -> None:
+    """Its sentences go on in the next line, as what a plan says does."""
+    run_at_terminal(folder, "apply", "--auto-approve", "--limit", "1")
+    code, shown = run_at_terminal(folder, *command.split(), columns=24)
+    assert code == 0
+    # After the last bar of progress, which is cleared.
+    lines = read_lines(shown.rpartition("\x1b[2K")[2])
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 24
+
+
 def test_the_state_folder_is_private_and_ignored(folder: Path) -> None:
     """What a run leaves on the machine is for its user alone, and git doesn't see it."""
     run_at_terminal(folder, "apply", "--auto-approve")
@@ -142,23 +155,72 @@ def test_the_state_folder_is_private_and_ignored(folder: Path) -> None:
     assert ".runner" not in seen.stdout
 
 
-@pytest.mark.slow
-def test_a_table_too_wide_for_the_terminal_becomes_blocks(folder: Path) -> None:
-    """Names of columns never fold inside their words: each row is a block of names and values, no zeros."""
+def add_follow_up(folder: Path) -> None:
+    """Give the campaign a second message, so that its tables have two rows."""
     with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:
         file.write("  - {id: thanks, after: {message: ask, wait: 1d}, text: Thanks}\n")
+
+
+def read_lines(shown: str) -> list[str]:
+    """Return the lines that a terminal showed, without styles."""
+    return [_STYLE.sub("", line).rstrip() for line in shown.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_table_too_wide_for_the_terminal_is_turned(folder: Path) -> None:
+    """Its columns are lines then, in their order, and stay a table."""
+    add_follow_up(folder)
     code, shown = run_at_terminal(folder, "plan", columns=36)
     assert code == 0
-    lines = [line.rstrip() for line in shown.splitlines()]
-    start = lines.index("message: ask  rows: 6  duplicates: 1")
-    assert lines[start : start + 7] == [
-        "message: ask  rows: 6  duplicates: 1",
-        "  excluded: 1  to send: 4",
-        "  launches: 4  segments: 8",
-        "message: thanks  rows: 6",
-        "  duplicates: 1  excluded: 1",
-        "  awaiting: 4  to send: 0",
-        "  launches: 0  segments: 0",
+    lines = read_lines(shown)
+    start = lines.index("message     ask  thanks")
+    assert lines[start : start + 9] == [
+        "message     ask  thanks",
+        "───────────────────────",
+        "rows          6       6",
+        "duplicates    1       1",
+        "excluded      1       1",
+        "awaiting      0       4",
+        "to send       4       0",
+        "launches      4       0",
+        "segments      8       0",
+    ]
+
+
+@pytest.mark.slow
+def test_a_table_that_fits_in_no_way_becomes_blocks(folder: Path) -> None:
+    """Names of columns never fold inside their words: each row is a block of names and values, no zeros."""
+    add_follow_up(folder)
+    code, shown = run_at_terminal(folder, "plan", columns=22)
+    assert code == 0
+    lines = read_lines(shown)
+    start = lines.index("message: ask  rows: 6")
+    assert lines[start : start + 5] == [
+        "message: ask  rows: 6",
+        "  duplicates: 1",
+        "  excluded: 1",
+        "  to send: 4",
+        "  launches: 4",
+    ]
+
+
+@pytest.mark.slow
+def test_a_status_too_wide_for_the_terminal_is_a_table_each_campaign(folder: Path) -> None:
+    """The campaign's name stands above its messages."""
+    name = "anniversary-of-customers"
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("pulse", name), encoding="utf-8")
+    add_follow_up(folder)
+    code, shown = run_at_terminal(folder, "status", columns=36)
+    assert code == 0
+    lines = read_lines(shown)
+    start = lines.index(name)
+    assert lines[start : start + 5] == [
+        name,
+        "message  to send  sent  answered",
+        "────────────────────────────────",
+        "ask            4     0         0",
+        "thanks         0     0         0",
     ]
 
 

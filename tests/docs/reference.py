@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner import api
 from runner.cli.main import cli
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
 from runner.source.reference import render_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "docs" / "reference"
@@ -31,6 +32,7 @@ def render_pages() -> dict[Path, str]:
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
+        FOLDER / "python.md": _render_calls(),
         FOLDER / "report-templates.md": _render_template_names(),
         settings: _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8")),
     }
@@ -76,6 +78,53 @@ def _render_template_names() -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _render_calls() -> str:
+    calls: dict[str, Callable[..., Any]] = {"runner.open": api.open}
+    for name, method in vars(api.Project).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            calls[f"Project.{name}"] = method
+    lines = [
+        "# Python, call by call",
+        "",
+        _GENERATED,
+        "",
+        "What `help(runner.open)` says, and that of each method of the project that it returns. [From Python](../python-api.md)",
+        "shows them at work.",
+        "",
+    ]
+    for name, call in calls.items():
+        lines += [f"## {name}", "", "```text", _write_signature(name, call), "```", ""]
+        lines += [*_write_docstring(inspect.getdoc(call) or ""), ""]
+    return "\n".join(lines)
+
+
+def _write_signature(name: str, call: Callable[..., Any]) -> str:
+    # By hand: versions of Python write annotations in different ways.
+    signature = inspect.signature(call)
+    lines = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "    *,\n" not in lines:
+            lines.append("    *,\n")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        lines.append(f"    {parameter.name}: {parameter.annotation}{default},\n")
+    listed = "\n" + "".join(lines) if lines else ""
+    return f"{name}({listed}) -> {signature.return_annotation}"
+
+
+def _write_docstring(text: str) -> Iterator[str]:
+    """Yield a docstring as Markdown: the entries of its sections are lists."""
+    for line in text.splitlines():
+        entry = re.fullmatch(r"    (\w+): (.*)", line)
+        if re.fullmatch(r"[A-Z][a-z]+:", line):
+            yield from (f"**{'Parameters' if line == 'Args:' else line.removesuffix(':')}**", "")
+        elif entry:
+            yield f"- `{entry[1]}`: {entry[2]}"
+        else:
+            yield f"  {line.strip()}" if line.startswith(" ") else line
 
 
 def _render_documents() -> str:

@@ -13,6 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runner.cli.main import COMMANDS
+from runner.errors import RunnerError
 from runner.sandbox.web.server import running_service
 from tests.docs.reference import render_pages
 from tests.keys import STATE_KEY
@@ -26,7 +27,7 @@ REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
 README = REPOSITORY / "README.md"
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
-GENERATED = {"campaign.md", "commands.md", "json.md", "report-templates.md"}
+GENERATED = {"campaign.md", "commands.md", "json.md", "python.md", "report-templates.md"}
 PULSE = """\
 version: 1
 name: pulse
@@ -217,6 +218,28 @@ def test_the_commands_of_a_clone_are_targets_of_make() -> None:
     assert {"demo", "test", "docs"} <= named
     for target in named - {"help"}:
         assert f"make {target} " in helped
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    """Each error's code stands in the table, beside those that are no error's: all, some, or nothing is done."""
+    page = (DOCS / "reference/exit-codes.md").read_text(encoding="utf-8")
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    errors, waiting = set(), [RunnerError]
+    while waiting:
+        error = waiting.pop()
+        errors.add(error.exit_code)
+        waiting += error.__subclasses__()
+    assert listed == errors | {0, 2, 3}
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_the_two_commands_of_a_clone_say_how_to_go_on(target: str) -> None:
+    """What they install is not on the terminal's path: their last line puts it there."""
+    steps = subprocess.run(
+        ["make", "--dry-run", target], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    last = subprocess.run(["sh", "-c", steps[-1]], check=True, capture_output=True, text=True).stdout
+    assert last == "\nTo use runner in this terminal: . .venv/bin/activate\n"
 
 
 def read_anchors(page: Path) -> set[str]:

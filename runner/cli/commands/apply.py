@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.confirmation import can_ask, require_approval
-from runner.cli.console import print_json
+from runner.cli.console import print_json, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import DURATION, Command, check_plan_path, clustered_target_scope, format_option
 from runner.cli.output.plan import write_plan
@@ -141,7 +141,7 @@ def command(
         print_json(result.to_dict())
     else:
         for run in result.runs:
-            click.echo(_describe_settled(run) if options.settle_only else _describe_run(run))
+            print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
     return result.exit_code

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.console import print_prose
 from runner.cli.options import Command, check_plan_path, plan_scope
 from runner.errors import UsageError
 from runner.workflow.observer import note
@@ -70,15 +71,15 @@ def command(
     if is_of_run:
         if plan_file is not None or expect_digest is not None or names or is_by_merge:
             raise UsageError("--run takes no plan: leave out the other options")
-        click.echo(f"Approved by {', '.join(approve_run())}.")
+        print_prose(f"Approved by {', '.join(approve_run())}.")
         return 0
     if plan_file is None:
         raise UsageError("no plan was named", hint="name the approved plan with --plan FILE")
     approved = approve_plan(plan_file, scope, expect_digest, names, is_by_merge=is_by_merge)
     if approved is None:
-        click.echo("Nothing to approve: the plan is approved already, or it sends nothing.")
+        print_prose("Nothing to approve: the plan is approved already, or it sends nothing.")
         return 0
-    click.echo(f"Approved by {', '.join(approved.people)}: {', '.join(approved.campaigns)}.")
+    print_prose(f"Approved by {', '.join(approved.people)}: {', '.join(approved.campaigns)}.")
     if not approved.is_kept:
         note(
             "Without a RUNNER_STATE_KEY the approval is not saved: send exactly this plan now, with "

@@ -37,6 +37,6 @@ def _write_checks(examination: Examination) -> None:
     print_prose(f"{examination.versions}\n")
     for check in examination:
         state = click.style(f"{check.state:8}", fg=_COLOURS[check.state])
-        click.echo(f"{state}{check.name:10} {check.found}")
+        print_prose(f"{state}{check.name:10} {check.found}")
         if check.hint and check.state != "ok":
-            click.echo(f"{'':19}{check.hint}")
+            print_prose(f"{'':19}{check.hint}")

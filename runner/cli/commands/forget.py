@@ -9,7 +9,7 @@ import click
 
 from runner.audience.phone import mask_phone
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_json
+from runner.cli.console import print_json, print_prose
 from runner.cli.options import LOCK_TIMEOUT, Command, format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
@@ -73,7 +73,7 @@ def _describe(phone: str, person: ForgottenPerson) -> dict[str, Any]:
 
 def _write_human(document: dict[str, Any]) -> None:
     if not document["campaigns"]:
-        click.echo(f"Nothing was on record of {document['phone']} except perhaps opt-outs.")
+        print_prose(f"Nothing was on record of {document['phone']} except perhaps opt-outs.")
     for one in document["campaigns"]:
         removed = (
             count_words(one["deliveries"], "delivery", "deliveries"),
@@ -82,10 +82,10 @@ def _write_human(document: dict[str, Any]) -> None:
         )
         shared = one["shared_texts"]
         kept = f"; {count_words(shared, 'text')} that others got, too, kept" if shared else ""
-        click.echo(f"{one['campaign']} on {one['target']}: {', '.join(removed)} removed{kept}.")
+        print_prose(f"{one['campaign']} on {one['target']}: {', '.join(removed)} removed{kept}.")
     for file in document["lockfiles"]:
-        click.echo(f"{file}: rewritten; commit it.")
-    click.echo(f"{document['phone']} is never texted again on {', '.join(document['targets'])}.")
-    click.echo("Out of reach:")
+        print_prose(f"{file}: rewritten; commit it.")
+    print_prose(f"{document['phone']} is never texted again on {', '.join(document['targets'])}.")
+    print_prose("Out of reach:")
     for sentence in document["unreached"]:
-        click.echo(f"  - {sentence}")
+        print_prose(f"  - {sentence}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.console import print_prose
 from runner.wording import count_words
 from runner.workflow.observer import warn
 from runner.workflow.starting import (
@@ -68,7 +69,7 @@ def _report(folder: Path, place: StarterPlace, started: Started, missing: Sequen
         for name in started.written:
             click.echo(f"  {name}")
     else:
-        click.echo(f"Nothing to write: {top} has everything already.")
+        print_prose(f"Nothing to write: {top} has everything already.")
     if started.is_new_repository:
         click.echo(f"Created a git repository on the branch {BRANCH}.")
     elif not started.has_repository:
@@ -78,7 +79,7 @@ def _report(folder: Path, place: StarterPlace, started: Started, missing: Sequen
     click.echo("\nNext:")
     is_new = any(name.endswith(EXAMPLE) for name in started.written)
     for words in _iterate_next(folder, missing, is_new=is_new):
-        click.echo(f"  {words}")
+        print_prose(f"  {words}")
 
 
 def _iterate_next(folder: Path, missing: Sequence[str], *, is_new: bool) -> Iterator[str]:

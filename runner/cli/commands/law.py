@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from runner.cli.console import print_prose
 from runner.cli.output.law_text import write_law
 from runner.errors import RunnerError
 from runner.timing.legal_hours import load_law
@@ -30,7 +31,7 @@ def command(stale: bool) -> int:
         return 0
     found = book.list_stale(datetime.now(UTC).date())
     for rule in found:
-        click.echo(f"{', '.join(rule.places)}: {rule.citation}, looked at on {rule.looked_at}")
+        print_prose(f"{', '.join(rule.places)}: {rule.citation}, looked at on {rule.looked_at}")
     if found:
         sources = count_words(len(found), "source was", "sources were")
         raise RunnerError(

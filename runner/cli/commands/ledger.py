@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from runner.cli.console import print_json
+from runner.cli.console import print_json, print_prose
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
 from runner.wording import count_words
 from runner.workflow.records.ledger_files import export_records, import_records
@@ -86,4 +86,4 @@ def _show(name: Literal["export", "import"], folder: Path, export: Export, forma
         count_words(counts.get("results", 0), "result"),
     ]
     said = "Wrote {}: {}." if name == "export" else "Entered from {}: {}."
-    click.echo(said.format(folder, ", ".join(parts)))
+    print_prose(said.format(folder, ", ".join(parts)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
-from runner.cli.console import print_json, print_table
+from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
@@ -227,19 +227,19 @@ def _show_change(name: str, change: tuple[int, OptOutView], format_: str) -> int
         print_json(_describe(view, name, changed))
     else:
         more = f" {_count_returning(view)}: `runner optouts list`." if view.returning else ""
-        click.echo(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}{more}")
+        print_prose(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}{more}")
     return 0
 
 
 def _write_list(view: OptOutView, *, with_texts: bool) -> None:
-    click.echo(_sentence(view))
+    print_prose(_sentence(view))
     if view.waiting:
         _print_replies(view, "opt_out", with_texts=with_texts)
-        click.echo("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
+        print_prose("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
     if view.returning:
-        click.echo(f"{_count_returning(view)}:")
+        print_prose(f"{_count_returning(view)}:")
         _print_replies(view, "opt_in", with_texts=with_texts)
-        click.echo(
+        print_prose(
             "Let its author in with `runner optouts confirm REPLY`, or not with "
             "`runner optouts dismiss REPLY`."
         )

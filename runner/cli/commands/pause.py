@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.console import print_json
+from runner.cli.console import print_json, print_prose
 from runner.cli.options import Command, format_option, ledger_scope
 from runner.service.target import SANDBOX
 from runner.workflow.observer import note
@@ -54,7 +54,7 @@ def write_pauses(paused: PausedCampaigns, command: str, format_: str, *, quiet: 
         print_json({"target": target, "command": command, "campaigns": items})
         return
     for one in paused.campaigns:
-        click.echo(_sentence(one, target))
+        print_prose(_sentence(one, target))
     if any(one.is_changed for one in paused.campaigns) and target != SANDBOX and not quiet:
         note(f"`runner record` commits {paused.file}: other machines learn of it there.")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import show
+from runner.cli.console import print_prose, show
 from runner.cli.options import Command, clustered_target_scope, format_option
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
@@ -70,7 +70,7 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
 
 def _write_human(result: ReconcileResult) -> None:
     for campaign in result:
-        click.echo(_sentence(campaign))
+        print_prose(_sentence(campaign))
 
 
 def _sentence(campaign: ReconciledCampaign) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.console import print_prose
 from runner.cli.guard import write_command
 from runner.cli.options import Command, path_scope
 from runner.cli.output.problems import job_warning
@@ -57,11 +58,11 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
     if is_fetched:
-        click.echo(_say_taken(fetch_record(scope, remote, branch)))
+        print_prose(_say_taken(fetch_record(scope, remote, branch)))
         return 0
     pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
     if not pushed.has_files:
-        click.echo("Nothing to record: there is no lockfile.")
+        print_prose("Nothing to record: there is no lockfile.")
     if pushed.recorded is not None:
         _report(pushed.recorded, pushed.place)
     return pushed.code
@@ -86,10 +87,10 @@ def _report(recorded: Recorded, place: str) -> None:
             # The job succeeds, and nobody reads the log of a successful job.
             write_command(job_warning("The record must be merged", text))
     elif recorded.commit is None:
-        click.echo("Nothing to record: the lockfiles are unchanged.")
+        print_prose("Nothing to record: the lockfiles are unchanged.")
     elif recorded.branch is None:
-        click.echo(f"Committed: {subject} ({recorded.commit[:10]}).")
+        print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
     else:
-        click.echo(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+        print_prose(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
         if not recorded.is_followed:
             note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_table, show
+from runner.cli.console import print_prose, print_table, show
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
@@ -66,7 +66,7 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
 
 def _write_human(left: Unresolved) -> None:
     if not left:
-        click.echo("Nothing is unresolved.")
+        print_prose("Nothing is unresolved.")
     document = left.to_dict()
     for name in (case.campaign.name for case in left):
         for launch in document["launches"]:
@@ -80,9 +80,9 @@ def _write_human(left: Unresolved) -> None:
 def _write_launch(launch: dict[str, Any]) -> None:
     people = count_words(launch["recipients"], "recipient")
     click.secho(f"{launch['campaign']}/{launch['message']}  launch {launch['key']}, {people}", bold=True)
-    click.echo(f"  about to be sent {show_time(launch['intent_at'], to_second=True)}; {launch['detail']}")
+    print_prose(f"  about to be sent {show_time(launch['intent_at'], to_second=True)}; {launch['detail']}")
     if not launch["candidates"]:
-        click.echo("  the service lists nothing that may be it; `runner apply` settles it")
+        print_prose("  the service lists nothing that may be it; `runner apply` settles it")
         return
     rows = [
         (
@@ -102,7 +102,7 @@ def _write_group(group: dict[str, Any]) -> None:
     launches = count_words(len(group["launches"]), "launch", "launches")
     people = count_words(group["recipients"], "recipient")
     click.secho(f"{names}  {launches} that no record explains, {people} held", bold=True)
-    click.echo(
+    print_prose(
         f"  under the tag {group['tag']!r}, with another text, or to other people, than this campaign plans"
     )
     rows = [
@@ -116,9 +116,9 @@ def _write_group(group: dict[str, Any]) -> None:
     ]
     print_table(("the service's launch", "started", "kind", "recipients held"), rows)
     if len(group["launches"]) > _SHOWN:
-        click.echo(f"  and {len(group['launches']) - _SHOWN:,} more (--format json lists all)")
+        print_prose(f"  and {len(group['launches']) - _SHOWN:,} more (--format json lists all)")
     choice = " --message ID" if len(group["messages"]) > 1 else ""
-    click.echo(
+    print_prose(
         f"  --adopt-all{choice}: a run whose record is lost sent them; these people are not texted again"
     )
-    click.echo("  --not-sent-all: somebody else sent them; the next `runner apply` texts these people")
+    print_prose("  --not-sent-all: somebody else sent them; the next `runner apply` texts these people")

@@ -313,7 +313,8 @@ def _read_advance(change: str | None) -> timedelta | None:
 
 def _show_clock(service_clock: Clock, layout: str) -> None:
     now, offset = service_clock.now(), service_clock.offset()
-    ahead = f"{format_duration(offset)} ahead of" if offset else "that of"
+    rounded = timedelta(seconds=round(offset.total_seconds()))
+    ahead = f"{format_duration(rounded)} ahead of" if rounded else "that of"
     document = {"time": now.isoformat(), "clock_offset_s": offset.total_seconds()}
     _show(layout, document, f"{now:%Y-%m-%d %H:%M:%S} UTC, {ahead} this machine")
 
@@ -322,7 +323,7 @@ def _show(layout: str, document: dict[str, Any], text: str) -> None:
     if layout == "json":
         print_json(document)
     else:
-        click.echo(text)
+        print_prose(text)
 
 
 _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.values())

@@ -92,7 +92,7 @@ def _write_human(statuses: Sequence[CampaignStatus]) -> None:
     click.secho(f"Target: {statuses[0].target}", bold=True)
     columns = _choose_columns(statuses)
     essential = set(_name_columns(tuple(_ESSENTIAL)))
-    print_table(_name_columns(columns), _rows(statuses, columns), essential=essential)
+    print_table(_name_columns(columns), _rows(statuses, columns), essential=essential, is_grouped=True)
     for status in statuses:
         for message in status.messages:
             if message.next_due:

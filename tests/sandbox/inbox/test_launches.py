@@ -54,6 +54,15 @@ def test_equal_messages_are_one_row(visit: Visit, send: Send) -> None:
     assert "Tea? 2 launches 2 phones 2 of 2 complete" in text
 
 
+def test_how_a_launch_reaches_people_stands_at_its_message_alone(visit: Visit, send: Send) -> None:
+    """A tag's messages may go by voice and as texts, so the tag itself says neither."""
+    send(PHONE, tag="drinks", text="Tea?")
+    send(OTHER, tag="drinks", text="Coffee?", method="VOICE")
+    (row,) = visit("/").find(r'(?s)<h2 class="">(.*?)<h3')
+    assert "VOICE" not in row
+    assert visit("/").text.count("VOICE") == 1
+
+
 def test_groups_are_paged(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, each tag comes once, the newest first, also without a tag."""
     monkeypatch.setattr(launches, "GROUPS_A_PAGE", 2)

@@ -81,6 +81,12 @@ def test_clock_tells_people(db: Path) -> None:
     assert run("clock", "reset", "--db", str(db)).stdout.endswith("UTC, that of this machine\n")
 
 
+def test_clock_tells_people_whole_seconds(db: Path) -> None:
+    """What the clock is ahead by less than a second is for programs alone."""
+    open_store(db).close()
+    assert run("clock", "+1h200ms", "--db", str(db)).stdout.endswith("UTC, 1h ahead of this machine\n")
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
