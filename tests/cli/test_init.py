@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from freezegun import freeze_time
 
 from runner.source.json_schema import schema_text
 from runner.workflow.starting import Night, find_night
@@ -90,12 +91,15 @@ def test_hours_to_day(run: Run, tmp_path: Path, now: str, night: Night | None) -
     assert find_night(tmp_path, datetime.fromisoformat(f"2026-11-25T{now}Z")) == night
 
 
-def test_where_it_is_night_the_sandbox_clock_is_named(run: Run, tmp_path: Path) -> None:
-    """What is advised at night makes it day for all, at whatever hour this runs."""
-    advice = NIGHT.search(run("init", cwd=tmp_path).stdout)
-    if advice is not None:
-        assert run("sandbox", "clock", f"+{advice[1]}h", cwd=tmp_path).returncode == 0
-    plan = run("plan", cwd=tmp_path).stdout
+@pytest.mark.parametrize("hour", [0, 6, 16])
+def test_where_it_is_night_the_sandbox_clock_is_named(run: Run, tmp_path: Path, hour: int) -> None:
+    """What is advised at night makes it day for all, at whatever hour one begins."""
+    # Ticks, but from here: the day must not end between two commands.
+    with freeze_time(datetime(2026, 11, 25, hour, 30, tzinfo=UTC), tick=True):
+        advice = NIGHT.search(run("init", cwd=tmp_path).stdout)
+        if advice is not None:
+            assert run("sandbox", "clock", f"+{advice[1]}h", cwd=tmp_path).returncode == 0
+        plan = run("plan", cwd=tmp_path).stdout
     assert plan.endswith("To send to sandbox: 5 recipients in 5 launches, 10 SMS segments.\n")
 
 
