@@ -157,22 +157,24 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, in the main thread, and return its exit code (docs/reference/exit-codes.md).
 
-    SIGINT and SIGTERM end it in order. In a CI job its output cannot contain commands to the platform, except
-    for its own annotations. Without arguments, which exclude the program's name, it takes those of the
-    process.
+    SIGINT and SIGTERM end it in order. With NO_COLOR it writes no colours. In a CI job its output cannot
+    contain commands to the platform, except for its own annotations. Without arguments, which exclude the
+    program's name, it takes those of the process.
     """
     wanted = os.environ.get(FORMAT_VARIABLE, "")
     open_closed_streams()
     log_as(wanted if wanted in FORMATS else FORMATS[0])
     replace_unencodable()
-    with guard_output(os.environ):
-        return _run_guarded(arguments)
+    # Click does not know it (no-color.org). Errors are shown when the command's own context is gone.
+    color = False if os.environ.get("NO_COLOR") else None
+    with guard_output(os.environ), click.Context(cli, color=color).scope(cleanup=False):
+        return _run_guarded(arguments, color=color)
 
 
-def _run_guarded(arguments: Sequence[str] | None) -> int:
+def _run_guarded(arguments: Sequence[str] | None, *, color: bool | None) -> int:
     try:
         with raise_on_signals():
-            result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False)
+            result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False, color=color)
     except click.exceptions.Exit as error:
         return error.exit_code
     except BrokenPipeError:

@@ -18,7 +18,12 @@ _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_at_terminal(
-    folder: Path, *arguments: str, keys: str = "", columns: int = 200, interrupt_at: str = "never"
+    folder: Path,
+    *arguments: str,
+    keys: str = "",
+    columns: int = 200,
+    interrupt_at: str = "never",
+    no_color: str = "",
 ) -> tuple[int, str]:
     """Run the command at a terminal of its own and type `keys`; return exit code and all that it showed.
 
@@ -26,10 +31,7 @@ def run_at_terminal(
     """
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "runner", *arguments]
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {
-        "TERM": "xterm",
-        "COLUMNS": str(columns),
-    }
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": no_color}
     process = subprocess.Popen(
         command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     )
@@ -110,6 +112,13 @@ def test_a_terminal_gets_colour(folder: Path) -> None:
     code, shown = run_at_terminal(folder, "validate")
     assert code == 0
     assert "\x1b[32mValid\x1b[0m" in shown
+
+
+@pytest.mark.parametrize(("command", "code"), [("validate", 0), ("approve", 64), ("plna", 64)])
+def test_no_color_is_heeded(folder: Path, command: str, code: int) -> None:
+    """With NO_COLOR a terminal gets plain text, errors included."""
+    found, shown = run_at_terminal(folder, command, no_color="1")
+    assert (found, "\x1b" in shown) == (code, False)
 
 
 def test_problems_fold_between_words(folder: Path) -> None:
