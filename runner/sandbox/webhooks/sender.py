@@ -116,6 +116,9 @@ class WebhookClient:
             return status
         finally:
             writer.close()
+            if receiver.is_secure:
+                # TLS would wait for the receiver's goodbye, perhaps beyond the end of the loop.
+                writer.transport.abort()
 
     async def _connect(
         self, receiver: Receiver, ends: float

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import threading
 import time
+import warnings
 from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -248,13 +250,9 @@ def test_odd_answer_is_a_failure(said: bytes | None, problem: str) -> None:
 
 
 def test_https_is_verified(
-    receive: Callable[..., AbstractContextManager[Any]],
-    certificate: tuple[Path, Path],
-    monkeypatch: pytest.MonkeyPatch,
+    receive: Callable[..., AbstractContextManager[Any]], certificate: tuple[Path, Path]
 ) -> None:
     """An https receiver is called by its name, and only if somebody trusted vouches for that name."""
-    # Hung up on, it would have a say in the end of the connection, and the loop of `post` ends before.
-    monkeypatch.setattr(sender, "_LAST_WAIT_S", 60)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(*certificate)
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
@@ -268,3 +266,32 @@ def test_https_is_verified(
         with pytest.raises(DeliveryError, match="the certificate is not trusted"):
             post(f"https://localhost:{hook.port}/", names=[["127.0.0.1", "127.0.0.2"]])
         assert len(hook.requests) == 1
+
+
+def test_a_connection_with_tls_ends_with_its_request(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver that does not say goodbye leaves no connection open, also if the loop ends at once."""
+    monkeypatch.setattr(sender, "_LAST_WAIT_S", 0)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(*certificate)
+    has_ended = threading.Event()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def answer() -> None:
+            with serving.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+                has_ended.wait(60)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"https://localhost:{listener.getsockname()[1]}/"
+        gc.collect()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", ResourceWarning)
+            post(url, tls=ssl.create_default_context(cafile=str(certificate[0])), names=[["127.0.0.1"]])
+            gc.collect()
+        has_ended.set()
+        thread.join()
+    assert [str(one.message) for one in found if "transport" in str(one.message)] == []
