@@ -125,8 +125,9 @@ def test_one_cluster_serves_two_teams_at_once(
 ) -> None:
     """Two clients plan, send, reconcile and report at the same time, and nobody's run meets the other's."""
     for team in teams:
-        # Answers are held until both send, so that the workers serve both at once.
-        team.service.decide = lambda _number, _request: {"end": "hold"}
+        # The first answer is held until both send, so that the workers serve both at once. With more of them,
+        # one team could hold both workers, while the other one, which planned for longer, waits for one.
+        team.service.decide = lambda number, _request: {"end": "hold"} if number == 1 else {}
     runs = [team.start(cluster, "apply", "--auto-approve", "--quiet") for team in teams]
     for team in teams:
         wait_until(lambda team=team: team.service.requests or any(run.poll() is not None for run in runs))  # type: ignore[misc]
