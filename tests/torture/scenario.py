@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tests.torture.launcher import Phase, Step
     from tests.torture.ledgers import Ledger
 
-SETTLE_WINDOW_S = 0.6
-"""Longer than the service takes to accept and to list a launch, whatever happens."""
+SETTLE_WINDOW_S = 3.0
+"""Longer than the service takes to accept and to list a launch, whatever happens, also where its machine stalls."""
 _TRIES = 8
 """Undisturbed runs after which nothing may be left to do."""
 _APPLY = ("apply", "--auto-approve", "--format", "json")
