@@ -46,6 +46,7 @@ from runner.source.storage import (
     is_url,
     is_written_hidden,
     reading_root,
+    stamp_file,
 )
 from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collector, read_yaml
 from runner.timing.schedule import Schedule, read_schedule
@@ -81,6 +82,7 @@ def load_campaign(
     """
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
     urls = tuple(each for each in allowed if isinstance(each, str))
+    stamp = stamp_file(str(file))
     text, problem = _read_text(file, roots)
     if text is None:
         return None, [problem] if problem else []
@@ -98,7 +100,7 @@ def load_campaign(
     if any(problem.severity == "error" for problem in problems):
         return None, problems
     recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
-    campaign = replace(campaign, recipients=recipients, exclude=exclude)
+    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp)
     problems.extend(find_reference_problems(campaign))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
 

@@ -361,6 +361,7 @@ class Campaign:
         lockfile: whether the lockfile lists launches or sums them up.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
+        stamp: of the file when it was read (`stamp_file`).
     """
 
     name: str
@@ -379,6 +380,7 @@ class Campaign:
     lockfile: LockfileKind = "full"
     export_columns: tuple[tuple[str, Position], ...] = ()
     score: str | None = None
+    stamp: object = field(default=None, compare=False, repr=False)
 
     @property
     def message_ids(self) -> dict[str, str]:

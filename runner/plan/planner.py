@@ -9,6 +9,7 @@ there.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from functools import partial
@@ -26,7 +27,7 @@ from runner.plan.model import CampaignPlan, Offer, PlannedLaunch, PlanOptions, S
 from runner.plan.plan_context import TextedPeople, TextedTally
 from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, find_refusals, group_of
 from runner.source.diagnostic import Diagnostic, Problems
-from runner.source.storage import stamp_file
+from runner.source.storage import is_url, stamp_file
 from runner.text.include import include_folder
 from runner.text.payload import RowReporter, compile_messages, list_drafts
 from runner.text.template import TextCompiler
@@ -290,8 +291,10 @@ class Planner:
         known: the recorded deliveries.
         key: the key of the recorded fingerprints; None if there are none.
         context: the plan's context; None to go by files and record alone.
+        stamps: of further files that must not change (`stamp_file`), or of all when they were read before.
 
     Attributes:
+        stamps: of all files that the plan is made from, by path.
         texted: the people texted now; None unless `keeps_people` is set.
     """
 
@@ -303,6 +306,7 @@ class Planner:
         key: FingerprintKey | None,
         options: PlanOptions,
         context: PlanContext | None = None,
+        stamps: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self._campaign = campaign
         self._target = target
@@ -312,7 +316,11 @@ class Planner:
         self.context = context
         self._going = AudiencePass(campaign, [], options, context)
         self._sizes: list[LaunchSizes] = []
-        self._stamps = _stamp_files(campaign)
+        sources = (*campaign.recipients, *campaign.exclude)
+        self._audience = [one.location for one in sources if isinstance(one, FileRecipients)]
+        file = str(campaign.file)
+        read = {file: campaign.stamp or stamp_file(file)}
+        self.stamps = {**read, **_stamp_files(self._audience), **stamps}
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
@@ -342,6 +350,27 @@ class Planner:
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
 
+    def require_unchanged(self) -> None:
+        """Refuse to send the plan if a file that it was made from is another by now.
+
+        Raises:
+            PlanChangedError: names the file.
+        """
+        changed = self._find_changed(self.stamps)
+        if changed is not None:
+            raise PlanChangedError(
+                f"{self._campaign.name}: {changed} has changed since it was planned",
+                hint="nothing more is sent; run the same command again, and review what it would send",
+            )
+
+    def _find_changed(self, locations: Iterable[str]) -> str | None:
+        """Return the first changed file of some, relative to the campaign's root."""
+        for location in locations:
+            if stamp_file(location) != self.stamps[location]:
+                root = self._campaign.root.absolute()
+                return location.removeprefix(f"{root}{os.sep}")
+        return None
+
     def iterate_launches(self) -> Iterator[PlannedLaunch]:
         """Pass over the audience again and yield the launches of the plan from `make_plan`.
 
@@ -361,11 +390,9 @@ class Planner:
 
     def _pass_again(self, wanted: Container[int], remaining: Sequence[Remaining]) -> Iterator[PlannedLaunch]:
         """Yield the launches of some messages, by their places."""
-        if _stamp_files(self._campaign) != self._stamps:
-            raise PlanChangedError(
-                f"the files of {self._campaign.name} have changed while it was planned",
-                hint="run the same command again",
-            )
+        self.require_unchanged()
+        # A stamp that is still the same proves that all rows read before it are those of the plan.
+        streamed = [location for location in self._audience if not is_url(location)]
         waiting: dict[tuple[int, int, str], tuple[Decision, Payload, list[str]]] = {}
         problems = Problems()
         decider = self._make_assigner(Problems())
@@ -384,6 +411,8 @@ class Planner:
                 phones.append(recipient.phone)
                 if len(phones) == self._going.per_send or not left:
                     del waiting[alike]
+                    if self._find_changed(streamed) is not None:
+                        raise self._changed_under_way()
                     yield self._launch(assignment, payload, phones)
         if problems.error_count or not all(one.is_empty() for i, one in enumerate(remaining) if i in wanted):
             raise self._changed_under_way()
@@ -420,7 +449,11 @@ class Planner:
         return PlannedLaunch(renderer.message, payload, tuple(phones), assignment.arm, assignment.until)
 
     def _compile(self, problems: Problems) -> AudiencePass:
-        return AudiencePass.compile(self._campaign, self._options, self.context, problems)
+        going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
+        folder = include_folder(self._campaign)
+        included = (str(folder / name) for name in going.included if name.isprintable())
+        self.stamps = {**_stamp_files(included), **self.stamps}
+        return going
 
     def _make_assigner(self, problems: Problems) -> Decider:
         return self._going.make_assigner(read_excluded(self._campaign, problems), self._known, self._key)
@@ -432,7 +465,5 @@ class Planner:
         return self._going.iterate(people, decider, reporter, self._options.limit)
 
 
-def _stamp_files(campaign: Campaign) -> tuple[object, ...]:
-    sources = (*campaign.recipients, *campaign.exclude)
-    files = [source.location for source in sources if isinstance(source, FileRecipients)]
-    return tuple(stamp_file(location) for location in (str(campaign.file), *files))
+def _stamp_files(locations: Iterable[str]) -> dict[str, object]:
+    return {location: stamp_file(location) for location in locations}

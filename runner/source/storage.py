@@ -69,7 +69,8 @@ def stamp_file(location: str) -> tuple[object, ...] | None:
     try:
         if not is_url(location):
             status = Path(location).stat()
-            return status.st_size, status.st_mtime_ns
+            # The time of change as well: copying tools put back the time of writing.
+            return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
         with reach(location) as (system, path):
             told = system.info(path)
     except OSError:

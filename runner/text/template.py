@@ -460,8 +460,9 @@ class TextCompiler:
     def _load(self, name: str) -> str | None:
         if self._shipped is not None:
             return self._shipped.get(name)
-        found = self.included[name] = read_included(self._folder, name)
-        return found
+        if name not in self.included:
+            self.included[name] = read_included(self._folder, name)
+        return self.included[name]
 
     def _problem(
         self,

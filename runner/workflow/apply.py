@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from runner.audience.phone import mask_phone
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.run import ENDED
-from runner.errors import LimitError, ServiceError, UnknownOutcomesError, UsageError
+from runner.errors import LimitError, PlanChangedError, ServiceError, UnknownOutcomesError, UsageError
 from runner.ledger.model import RecordedDeliveries
+from runner.plan.manifest import describe_renewal
 from runner.plan.model import PlanOptions
 from runner.version import add_version
 from runner.wording import count_words
@@ -214,6 +215,7 @@ def apply_campaigns(
             planned = _choose_sound(planned, run, options, plan_options)
             if saved is None and count_to_send(planned):
                 approve(planned)
+            _require_unchanged(planned, saved)
             keep_audiences(opened, planned, workspace.now_text())
             runs = run.deliver(planned, _trace(planned, workspace, saved))
     return _conclude(runs, run, is_settled=options.settle_only)
@@ -305,6 +307,24 @@ def _choose_sound(
         is_given = options.expect_digest is not None
         planned = leave_out_unapproved(planned, run.failures, is_given=is_given)
     return planned
+
+
+def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -> None:
+    """Refuse to send if files have changed since they were read, be it in a wait or at the question.
+
+    Each campaign looks once more before its first launch.
+
+    Raises:
+        PlanChangedError: names the file; nothing of any campaign was sent.
+    """
+    for item in planned:
+        if item.own_planner is not None and item.plan.recipients_to_send:
+            try:
+                item.own_planner.require_unchanged()
+            except PlanChangedError as error:
+                again = "nothing was sent; run the same command again"
+                hint = describe_renewal(has_parts=False) if saved else again
+                raise PlanChangedError(error.message, hint=hint) from None
 
 
 def _trace(planned: Sequence[PlanResult], workspace: Workspace, saved: SavedPlan | None) -> Run | None:

@@ -252,7 +252,7 @@ def test_a_changed_file_stops_the_launches(campaign: Load, tmp_path: Path, name:
         file.unlink()
     with pytest.raises(PlanChangedError) as caught:
         next(planner.iterate_launches())
-    assert caught.value.message == "the files of pulse have changed while it was planned"
+    assert caught.value.message == f"pulse: {name} has changed since it was planned"
 
 
 def test_an_audience_that_grows_while_it_is_sent_adds_nobody(campaign: Load, tmp_path: Path) -> None:

@@ -341,11 +341,14 @@ class LocalApply:
     def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
         then, record = item.context, self._session.enter(item.campaign)
         known = replace(then, now=now, planned_at=then.now)
-        again = plan_campaign(self._session.workspace, item.campaign, record, options, known, Problems())
+        stamps = item.planner.stamps
+        again = plan_campaign(
+            self._session.workspace, item.campaign, record, options, known, Problems(), stamps
+        )
         if again is None:
+            item.planner.require_unchanged()
             raise PlanChangedError(
-                f"the files of {item.campaign.name} have changed while it was planned",
-                hint="run the same command again",
+                f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
             )
         return again
 

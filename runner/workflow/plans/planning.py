@@ -230,9 +230,21 @@ def plan_campaign(
     options: PlanOptions,
     context: PlanContext,
     problems: Problems,
+    stamps: Mapping[str, object] | None = None,
 ) -> PlanResult | None:
-    """Plan one campaign; return None if there are errors."""
-    planner = Planner(campaign, workspace.target.name, record.known, record.key, options, context)
+    """Plan one campaign; return None if there are errors.
+
+    `stamps` are of an earlier plan, whose files must be the same when this one is sent.
+    """
+    planner = Planner(
+        campaign,
+        workspace.target.name,
+        record.known,
+        record.key,
+        options,
+        context,
+        workspace.stamps if stamps is None else stamps,
+    )
     plan = planner.make_plan(problems)
     if plan is None:
         return None

@@ -37,6 +37,7 @@ from runner.service.target import (
     read_targets,
 )
 from runner.source.diagnostic import Problems
+from runner.source.storage import stamp_file
 from runner.workflow.campaigns import find_campaign_files, find_targets_file, refuse_errors, show_path
 from runner.workflow.observer import note, warn
 from runner.workflow.workspace.folders import (
@@ -95,7 +96,8 @@ def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
 class Workspace:
     """The target of a command, with its service, ledger, suppressions and state remote.
 
-    `targets` has all of `targets.yaml`; `state` is None if there is no state remote.
+    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `state` is None if there
+    is no state remote.
     """
 
     target: Target
@@ -104,6 +106,7 @@ class Workspace:
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: StateRemote | None = None
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    stamps: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     _told: list[Told] = field(default_factory=list, init=False, repr=False, compare=False)
     _writers: list[Ledger] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
@@ -117,8 +120,10 @@ class Workspace:
         Raises:
             RunnerError: the target is missing or ambiguous, or its credentials are missing.
         """
+        file = find_targets_file(scope.paths)
+        stamps = {str(file): stamp_file(str(file))}
         try:
-            targets = read_targets(find_targets_file(scope.paths), scope.environ)
+            targets = read_targets(file, scope.environ)
         except TargetsProblemError as error:
             problems = Problems()
             problems.extend(error.diagnostics)
@@ -130,7 +135,7 @@ class Workspace:
         state = _open_state(scope, target) if scope.state_remote else None
         suppressions = SuppressionFiles.find(scope.paths, target.name, target.state_key)
         workspace = cls(
-            target, scope.ledger or default_ledger_url(), suppressions, targets, state, scope.environ
+            target, scope.ledger or default_ledger_url(), suppressions, targets, state, scope.environ, stamps
         )
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
