@@ -216,7 +216,7 @@ def _send(
             _deliver(delivery, on_record.leave_out(read_launches(own, order.campaign, 0)), heartbeat)
         finally:
             report.unclear = len(delivery.unclear) + on_record.unclear
-        is_ended = stop.is_set() or report.final_reply is not None
+        is_ended = stop.is_set() or report.final_reply is not None or report.pause is not None
     report.is_complete = not is_ended and not heartbeat.is_lost
 
 

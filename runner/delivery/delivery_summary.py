@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from runner.errors import RunnerError
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchState
+    from runner.ledger.people.suppressions import Pause
     from runner.service.model import SendReply
 
 
@@ -22,9 +23,11 @@ TOO_LATE = "the hours in which it may be sent were over before its turn"
 """The detail of a launch whose hours ended before it was sent."""
 OPTED_OUT = "somebody of it opted out before its turn"
 """The detail of a launch with an opt-out before its turn; the other recipients are tried again."""
+PAUSED = "the campaign was paused before its turn"
+"""The detail of a launch that a pause kept back: a later run sends it."""
 TRIED_AGAIN = "it was not sent, and its recipients were tried again"
 """The detail of a launch whose recipients the run tried again, with the outcome in another launch."""
-_IGNORED = (OPTED_OUT, TRIED_AGAIN)
+_IGNORED = (OPTED_OUT, PAUSED, TRIED_AGAIN)
 
 
 @dataclass(slots=True)
@@ -54,12 +57,14 @@ class PartReport(LeftOut):
         is_complete: whether it was sent to its end.
         unclear: launches, or recipients, of unknown outcome, some of which settling may free.
         final_reply: the answer that ended the run, which every further send would get too.
+        pause: a person's decision to pause the campaign, which ended its part of the run.
         failure: the error that ended it.
     """
 
     is_complete: bool = False
     unclear: int = 0
     final_reply: SendReply | None = None
+    pause: Pause | None = None
     failure: RunnerError | None = None
 
     @property
@@ -77,12 +82,14 @@ class DeliverySummary(LeftOut):
         launches: the run's launches one by one; none if there are too many to be listed.
         is_listed: whether `launches` has all of them.
         final_reply: the answer that ended the run, if one did.
+        pause: a person's decision to pause the campaign, if that ended its part of the run.
     """
 
     tally: list[TallyRow] = field(default_factory=list)
     launches: list[RunLaunch] = field(default_factory=list)
     is_listed: bool = True
     final_reply: SendReply | None = None
+    pause: Pause | None = None
 
     def refresh(
         self,
@@ -101,6 +108,7 @@ class DeliverySummary(LeftOut):
         for each in fields(LeftOut):
             setattr(self, each.name, sum(getattr(report, each.name) for report in told))
         self.final_reply = final_reply
+        self.pause = next((report.pause for report in told if report.pause is not None), None)
         with ledger.reading() as connection:
             self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
 

@@ -1,11 +1,12 @@
 """A run's records in the ledger, and its last check for recipients who may no longer be texted.
 
 Outcomes that came back and next intents are recorded in one transaction. During a run people opt out, and
-other campaigns text them. So the check runs in that transaction, with nothing in between.
+other campaigns text them, and somebody may pause the campaign. So the check runs in that transaction, with
+nothing in between.
 A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So `OptOutMonitor`
 asks again right before each request, unless that was done less than `FRESH_S` ago. One reading serves all
 waiting launches, at most once in `FRESH_S`, and none is made while launches leave sooner than that.
-An opt-out committed within `FRESH_S` before a request leaves, or while it connects, may come too late.
+An opt-out or pause committed within `FRESH_S` before a request leaves, or while it connects, may be too late.
 Seconds when the machine sleeps do not count. The frequency cap is not counted again: the intent itself holds
 its place, and other runs count it.
 """
@@ -24,6 +25,7 @@ from runner.ledger.model import Intent, Outcome, format_moment
 from runner.ledger.people.open_sessions import OpenSessions
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.recent import read_open_sessions, read_recent
+from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents, dispute_launches
 from runner.ledger.results.runs import enter_runs
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import RunLock
     from runner.ledger.model import Run
+    from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
     from runner.service.model import SendReply
@@ -51,20 +54,22 @@ class EligibilityCheck:
     """A filter that removes recipients who may no longer be texted from launches.
 
     `campaign_id` is given only for a campaign that must not queue behind surveys sent by others since its
-    plan.
+    plan; `names` are the campaign's, also former ones, under which it may be paused.
     """
 
     target: str
     state_key: str | None = field(repr=False)
     cap: FrequencyCap | None
     campaign_id: int | None = None
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, campaign: Campaign, ref: CampaignRef, state_key: str | None) -> Self:
         """Return the check of a campaign; `state_key` is the user's secret, if there is one."""
         lets_queue = campaign.policy.open_session == "queue"
         barred_by = None if lets_queue else ref.campaign_id
-        return cls(ref.target, state_key, campaign.policy.frequency_cap, barred_by)
+        names = (campaign.name, *campaign.renamed_from)
+        return cls(ref.target, state_key, campaign.policy.frequency_cap, barred_by, names)
 
     def admit(
         self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
@@ -76,6 +81,9 @@ class EligibilityCheck:
         Raises:
             LedgerError: a key that the ledger was written with is not at hand.
         """
+        pause = self.find_pause(connection)
+        if pause is not None:
+            return Admission(pause=pause)
         phones = [phone for launch in launches for phone in launch.phones]
         barred = self.find_opted_out(connection, phones)
         admission = Admission(opted_out=sum(phone in barred for phone in phones))
@@ -118,6 +126,10 @@ class EligibilityCheck:
         """
         return find_suppressed(connection, self.target, self.state_key, phones)
 
+    def find_pause(self, connection: LedgerConnection) -> Pause | None:
+        """Return a person's decision to pause the campaign; None if there is none."""
+        return find_pause(connection, self.target, self.names)
+
     def _count_left(
         self, connection: LedgerConnection, phones: Iterable[str], now: datetime
     ) -> Counter[str] | None:
@@ -140,16 +152,18 @@ class Admission:
         opted_out: recipients who have opted out, or may have, since the plan was made.
         capped: recipients who have reached the frequency cap since.
         open_session: phones of recipients to whom another campaign has sent a survey since.
+        pause: a person's decision to pause the campaign: nothing of it may be sent.
     """
 
     launches: list[PlannedLaunch] = field(default_factory=list)
     opted_out: int = 0
     capped: int = 0
     open_session: list[str] = field(default_factory=list)
+    pause: Pause | None = None
 
     def find_left_out(self, launches: Sequence[PlannedLaunch]) -> Iterator[str]:
         """Yield the phones of the checked launches that may not be sent."""
-        if any((self.opted_out, self.capped, self.open_session)):
+        if any((self.opted_out, self.capped, self.open_session, self.pause)):
             kept = {phone for launch in self.launches for phone in launch.phones}
             yield from (phone for launch in launches for phone in launch.phones if phone not in kept)
 
@@ -168,9 +182,9 @@ class _Waiting:
 
 
 class OptOutMonitor:
-    """A monitor of opt-outs among waiting launches, exact to `FRESH_S`, for any thread.
+    """A monitor of opt-outs among waiting launches, and of a pause, exact to `FRESH_S`, for any thread.
 
-    `clock` returns seconds that never go back.
+    `clock` returns seconds that never go back. `pause` is the one that was found at the last reading.
     """
 
     def __init__(self, ledger: Ledger, gate: EligibilityCheck, clock: Callable[[], float]) -> None:
@@ -179,6 +193,7 @@ class OptOutMonitor:
         self._clock = clock
         self._turn = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
+        self.pause: Pause | None = None
 
     def enter(self, flights: Iterable[InFlightLaunch], asked_at: float) -> None:
         """Monitor launches from now on, none of whose recipients had opted out.
@@ -215,6 +230,7 @@ class OptOutMonitor:
     def _read(self) -> None:
         asked_at, everybody = self._clock(), list(self._waiting.values())
         with self._ledger.reading() as connection:
+            self.pause = self._gate.find_pause(connection)
             found = self._gate.find_opted_out(connection, (p for one in everybody for p in one.phones))
         for waiting in everybody:
             waiting.has_opted_out = not found.isdisjoint(waiting.phones)

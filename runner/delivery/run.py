@@ -21,7 +21,7 @@ from itertools import chain, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.delivery_summary import OPTED_OUT, TOO_LATE, PartReport
+from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, PartReport
 from runner.delivery.guids import FindClaims, Guids, doubt_guid, read_claims
 from runner.delivery.intent_log import IntentLog, OptOutMonitor
 from runner.delivery.order import InFlightLaunch, MessageOrder
@@ -355,7 +355,7 @@ class Delivery:
         )
 
     def _ends(self) -> bool:
-        return self._halted or self._stop.is_set() or self.report.final_reply is not None
+        return self._halted or self._stop.is_set() or bool(self.report.final_reply or self.report.pause)
 
     def _commit(self, due: list[PlannedLaunch]) -> list[InFlightLaunch]:
         """Make outcomes and intents durable, together; return the launches that may leave now."""
@@ -369,6 +369,7 @@ class Delivery:
             self._unrecorded = recorded
             raise
         self._unobserved += recorded
+        self.report.pause = self.report.pause or admission.pause
         self.report.opted_out += admission.opted_out
         self.report.capped += admission.capped
         self.report.open_session += len(admission.open_session)
@@ -381,7 +382,7 @@ class Delivery:
         # After the next launches have gone: an observer that fails must leave no unsent intent behind.
         recorded, self._unobserved = self._unobserved, []
         for flight, reply in recorded:
-            if reply.detail != OPTED_OUT:
+            if reply.detail not in (OPTED_OUT, PAUSED):
                 self._conclude(flight, reply)
 
     def _conclude(self, flight: InFlightLaunch, reply: SendReply) -> None:
@@ -396,7 +397,7 @@ class Delivery:
         # Before the pace, whose moments would pass, and until the breaker has counted the outcome.
         try:
             if not self._limit.enter(self._ends):
-                return SendReply("not_sent", detail=ENDED)
+                return self._end_unsent()
         except RunnerError as error:
             return self._fail(error)
         launch = flight.launch
@@ -421,9 +422,12 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  whatever went wrong, the request may have left
             reply = SendReply("unknown", detail=f"an error of this program: {type(error).__name__}")
         if reply is None:
-            return SendReply("not_sent", detail=ENDED)
+            return self._end_unsent()
         self._note_end(number, reply)
         return reply
+
+    def _end_unsent(self) -> SendReply:
+        return SendReply("not_sent", detail=ENDED if self.report.pause is None else PAUSED)
 
     def _fail(self, error: RunnerError) -> SendReply:
         # The lock or the ledger is lost: nothing more leaves; earlier tries have not been accepted.
@@ -446,10 +450,16 @@ class Delivery:
         return reply
 
     def _check(self, flight: InFlightLaunch) -> None:
-        """Raise if a recipient of a launch must no longer be texted."""
+        """Raise if a launch must no longer be sent, or not to all of its recipients."""
         if self._is_late(flight.launch):
             raise WithheldError(TOO_LATE)
-        if self._watch is not None and self._watch.has_opted_out(flight):
+        if self._watch is None:
+            return
+        has_opted_out = self._watch.has_opted_out(flight)
+        if self._watch.pause is not None:
+            self.report.pause = self._watch.pause
+            raise WithheldError(PAUSED)
+        if has_opted_out:
             raise WithheldError(OPTED_OUT)
 
     def _note_end(self, number: int, reply: SendReply) -> None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from runner.audience.phone import mask_phone
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.run import ENDED
-from runner.errors import LimitError, PlanChangedError, ServiceError, UnknownOutcomesError, UsageError
+from runner.errors import (
+    LimitError,
+    OnHoldError,
+    PlanChangedError,
+    ServiceError,
+    UnknownOutcomesError,
+    UsageError,
+)
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.manifest import describe_renewal
 from runner.plan.model import PlanOptions
@@ -359,6 +366,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
         warn(f"{name}: to mend it, {run.diagnosis.hint}")
     elif final is not None:
         warn(f"{name}: the run was ended, every further send would fail too: {final.detail}")
+    if summary.pause is not None:
+        warn(f"{name} is {summary.pause.describe()}; `runner resume {name}` lets it go on")
     said = {None, ENDED, TOO_LATE, final and final.detail}
     for detail in sorted(filter(None, summary.failure_details - said))[:_SHOWN_DETAILS]:
         warn(f"{name}: {detail}")
@@ -367,6 +376,8 @@ def _warn_of_failures(run: CampaignRun) -> None:
 def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
         return UNKNOWN_OUTCOMES
+    if any(run.summary.pause for run in runs):
+        return OnHoldError.exit_code
     if any(run.summary.final_reply for run in runs):
         return 1
     if any(run.summary.has_failures for run in runs):

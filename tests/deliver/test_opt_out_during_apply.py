@@ -1,4 +1,4 @@
-"""Opt-outs that are entered while `apply` runs, from the command line to the service."""
+"""Opt-outs and pauses that are entered while `apply` runs, from the command line to the service."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ def opt_out_at(number: int, repository: Repository, *phones: str) -> Callable[[i
 
     def decide(request: int, _request: Request) -> Behaviour:
         if request == number:
-            command = [sys.executable, "-m", "runner", "optouts", "add", "--quiet", *phones]
-            subprocess.run(command, cwd=repository.folder, env=dict(os.environ), check=True, timeout=60)
+            enter(repository, "optouts", "add", "--quiet", *phones)
         return {}
 
     return decide
+
+
+def enter(repository: Repository, *arguments: str) -> None:
+    command = [sys.executable, "-m", "runner", *arguments]
+    subprocess.run(command, cwd=repository.folder, env=dict(os.environ), check=True, timeout=60)
 
 
 def check_apply(text: str) -> dict[str, Any]:
@@ -126,3 +130,31 @@ def test_what_is_sent_once_more_is_looked_at_again(repository: Repository, fault
     assert (applied.code, campaign["recipients_sent"], campaign["opted_out"]) == (0, 1, 1), applied.err
     assert (campaign["not_tried"], campaign["unresolved"]) == (0, 0)
     assert faulty.accepted == Counter(phones[1:])
+
+
+@pytest.mark.parametrize("rate", ["50/s", "1/s"])
+def test_a_pause_stops_the_run(repository: Repository, faulty: FaultyService, rate: str) -> None:
+    """Launches that have their intent wait as well; what was sent is recorded, and the rest goes once resumed."""
+    phones = write_paced_campaign(repository, 20)
+    text = repository.campaign.read_text(encoding="utf-8")
+    repository.campaign.write_text(text.replace("rate: 50/s", f"rate: {rate}"), encoding="utf-8")
+
+    def pause_at_third(number: int, _request: Request) -> Behaviour:
+        if number == 3:
+            enter(repository, "pause", "pulse", "--reason", "a wrong link")
+        return {}
+
+    faulty.decide = pause_at_third
+    applied = repository.apply("--concurrency", "1", "--format", "json", "--quiet")
+    campaign = check_apply(applied.out)
+    assert (applied.code, campaign["recipients_sent"], campaign["not_tried"]) == (7, 3, 17), applied.err
+    assert (campaign["sent"], campaign["not_sent"], campaign["unknown"]) == (3, 0, 0)
+    assert "pulse is on hold since " in applied.err
+    assert applied.err.endswith(" UTC: a wrong link; `runner resume pulse` lets it go on\n")
+    assert faulty.accepted == Counter(phones[:3])
+    assert repository.apply("--quiet").code == 7
+    enter(repository, "resume", "pulse")
+    text = repository.campaign.read_text(encoding="utf-8")
+    repository.campaign.write_text(text.replace(f"rate: {rate}", "rate: 50/s"), encoding="utf-8")
+    assert repository.apply("--format", "json").campaign["recipients_sent"] == 17
+    assert faulty.accepted == Counter(phones)

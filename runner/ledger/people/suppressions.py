@@ -203,6 +203,12 @@ def set_pause(connection: Connection, people: KeySource, campaign: str, reason: 
     return True
 
 
+def find_pause(connection: Connection, target: str, names: Iterable[str]) -> Pause | None:
+    """Return a person's decision to pause a campaign, known by several names; None if there is none."""
+    paused = _find_paused(_iterate_pauses(connection, target))
+    return next((paused[name] for name in names if name in paused), None)
+
+
 def is_absorbed(connection: Connection, target: str, text: BookText) -> bool:
     """Return whether the ledger has all entries of a target's file."""
     digest, count, _ = _read_mark(connection, target, text.file)

@@ -252,7 +252,7 @@ class DeliveryRun:
             parts = [each for each in parts if _is_left(sender.reports.get(each), found)]
             failure = sender.failure or _find_failure(sender, parts)
             count = run.summary.count("sent")
-            if not parts or self._has_ended([run]):
+            if not parts or run.summary.pause or self._has_ended([run]):
                 return failure
             # Stop asking a service that accepts nothing.
             if accepted == count or sender.failure is not None:
@@ -394,7 +394,8 @@ class LocalSender:
         self._unclear = delivery.unclear
         self.left = sum(len(launch.phones) for launch in self._unclear)
         report.unclear = len(self._unclear)
-        report.is_complete = not self._session.stop.is_set() and report.final_reply is None
+        is_ended = self._session.stop.is_set() or report.final_reply or report.pause
+        report.is_complete = not is_ended
 
     def find_final_reply(self) -> SendReply | None:
         """Return the reply that ended the run, or None."""
