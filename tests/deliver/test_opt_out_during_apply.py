@@ -147,14 +147,16 @@ def test_a_pause_stops_the_run(repository: Repository, faulty: FaultyService, ra
     faulty.decide = pause_at_third
     applied = repository.apply("--concurrency", "1", "--format", "json", "--quiet")
     campaign = check_apply(applied.out)
-    assert (applied.code, campaign["recipients_sent"], campaign["not_tried"]) == (7, 3, 17), applied.err
-    assert (campaign["sent"], campaign["not_sent"], campaign["unknown"]) == (3, 0, 0)
+    sent = campaign["sent"]
+    # A launch that was looked at within the last second may still leave.
+    assert (applied.code, sent in (3, 4, 5), campaign["not_tried"]) == (7, True, 20 - sent), applied.err
+    assert (campaign["recipients_sent"], campaign["not_sent"], campaign["unknown"]) == (sent, 0, 0)
     assert "pulse is on hold since " in applied.err
     assert applied.err.endswith(" UTC: a wrong link; `runner resume pulse` lets it go on\n")
-    assert faulty.accepted == Counter(phones[:3])
+    assert faulty.accepted == Counter(phones[:sent])
     assert repository.apply("--quiet").code == 7
     enter(repository, "resume", "pulse")
     text = repository.campaign.read_text(encoding="utf-8")
     repository.campaign.write_text(text.replace(f"rate: {rate}", "rate: 50/s"), encoding="utf-8")
-    assert repository.apply("--format", "json").campaign["recipients_sent"] == 17
+    assert repository.apply("--format", "json").campaign["recipients_sent"] == 20 - sent
     assert faulty.accepted == Counter(phones)
