@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import random
 import re
 import time
 from dataclasses import fields
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from runner.errors import ServiceError, UnusableListError
+from runner.service.answer import BROKE_OFF, NO_ANSWER, UNREADABLE
 from runner.service.connection import Connection, NetworkError
 from runner.service.model import PAGE, Page, PlanUsage, ResultRecord, SendReply, StatRecord, Unreadable
 
@@ -161,20 +163,24 @@ _RESULTS, _STATS = "/api/results", "/api/stats/"
 _NO_ACCESS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 """Answers that every further request of the run would get too."""
-_SUCCESS, _REFUSAL = 2, 4
-"""The classes of HTTP statuses: 2xx and 4xx."""
+_SUCCESS, _REFUSAL, _FAILURE = 2, 4, 5
+"""The classes of HTTP statuses: 2xx, 4xx and 5xx."""
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-"""Answers that ask to be left alone for a while: a GET is worth asking again then."""
+"""Answers that ask to be left alone for a while."""
 _NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, *_BUSY, 499}
 """Answers that a gateway may give after it has passed a request on; 499 is nginx's, of a client that left."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _JSON = {"format": "json"}
 """Format of lists and records: asked for each time, since the service's own default is not documented."""
+_PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+"""Answers beside 5xx after which a GET is worth asking again."""
 _PAUSES_S = (0.5, 1.0, 2.0)
-"""Wait before asking again, where the service doesn't say."""
+"""Wait before asking again, give or take a half, where the service doesn't say."""
 _MOST_PAUSE_S = 60.0
 """The longest pause that the service may ask for."""
+_FAULTS = {BROKE_OFF, NO_ANSWER, UNREADABLE}
+"""Faults of an exchange that may pass by themselves; a timeout has taken all the time that an answer gets."""
 _Record = TypeVar("_Record", StatRecord, ResultRecord)
 _REACH_HINT = "check the base URL and the network, then run the same command again"
 
@@ -214,6 +220,7 @@ class ServiceClient:
         connection: carries the requests.
         now: returns seconds since 1970, for a `Retry-After` that names a date.
         wait: waits the given seconds before a GET is repeated; returns True if the run was stopped.
+        random: returns a number from 0 to 1, so that clients do not ask again at the same moment.
     """
 
     def __init__(
@@ -223,8 +230,11 @@ class ServiceClient:
         *,
         now: Callable[[], float] = time.time,
         wait: Callable[[float], bool | None] = time.sleep,
+        random: Callable[[], float] = random.random,
     ) -> None:
         self._connection = connection
+        self._random = random
+        self._was_reached = False
         self._now = now
         self._wait = wait
         credentials = target.credentials
@@ -356,23 +366,32 @@ class ServiceClient:
         return self._read_body(path, self._ask(path, query))
 
     def _ask(self, path: str, query: dict[str, str | int]) -> Answer:
-        for pause_s in _PAUSES_S:
-            answer = self._ask_once(path, query)
-            if answer.status not in _BUSY:
-                return answer
-            asked_s = read_retry_after(answer.headers, self._now())
-            # A stopped run doesn't ask again.
-            if (asked_s or 0.0) > _MOST_PAUSE_S or self._wait(pause_s if asked_s is None else asked_s):
-                return answer
-        return self._ask_once(path, query)
+        """Ask up to four times, as long as the answer is one that may pass by itself.
 
-    def _ask_once(self, path: str, query: dict[str, str | int]) -> Answer:
-        try:
-            return self._connection.get(path, query)
-        except NetworkError as error:
-            raise ServiceError(
-                f"the service cannot be asked (GET {path}): {error.reason}", hint=_REACH_HINT
-            ) from None
+        An address that was never reached is more likely wrong than away for a moment.
+        """
+        for pause_s in (*_PAUSES_S, None):
+            answer, error, wait_s = None, None, None
+            try:
+                answer = self._connection.get(path, query)
+            except NetworkError as failure:
+                error = failure
+                may_pass = failure.reason in _FAULTS or (self._was_reached and not failure.bytes_left)
+            else:
+                self._was_reached = True
+                may_pass = answer.status // 100 == _FAILURE or answer.status in _PASSING
+                wait_s = read_retry_after(answer.headers, self._now())
+            if pause_s is None or not may_pass or (wait_s or 0.0) > _MOST_PAUSE_S:
+                break
+            if wait_s is None:
+                wait_s = pause_s * (0.5 + self._random())
+            # A stopped run doesn't ask again.
+            if self._wait(wait_s):
+                break
+        if answer is not None:
+            return answer
+        reason = "" if error is None else error.reason
+        raise ServiceError(f"the service cannot be asked (GET {path}): {reason}", hint=_REACH_HINT)
 
     def _read_body(self, path: str, answer: Answer) -> dict[str, Any]:
         if answer.location is not None:

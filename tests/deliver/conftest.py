@@ -419,7 +419,7 @@ def connect() -> Iterator[Callable[..., ServiceClient]]:
         target = Target("live", base_url, Credentials(USERNAME, API_KEY), **limits)
         connection = Connection(target, verify=verify)
         connections.append(connection)
-        return ServiceClient(target, connection)
+        return ServiceClient(target, connection, wait=lambda _: None)
 
     yield make
     for connection in connections:

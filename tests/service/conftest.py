@@ -115,7 +115,7 @@ def serving(service: ListService) -> Iterator[ServiceClient]:
     with reaching(service) as target:
         connection = Connection(target)
         try:
-            yield ServiceClient(target, connection)
+            yield ServiceClient(target, connection, wait=lambda _: None)
         finally:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""A service that asks to be left alone is asked again, within bounds (RFC 9110, 10.2.3)."""
+"""A read that fails, or that the service asks to repeat (RFC 9110, 10.2.3), is made again within bounds."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Waiting:
         return self.is_stopped
 
 
+BROKEN = (b"", LIST[:-1])
+"""Answers after which the connection ends: none, and half of one."""
+
+
 @contextmanager
 def serving(answers: list[bytes], wait: Waiting) -> Iterator[ServiceClient]:
     """Give a client of a service that answers the requests one after the other, the rest with the last."""
@@ -46,13 +50,16 @@ def serving(answers: list[bytes], wait: Waiting) -> Iterator[ServiceClient]:
 
     def serve(stream: socket.socket, reader: BinaryIO) -> None:
         while read_message(reader):
-            stream.sendall(next(left, answers[-1]))
+            answer = next(left, answers[-1])
+            stream.sendall(answer)
+            if answer in BROKEN:
+                return
 
     with WireServer(serve) as server:
         target = Target("live", f"http://127.0.0.1:{server.port}", Credentials("ada", "key"))
         connection = Connection(target)
         try:
-            yield ServiceClient(target, connection, now=lambda: 0.0, wait=wait)
+            yield ServiceClient(target, connection, now=lambda: 0.0, wait=wait, random=lambda: 0.5)
         finally:
             connection.close()
 
@@ -75,6 +82,35 @@ def test_a_busy_service_is_asked_again(status: int, headers: list[str], waits: l
     with serving([busy, busy, LIST], wait) as client:
         assert client.count_launches("pulse") == 3
     assert wait.waits == waits
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [*(write_answer(status) for status in (408, 500, 502, 504, 520)), *BROKEN],
+    ids=["408", "500", "502", "504", "520", "reset", "half"],
+)
+def test_a_read_that_fails_is_made_again(answer: bytes) -> None:
+    """Gateways fail for a moment: one bad answer ends no run of thirty campaigns."""
+    wait = Waiting()
+    with serving([answer, answer, LIST], wait) as client:
+        assert client.count_launches("pulse") == 3
+    assert wait.waits == [0.5, 1.0]
+
+
+def test_an_address_that_was_never_reached_is_not_asked_again() -> None:
+    """It is wrong, more likely than away; once it has answered, it is asked four times."""
+    wait = Waiting()
+    with serving([LIST], wait) as client:
+        client.count_launches("pulse")
+    for has_answered in (True, False):
+        wait.waits.clear()
+        if not has_answered:
+            # Nothing listens on the port any more.
+            target = Target("live", "http://127.0.0.1:9", Credentials("ada", "key"))
+            client = ServiceClient(target, Connection(target), wait=wait)
+        with pytest.raises(ServiceError, match="it cannot be reached"):
+            client.count_launches("pulse")
+        assert len(wait.waits) == (3 if has_answered else 0)
 
 
 @pytest.mark.parametrize("status", [429, 503])

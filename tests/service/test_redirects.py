@@ -69,7 +69,7 @@ def serving(service: Redirecting, path: str = "") -> Iterator[ServiceClient]:
         target = Target("live", f"http://127.0.0.1:{server.port}{path}", Credentials(USERNAME, API_KEY))
         connection = Connection(target)
         try:
-            yield ServiceClient(target, connection)
+            yield ServiceClient(target, connection, wait=lambda _: None)
         finally:
             connection.close()
 
