@@ -80,7 +80,7 @@ class Survey:
         self.connection = CountingConnection(target)
         self.api_key = address.api_key
         self.guids: list[str] = []
-        self._client = ServiceClient(target, self.connection)
+        self._client = ServiceClient(target, self.connection, wait=lambda _: None)
         self._db = db
         with ledger.writing() as opened:
             self.campaign_id = enter_campaign(opened, "sandbox", "pulse", KEY)
@@ -320,7 +320,7 @@ def test_what_was_read_before_a_failure_is_kept(survey: Survey) -> None:
     survey.answer(*PHONES)
 
     def fail_later(path: str, answer: Answer) -> Answer:
-        is_second = survey.connection.requests["/api/results"] == 2 and path == "/api/results"
+        is_second = survey.connection.requests["/api/results"] >= 2 and path == "/api/results"
         return Answer(500, answer.headers, b"oops") if is_second else answer
 
     survey.connection.change = fail_later

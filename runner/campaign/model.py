@@ -387,6 +387,13 @@ class Campaign:
         """The ids of the messages, by their present and former ids."""
         return {name: message.id for message in self.messages for name in (*message.renamed_from, message.id)}
 
+    @property
+    def goes_by_clock(self) -> bool:
+        """True if hours or dates decide who gets its texts, and when."""
+        policy = self.policy
+        has_rule = policy.quiet_hours != "none" or policy.consent == "required" or policy.frequency_cap
+        return bool(has_rule or self.list_earlier() or not self.schedule.is_always_open())
+
     def list_earlier(self) -> set[str]:
         """Return the ids of the messages that others come after."""
         return {message.after.message for message in self.messages if message.after is not None}

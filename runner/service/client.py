@@ -8,7 +8,6 @@ import random
 import re
 import time
 from dataclasses import fields
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
@@ -315,17 +314,22 @@ class ServiceClient:
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             return None
 
-    def read_time(self) -> datetime | None:
-        """Return the service's time by its `Date` header (RFC 9110, 6.6.1), in UTC; None without one.
+    def measure_clock(self) -> float | None:
+        """Return by how many seconds this machine's clock and the service's differ, at least.
+
+        The service's is the `Date` of an answer (RFC 9110, 6.6.1); None without one.
 
         Raises:
             AccessRefusedError: the service refuses the credentials.
             ServiceError: as for `read_stats`.
         """
+        began = time.monotonic()
         answer = self._ask(_STATS, {"limit": 1, **_JSON})
+        elapsed_s = time.monotonic() - began
         self._read_body(_STATS, answer)
-        seconds = _read_date(answer.headers.get("date", ""))
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+        there = _read_date(answer.headers.get("date", ""))
+        # The header has whole seconds, and was written at some moment of the exchange.
+        return None if there is None else max(0.0, abs(self._now() - there) - elapsed_s - 1)
 
     def read_stat(self, project_launch_guid: str) -> StatRecord | Unreadable | None:
         """Return the counts of one launch; None if the service doesn't know it.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
+from runner.campaign.timing_words import write_duration
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.run import ENDED
 from runner.errors import (
@@ -20,6 +22,7 @@ from runner.errors import (
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.manifest import describe_renewal
 from runner.plan.model import PlanOptions
+from runner.service.target import SANDBOX
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
@@ -62,6 +65,8 @@ UNKNOWN_OUTCOMES = UnknownOutcomesError.exit_code
 MOST_CONCURRENT = 1024
 """Most sends in flight at once, also in `targets.schema.json`."""
 _SHOWN_DETAILS = 5
+MOST_APART_S = 300.0
+"""Seconds by which the service's clock may differ where hours or dates matter, as in Kerberos (RFC 4120)."""
 TRIALS = 3
 """Launches tried of each message and arm; one more if a later one is larger."""
 TAG_SUFFIX = "-test"
@@ -313,7 +318,33 @@ def _choose_sound(
     if options.require_approval:
         is_given = options.expect_digest is not None
         planned = leave_out_unapproved(planned, run.failures, is_given=is_given)
-    return planned
+    return _leave_out_misdated(planned, run)
+
+
+def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequence[PlanResult]:
+    """Return the plans that can be sent by this machine's clock; others go to the run's failures.
+
+    The sandbox's clock is moved on purpose.
+
+    Raises:
+        LimitError: the only campaign goes by the clock, and the service's is far from it.
+    """
+    timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
+    if not timed or run.session.workspace.target.name == SANDBOX:
+        return planned
+    client, _ = run.session.open_service()
+    apart_s = client.measure_clock()
+    if apart_s is None or apart_s <= MOST_APART_S:
+        return planned
+    apart = write_duration(timedelta(seconds=round(apart_s)))
+    for item in timed:
+        error = LimitError(
+            f"{item.campaign.name}: its texts go by hours or dates, and this machine's clock is {apart} from "
+            "the service's. Nothing of it was sent",
+            hint="set this machine's clock (`runner doctor` compares them), then run the same command again",
+        )
+        run.failures.add(item.campaign.file, item.campaign.name, error)
+    return [item for item in planned if item not in timed]
 
 
 def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -> None:

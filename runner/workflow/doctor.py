@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from runner.campaign.timing_words import write_duration
@@ -175,12 +175,12 @@ def _check_service(workspace: Workspace) -> list[Check]:
         return [Check("service", "ok", "the sandbox, started on first use")]
     with workspace.open_service() as (service, _):
         started = time.monotonic()
-        there = service.read_time()
+        apart_s = service.measure_clock()
         elapsed_s = time.monotonic() - started
     answers = Check("service", "ok", f"answers in {elapsed_s * 1000:.0f} ms, and takes the credentials")
     if workspace.target.name == SANDBOX:
         return [answers, _describe_clock(workspace.ahead)]
-    return [answers] if there is None else [answers, _check_clock(there, elapsed_s)]
+    return [answers] if apart_s is None else [answers, _check_clock(apart_s)]
 
 
 def _describe_clock(ahead: timedelta) -> Check:
@@ -190,9 +190,7 @@ def _describe_clock(ahead: timedelta) -> Check:
     return Check("clock", "ok", "the sandbox's, which is that of this machine")
 
 
-def _check_clock(there: datetime, elapsed_s: float) -> Check:
-    # The header has whole seconds, and was written at some moment of the exchange.
-    apart_s = abs((datetime.now(UTC) - there).total_seconds()) - elapsed_s - 1
+def _check_clock(apart_s: float) -> Check:
     if apart_s > FAR_S:
         hint = "set this machine's clock: hours and waits are kept by it"
         return Check("clock", "warning", f"{apart_s:.0f} s apart from the service's", hint)

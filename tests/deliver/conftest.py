@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
@@ -98,9 +99,11 @@ class FaultyService:
         decide: returns the behaviour for a send, given its number, from 1, and the request.
         choose_listed: returns the accepted launches to list, given the number of the read, from 1, and all of
             them.
+        clock_s: seconds that its clock is ahead.
     """
 
     def __init__(self) -> None:
+        self.clock_s = 0.0
         self.requests: list[Request] = []
         self.reads: list[Request] = []
         self.launches: list[dict[str, Any]] = []
@@ -218,6 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: _Server
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string((timestamp or time.time()) + self.server.service.clock_s)
 
     def do_POST(self) -> None:
         self._answer()

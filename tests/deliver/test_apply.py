@@ -524,3 +524,43 @@ def test_a_lockfile_that_cannot_be_written_loses_nothing(
     assert repository.apply().code == 0
     assert_each_once(faulty, phones)
     assert len(read_lockfile(repository)["launches"]) == 3
+
+
+TIMES = {
+    "not_before": "schedule: {timezone: UTC, not_before: 2020-01-01T09:00}",
+    "expires": "schedule: {timezone: UTC, expires: 2999-01-01T09:00}",
+    "quiet hours": "policy: {quiet_hours: legal, purpose: survey}",
+    "cap": "policy: {frequency_cap: {messages: 9, within: 7d}}",
+}
+
+
+@pytest.mark.parametrize("hours", [-10, 10])
+@pytest.mark.parametrize("rule", TIMES)
+def test_a_clock_far_from_the_service_s_sends_nothing(
+    repository: Repository, faulty: FaultyService, rule: str, hours: int
+) -> None:
+    """Where hours or dates decide, the machine's clock is compared with the service's before the first send."""
+    repository.write_campaign(1)
+    with repository.campaign.open("a", encoding="utf-8") as stream:
+        stream.write(TIMES[rule])
+    faulty.clock_s = hours * 3600
+    applied = repository.apply("--quiet")
+    assert (applied.code, applied.out, faulty.requests) == (5, "", [])
+    assert "pulse: its texts go by hours or dates, and this machine's clock is " in applied.err
+    assert (
+        " from the service's. Nothing of it was sent\n  set this machine's clock (`runner doctor`"
+        in applied.err
+    )
+
+
+@pytest.mark.parametrize("rule", ["", TIMES["not_before"]])
+def test_clocks_that_differ_little_or_do_not_matter(
+    repository: Repository, faulty: FaultyService, rule: str
+) -> None:
+    """Four minutes keep nobody from a text, nor does a day where no hours are kept."""
+    repository.write_campaign(1)
+    with repository.campaign.open("a", encoding="utf-8") as stream:
+        stream.write(rule)
+    faulty.clock_s = 240 if rule else 86_400
+    assert repository.apply("--quiet").code == 0
+    assert faulty.accepted.total() == 1
