@@ -20,6 +20,7 @@ from runner.delivery.settle import (
     write_moment,
 )
 from runner.ledger.model import LaunchRecord
+from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
 from runner.ledger.record.unsettled import drop_unexplained, list_claimed
@@ -79,12 +80,20 @@ class Preflight:
     """Comparison of the service's launches with one campaign's record. The caller holds its lock.
 
     `window_s` is the time that a launch may take to be listed, in seconds. `list_told` returns the guids in
-    other campaigns' lockfiles, as `normalize_guid` writes them: the ledger may not know these.
+    other campaigns' lockfiles, as `normalize_guid` writes them: the ledger may not know these. `state_key` is
+    the user's secret, if there is one.
     """
 
     def __init__(
-        self, subject: ListedCampaign, window_s: float, list_told: Callable[[], set[str]] = set[str]
+        self,
+        subject: ListedCampaign,
+        window_s: float,
+        list_told: Callable[[], set[str]] = set[str],
+        state_key: str | None = None,
     ) -> None:
+        self._state_key = state_key
+        # The phones of forgotten people: they are kept from texts, and out of whatever is recorded.
+        self._forgotten: set[str] = set()
         self._subject = subject
         self._lists = ListReader(subject, window_s)
         self._list_told = list_told
@@ -115,6 +124,9 @@ class Preflight:
         hides_people = not all(stat.is_whole for stat in (*unclaimed, *elsewhere))
         planned = find_payloads(None if hides_people else phones) if phones or hides_people else {}
         with subject.ledger.writing() as connection:
+            self._forgotten = find_suppressed(
+                connection, subject.target, self._state_key, phones | planned.keys(), "forgotten"
+            )
             drop_unexplained(connection, subject.campaign_id, explained)
             earlier = list_unexplained(connection, subject.campaign_id)
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
@@ -180,7 +192,7 @@ class Preflight:
         return reached, others
 
     def _record(self, stat: StatRecord, found: Offer) -> LaunchRecord:
-        fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))
+        fingerprints = tuple(sorted(self._name_people(stat.recipients)))
         message, digest = found.message, found.payload.digest
         return LaunchRecord(
             message=message.id,
@@ -193,6 +205,9 @@ class Preflight:
             arm=found.arm,
         )
 
+    def _name_people(self, phones: Iterable[str]) -> set[str]:
+        return {self._subject.fingerprint(phone) for phone in phones if phone not in self._forgotten}
+
     def _hold(
         self,
         connection: LedgerConnection,
@@ -201,7 +216,8 @@ class Preflight:
         earlier: UnexplainedLaunch | None,
     ) -> None:
         subject = self._subject
-        held = {message: set(map(subject.fingerprint, phones)) for message, phones in people.items()}
+        named = {message: self._name_people(phones) for message, phones in people.items()}
+        held = {message: found for message, found in named.items() if found}
         if earlier is not None and earlier.is_whole:
             # A recipient once listed and now missing stays held.
             for message, fingerprints in earlier.held.items():

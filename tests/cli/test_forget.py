@@ -193,6 +193,33 @@ def write_targets(folder: Path, **services: dict[str, str]) -> dict[str, str]:
     return environment
 
 
+@pytest.mark.parametrize("text", ["a word", "another word"])
+def test_adoption_leaves_the_forgotten_out(folder: Path, run: Run, text: str) -> None:
+    """With ledger and lockfile lost, launches are adopted, or hold people, without whoever was forgotten."""
+    campaign = folder / "campaigns/pulse.yaml"
+    key = {"RUNNER_STATE_KEY": STATE_KEY, "RUNNER_SETTLE_WINDOW": "100ms"}
+    assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
+    before = (folder / LOCKFILE).read_text(encoding="utf-8")
+    assert run("forget", ADA, "--auto-approve", cwd=folder, env=key).returncode == 0
+    after = (folder / LOCKFILE).read_text(encoding="utf-8")
+    (gone,) = {
+        name
+        for launch in json.loads(before)["launches"]
+        for name in launch["recipients"]
+        if f'"{name}"' not in json.dumps(json.loads(after)["launches"])
+    }
+    (folder / LOCKFILE).unlink()
+    for file in (folder / ".runner").glob("ledger.sqlite*"):
+        file.unlink()
+    campaign.write_text(campaign.read_text(encoding="utf-8").replace("a word", text), encoding="utf-8")
+    done = run("apply", "--auto-approve", cwd=folder, env=key)
+    assert done.returncode == (0 if text == "a word" else 4), done.stderr
+    assert [count_launches(folder, phone) for phone in (ADA, BOB)] == [1, 1]
+    for file in (LOCKFILE, SUPPRESSIONS):
+        if (folder / file).exists():
+            assert gone not in (folder / file).read_text(encoding="utf-8"), file
+
+
 @pytest.mark.slow
 def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_json: CheckJson) -> None:
     """No target is locked out by another's key; one whose key is not set is named, and the others go on."""

@@ -245,21 +245,31 @@ def _iterate_people(connection: Connection, target: str, state: State) -> Iterat
     return iter(connection.execute(query).scalars())
 
 
-def _find_states(connection: Connection, target: str, asked: Collection[str]) -> dict[State, set[str]]:
+def _find_states(
+    connection: Connection, target: str, asked: Collection[str], source: Source | None = None
+) -> dict[State, set[str]]:
     """Return those of some fingerprints that have opted out, certainly or perhaps, by the state of a row."""
     found: dict[State, set[str]] = {"confirmed": set(), "doubtful": set()}
     query = select(opt_outs.c.fingerprint, opt_outs.c.state).where(
         opt_outs.c.target == target, opt_outs.c.state != "dismissed"
     )
+    if source is not None:
+        query = query.where(opt_outs.c.source == source)
     for row in iterate_rows(connection, query, opt_outs.c.fingerprint, asked):
         found[row.state].add(row.fingerprint)
     return found
 
 
 def find_suppressed(
-    connection: Connection, target: str, state_key: str | None, phones: Iterable[str]
+    connection: Connection,
+    target: str,
+    state_key: str | None,
+    phones: Iterable[str],
+    source: Source | None = None,
 ) -> set[str]:
     """Return the phones of people who have opted out of a target, for certain or perhaps.
+
+    `source` limits the evidence: `forgotten` for people whose data was removed.
 
     Raises:
         LedgerError: the target's key is missing.
@@ -272,5 +282,5 @@ def find_suppressed(
     if key is None:
         return set()
     asked = {key.fingerprint(phone): phone for phone in phones}
-    found = _find_states(connection, target, asked)
+    found = _find_states(connection, target, asked, source)
     return {asked[fingerprint] for people in found.values() for fingerprint in people}

@@ -231,7 +231,8 @@ class ApplySession:
     def _look(self, campaign: Campaign, subject: ListedCampaign) -> PreflightSummary:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
-        found = Preflight(subject, self._window_s, partial(self._list_told, campaign)).check(
+        key = self.workspace.target.state_key
+        found = Preflight(subject, self._window_s, partial(self._list_told, campaign), key).check(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_first=not recorded
         )
         if found.adopted:
