@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ from runner.workflow.plans.planning import (
 from runner.workflow.plans.saved import digest_plans
 from runner.workflow.records.phones import parse_phones
 from runner.workflow.workspace.clustering import choose_cluster
+from runner.workflow.workspace.record_remote import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ class ApplyOptions(RunOptions):
         limit: the most recipients to send to now.
         require_approval: send nothing of campaigns without an approval.
         settle_only: settle launches of earlier runs, and send nothing.
+        record_remote: the git remote whose suppressions are read, before the run and while it sends; None for
+            that of the environment, or `origin`.
     """
 
     saved: SavedPlan | None = None
@@ -92,6 +96,7 @@ class ApplyOptions(RunOptions):
     limit: int | None = None
     require_approval: bool = False
     settle_only: bool = False
+    record_remote: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +221,9 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
+        remote = RecordRemote.find(workspace, options.record_remote)
+        if remote is not None:
+            remote.absorb(opened)
         run = _make_run(session, cluster, saved)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
@@ -229,7 +237,9 @@ def apply_campaigns(
                 approve(planned)
             _require_unchanged(planned, saved)
             keep_audiences(opened, planned, workspace.now_text())
-            runs = run.deliver(planned, _trace(planned, workspace, saved))
+            provenance = _trace(planned, workspace, saved)
+            with remote.watching(opened) if remote and provenance else nullcontext():
+                runs = run.deliver(planned, provenance)
     return _conclude(runs, run, is_settled=options.settle_only)
 
 

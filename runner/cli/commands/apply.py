@@ -18,6 +18,7 @@ from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns
 from runner.workflow.approval_coverage import REQUIRE_VARIABLE
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plans.saved import read_plan_to_send
+from runner.workflow.workspace.record_remote import REMOTE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,6 +90,14 @@ if TYPE_CHECKING:
     "--settle-only",
     is_flag=True,
     help="Find and record what earlier runs have sent, and send nothing; a plan made after that stays valid.",
+)
+@click.option(
+    "--record-remote",
+    envvar=REMOTE_VARIABLE,
+    show_envvar=True,
+    metavar="NAME",
+    help="The git remote to look at, before and while it sends, for pauses and opt-outs that this clone "
+    "lacks; `none` looks at none. Default: origin, if there is one.",
 )
 @click.option("--partition-lease", "lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True)
 @click.option(

@@ -92,8 +92,16 @@ class SuppressionFiles:
             SuppressionsError: a file cannot be read, or its signature is invalid.
         """
         for text in self._read_texts():
-            with ledger.writing() as connection:
-                absorb_book(connection, text, self.target, self.state_key)
+            self.absorb_text(ledger, text)
+
+    def absorb_text(self, ledger: Ledger, text: BookText) -> None:
+        """Add the entries of one file's text to the ledger.
+
+        Raises:
+            RunnerError: as for `absorb`.
+        """
+        with ledger.writing() as connection:
+            absorb_book(connection, text, self.target, self.state_key)
 
     def write(self, ledger: Ledger) -> None:
         """Write the ledger's entries, if there are any.

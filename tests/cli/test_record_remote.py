@@ -1,0 +1,114 @@
+"""Pauses and opt-outs that only a git remote has: `apply` looks there itself, before and while it sends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.workflow.workspace.record_remote import POLL_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PHONES = [f"+1415555{number:04}" for number in range(100, 140)]
+CAMPAIGN = """\
+version: 1
+name: pulse
+recipients: [{csv: people.csv}]
+limits: {recipients_per_send: 1}
+messages: [{id: ask, text: Hello}]
+"""
+PROTECTED = "while read old new ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0"
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def world(tmp_path: Path, serve: Callable[..., Any]) -> Iterator[dict[str, str]]:
+    """The environment of a service, and two clones of a repository, `here` and `there`."""
+    git(tmp_path, "init", "--quiet", "--bare", "-b", "main", "remote.git")
+    git(tmp_path, "clone", "--quiet", "remote.git", "there")
+    (tmp_path / "there/campaigns").mkdir()
+    (tmp_path / "there/campaigns/pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    people = "\n".join(["phone", *PHONES])
+    (tmp_path / "there/campaigns/people.csv").write_text(people, encoding="utf-8")
+    for setting in ("user.name=Ada", "user.email=ada@example.com"):
+        git(tmp_path / "there", "config", *setting.split("="))
+    git(tmp_path / "there", "checkout", "-q", "-B", "main")
+    git(tmp_path / "there", "add", ".")
+    git(tmp_path / "there", "commit", "-qm", "Campaign")
+    git(tmp_path / "there", "push", "-q", "origin", "main")
+    shutil.copytree(tmp_path / "there", tmp_path / "here")
+    with serve(tmp_path, "--db", "service.sqlite") as environment:
+        yield environment
+
+
+def record(run: Run, folder: Path, environment: dict[str, str], *command: str) -> None:
+    """Enter something there, and record it on the remote."""
+    assert run(*command, cwd=folder, env=environment).returncode == 0
+    assert run("record", cwd=folder, env=environment).returncode == 0
+
+
+@pytest.mark.parametrize("hook", ["exit 0", PROTECTED])
+def test_a_pause_of_another_machine_is_heard(
+    tmp_path: Path, world: dict[str, str], run: Run, hook: str
+) -> None:
+    """It stands on main, which was not pulled, or waits on the branch for records."""
+    (tmp_path / "remote.git/hooks/pre-receive").write_text(f"#!/bin/sh\n{hook}\n", encoding="utf-8")
+    (tmp_path / "remote.git/hooks/pre-receive").chmod(0o755)
+    record(run, tmp_path / "there", world, "pause", "pulse", "--reason", "a wrong link")
+    done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "pulse is on hold since " in done.stderr
+    record(run, tmp_path / "there", world, "resume", "pulse")
+    assert run("apply", "--auto-approve", "--limit", "1", cwd=tmp_path / "here", env=world).returncode == 0
+
+
+def test_an_opt_out_entered_elsewhere_is_heard(tmp_path: Path, world: dict[str, str], run: Run) -> None:
+    """Nobody has to have pulled it."""
+    record(run, tmp_path / "there", world, "optouts", "add", *PHONES[1:])
+    done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
+    assert (done.returncode, done.stdout) == (0, "pulse: 1 recipient texted in 1 launch.\n")
+
+
+def test_a_remote_that_cannot_be_asked_stops(tmp_path: Path, world: dict[str, str], run: Run) -> None:
+    """What it may have cannot be known; a person may say that this machine's files are enough."""
+    (tmp_path / "remote.git").rename(tmp_path / "away.git")
+    done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "Error: the record on the git remote origin cannot be read, and this clone may lack a pause or an opt-out: "
+    )
+    assert done.stderr.endswith(
+        ". Nothing was sent\n  check git and the network; where there is no way to the remote, "
+        "`--record-remote none` goes by this machine's files\n"
+    )
+    told = {**world, "RUNNER_RECORD_REMOTE": "none"}
+    assert run("apply", "--auto-approve", "--limit", "1", cwd=tmp_path / "here", env=told).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_pause_of_another_machine_stops_a_run(tmp_path: Path, world: dict[str, str], run: Run) -> None:
+    """A run under way looks at the remote every few seconds."""
+    campaign = tmp_path / "here/campaigns/pulse.yaml"
+    campaign.write_text(CAMPAIGN.replace("limits: {", "limits: {rate: 1/s, "), encoding="utf-8")
+    command = [sys.executable, "-m", "runner", "apply", "--auto-approve", "--concurrency", "1"]
+    with subprocess.Popen(
+        command, cwd=tmp_path / "here", env={**os.environ, **world}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(POLL_S)
+        record(run, tmp_path / "there", world, "pause", "pulse")
+        said, _ = process.communicate(timeout=100)
+    assert process.returncode == 7
+    assert " left for the next run, since this one ended early." in said
