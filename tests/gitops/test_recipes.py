@@ -187,3 +187,47 @@ def test_the_recipe_for_cron_sends_what_somebody_has_approved(
     assert "coffee: 2 recipients texted in 2 launches." in sent
     assert git(clone, "log", "-1", "--format=%s", "origin/main") == "Record 2 texts of coffee on live"
     assert git(clone, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("fault", ["a rewritten main", "a file in the way", "no remote"])
+def test_cron_sends_nothing_from_old_files(clone: Path, environment: dict[str, str], fault: str) -> None:
+    """When the pull fails, the script ends with an error before anything is planned."""
+    remote, other = clone.parent / "remote.git", clone.parent / "other"
+    git(clone.parent, "clone", "--quiet", str(remote), str(other))
+    (other / "campaigns/notes.txt").write_text("new", encoding="utf-8")
+    git(other, "add", "--all")
+    amend = ["--amend"] if fault == "a rewritten main" else []
+    git(other, "-c", "user.email=b@example.com", "commit", *amend, "--quiet", "--message", "Notes")
+    git(other, "push", "--quiet", "--force")
+    if fault == "a file in the way":
+        (clone / "campaigns/notes.txt").write_text("mine", encoding="utf-8")
+    elif fault == "no remote":
+        remote.rename(clone.parent / "away.git")
+    environment["RUNNER_TARGET"] = "live"
+    said = run_script([f"sh -c '{read_script()}'"], clone, environment, code=1)
+    assert "To send" not in said
+    assert not list((clone / "campaigns").glob("*.lock.json"))
+
+
+def test_cron_hears_a_pause_that_waits_to_be_merged(clone: Path, environment: dict[str, str]) -> None:
+    """On a protected main it stands on the branch for records alone; the plan knows it, and the job goes well."""
+    environment["RUNNER_TARGET"] = "live"
+    run_script(read_recipe("cron.md", "send.sh").splitlines(), clone, environment, code=5)
+    run_script(["runner approve --plan plan.json --by ada", "runner record"], clone, environment)
+    hook = clone.parent / "remote.git/hooks/pre-receive"
+    hook.write_text("#!/bin/sh\nwhile read o n ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0\n")
+    hook.chmod(0o755)
+    other = clone.parent / "other"
+    git(clone.parent, "clone", "--quiet", str(clone.parent / "remote.git"), str(other))
+    run_script(["runner pause coffee --reason wrong", "runner record"], other, environment)
+    for _ in range(2):
+        said = run_script([f"sh -c '{read_script()}'"], clone, environment)
+        assert "texted" not in said
+        assert "coffee is on hold since" in said
+
+
+def read_script() -> str:
+    """Return the script for cron with its own exit code, whatever the shell around it does."""
+    script = read_recipe("cron.md", "send.sh")
+    assert "'" not in script
+    return script

@@ -17,6 +17,7 @@ from runner.errors import RunnerError
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE
+from runner.github.job import find_git_settings
 from runner.ledger.people.suppression_file import BookText
 from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
@@ -60,7 +61,11 @@ class RecordRemote:
             return None
         try:
             root = find_work_tree(Path.cwd())
-            git = None if root is None else Git(root, timeout_s=_TIMEOUT_S)
+            git = (
+                None
+                if root is None
+                else Git(root, timeout_s=_TIMEOUT_S, settings=find_git_settings(workspace.environ))
+            )
             if root is None or git is None or git.ask("remote", "get-url", "--", name).status:
                 return None
         except GitError as error:
