@@ -35,6 +35,7 @@ COMMANDS = {
     "apply": "Send the planned texts, each exactly once.",
     "record": "Commit lockfiles, opt-outs and approvals, and push them.",
     "alert": "Keep one GitHub issue open while something is wrong.",
+    "ci": "Set up and run CI's jobs.",
     "resolve": "List launches of unknown outcome, and settle them.",
     "pause": "Pause campaigns: nothing is sent.",
     "resume": "Resume paused campaigns.",

@@ -129,12 +129,11 @@ class Clone:
         return self.is_ancestor(commit, into)
 
     def read(self, commit: str, path: str) -> str | None:
-        """Return the text of a file in a commit; None if it is not there."""
+        """Return the text of a file in a commit, as it is in a work tree; None if it is not there."""
         listed = self.git.run("ls-tree", "--full-tree", commit, "--", path)
         if not listed:
             return None
-        blob = listed.split("\t")[0].split()[2]
-        answer = self.git.ask("cat-file", "blob", blob)
+        answer = self.git.ask("cat-file", "--filters", f"{commit}:{path}")
         if answer.status:
             raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
         return answer.output

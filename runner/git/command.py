@@ -205,7 +205,16 @@ def push_commit(
     why = refused["why"]
     # git itself rejects commits that don't follow the tip; servers reject by rule, or because of a race.
     is_overtaken = refused["by"] == "rejected" or any(word in why for word in _RACES)
-    return PushAnswer(is_accepted=False, is_overtaken=is_overtaken, reason=why)
+    reason = explain_refusal(why, answer.complaint)
+    return PushAnswer(is_accepted=False, is_overtaken=is_overtaken, reason=reason)
+
+
+def explain_refusal(refusal: str, complaint: str) -> str:
+    """Return the reason for a refused push, with the message of the remote's hook."""
+    lines = (line.removeprefix("remote:").strip() for line in complaint.splitlines() if "remote:" in line[:7])
+    # What repeats the refusal is git's own line on the remote.
+    said = [line.removeprefix("error:").strip() for line in lines if line and refusal not in line]
+    return f"{refusal} ({' '.join(said)})" if said else refusal
 
 
 def find_obstacle(answer: GitAnswer) -> str | None:

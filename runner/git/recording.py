@@ -153,7 +153,8 @@ class Recorder:
                 may_replace = False
         raise GitError(
             f"the record could be pushed neither to {branch} ({refusal}) nor to {ASIDE} ({reason})",
-            hint=f"let the job's token write to the repository; {_NOTHING_IS_LOST}",
+            hint="let this user, or the job's token, write to the repository, and meet its rules, such as "
+            f"signed commits (git's commit.gpgSign and user.signingKey); {_NOTHING_IS_LOST}",
         )
 
     def _is_told(self, commit: str, of: str) -> bool:
@@ -192,7 +193,9 @@ class Recorder:
         """Write a commit of these changes onto the last of the tips; return it and its message."""
         entries, parent = [], tips[-1]
         for change in changes:
-            blob = self.clone.git.run("hash-object", "-w", "--stdin", text=change.after)
+            # By its path, so that the filters that the user has set up for it apply.
+            path = f"--path={change.path}"
+            blob = self.clone.git.run("hash-object", "-w", "--stdin", path, text=change.after)
             entries.append(f"{_BLOB} {blob}\t{change.path}\0")
         with tempfile.TemporaryDirectory(prefix="runner-record-") as folder:
             # A separate index leaves the user's staged changes alone.
@@ -201,7 +204,10 @@ class Recorder:
             self.clone.git.run("update-index", "-z", "--index-info", text="".join(entries), environment=aside)
             tree = self.clone.git.run("write-tree", environment=aside)
         message = self.describe(tips, changes)
-        commit = self.clone.git.run("commit-tree", tree, "-p", parent, text=message, environment=self.author)
+        # Unlike `git commit`, this does not look at the setting itself.
+        signs = self.clone.git.ask("config", "--type=bool", "commit.gpgSign").output.strip() == "true"
+        options = ["-p", parent, *(["-S"] if signs else [])]
+        commit = self.clone.git.run("commit-tree", tree, *options, text=message, environment=self.author)
         return commit, message
 
     def _follow(self, commit: str, branch: str, changes: Sequence[RecordedFile]) -> bool:

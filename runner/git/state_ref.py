@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from runner.git.command import Git, GitError, find_obstacle, hide_credentials
+from runner.git.command import Git, GitError, explain_refusal, find_obstacle, hide_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -206,7 +206,7 @@ class StateRef:
             raise RefMovedError(f"{self} was moved by another run", found)
         if rejection is None:
             self._require_reached(answer)
-        reason = _explain(rejection["reason"], answer.complaint) if rejection else answer.reason
+        reason = explain_refusal(rejection["reason"], answer.complaint) if rejection else answer.reason
         raise StateRefError(
             f"the git remote {self.remote} refuses to move {self.name}: {reason}",
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
@@ -246,10 +246,3 @@ class StateRef:
                 f"the git remote {self.remote} cannot be used: {answer.reason}",
                 hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
             )
-
-
-def _explain(rejection: str, complaint: str) -> str:
-    """Return the reason for a rejected push, with the message of the remote's hook."""
-    lines = (line.removeprefix("remote:").strip() for line in complaint.splitlines() if "remote:" in line[:7])
-    said = [line for line in lines if line and not line.startswith("error:")]
-    return f"{rejection} ({' '.join(said)})" if said else rejection

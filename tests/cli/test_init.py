@@ -70,6 +70,7 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
         "  say where the service is: `runner init --base-url URL`; until then nothing is sent for real\n"
         "  commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`\n"
         "  there, make the settings that README.md lists: secrets, and who may send\n"
+        "  once, before the first job: `runner ci start --target live`, so that it does not wait for minutes\n"
     )
     assert list_files(tmp_path / "acme") == FILES
     assert (tmp_path / "acme/.git/HEAD").read_text() == "ref: refs/heads/main\n"

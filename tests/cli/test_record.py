@@ -340,7 +340,7 @@ def test_a_protected_branch_gets_the_record_through_another(run: Run, remote: Pa
     done = run("record", cwd=here)
     assert done.returncode == 0
     assert done.stderr == (
-        "Warning: main of origin takes no push from here (hook declined). Record 2 texts of coffee on live: "
+        "Warning: main of origin takes no push from here (hook declined (protected)). Record 2 texts of coffee on live: "
         "it is on the branch runner/record, which is to be merged; until then the service tells the next run "
         "what was sent\n"
     )
@@ -481,10 +481,11 @@ def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_pat
     done = run("record", cwd=here)
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: the record could be pushed neither to main (hook declined) nor to runner/record "
-        "(hook declined)\n"
-        "  let the job's token write to the repository; what was sent is on record at the service, and the "
-        "next `runner apply` finds it there\n"
+        "Error: the record could be pushed neither to main (hook declined (protected)) nor to "
+        "runner/record (hook declined (protected))\n"
+        "  let this user, or the job's token, write to the repository, and meet its rules, such as signed commits "
+        "(git's commit.gpgSign and user.signingKey); what was sent is on record at the service, and the next "
+        "`runner apply` finds it there\n"
     )
     assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
 
@@ -498,7 +499,7 @@ def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path,
     done = run("record", cwd=here)
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: the record could not be pushed to main (hook declined), and the branch runner/record cannot be "
+        "Error: the record could not be pushed to main (hook declined (protected)), and the branch runner/record cannot be "
         "made on origin: refs/heads/runner is in its way\n"
         "  rename that one; what was sent is on record at the service, and the next `runner apply` finds it "
         "there\n"
@@ -910,3 +911,48 @@ def test_a_repository_without_a_commit_has_nothing_to_record_on(run: Run, tmp_pa
     done = run("record", "--no-push", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == ("Error: there is no commit yet to record on\n  commit the campaigns first\n")
+
+
+SIGNED_ONLY = """\
+#!/bin/sh
+while read old new ref; do
+  git cat-file commit $new | grep -q '^gpgsig' || { echo 'error: Commits must have verified signatures.'; exit 1; }
+done
+"""
+
+
+def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Where a remote takes signed commits alone: without a key its words are shown, and what to do."""
+    (remote / "hooks/pre-receive").write_text(SIGNED_ONLY, encoding="utf-8")
+    (remote / "hooks/pre-receive").chmod(0o755)
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("record", cwd=here)
+    assert done.returncode == 1
+    assert "(pre-receive hook declined (Commits must have verified signatures.))" in done.stderr
+    assert "signed commits (git's commit.gpgSign and user.signingKey)" in done.stderr
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    for setting in ("commit.gpgSign=yes", "gpg.format=ssh", f"user.signingKey={key}.pub"):
+        git(here, "config", *setting.split("=", 1))
+    assert run("record", cwd=here).returncode == 0
+    assert list_launches(remote, "main") == {1}
+    git(here, "config", "user.signingKey", str(tmp_path / "lost"))
+    write(here, 2)
+    unsigned = run("record", cwd=here)
+    assert unsigned.returncode == 1
+    assert "`git commit-tree` failed: " in unsigned.stderr
+
+
+def test_filters_of_git_apply_to_the_record(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Clean filters change what is committed, and smudge filters what is read, as with `git add`."""
+    here = clone(remote, tmp_path / "here")
+    (here / ".gitattributes").write_text("*.json filter=swap\n", encoding="utf-8")
+    for side in ("clean", "smudge"):
+        git(here, "config", f"filter.swap.{side}", "tr a-zA-Z n-za-mN-ZA-M")
+    write(here, 1)
+    assert run("record", cwd=here).returncode == 0
+    assert '"pnzcnvta": "pbssrr"' in git(remote, "show", f"main:{LOCKFILE}")
+    # Committed as it is here: git finds nothing changed, and neither does the next recording.
+    assert git(here, "status", "--porcelain") == "?? .gitattributes"
+    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"

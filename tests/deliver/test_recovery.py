@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 ONE_BY_ONE = ("--concurrency", "1")
 A_LIST = 2
 """Reads of a full list: of the list, and of its count."""
-WAITS = r"pulse: waiting [56]\d\d s for launches of a run that may have been lost to be listed\.\n"
+WAITS = (
+    r"pulse: waiting [56]\d\d s, so that nobody is texted twice: if a run of another machine was lost, "
+    r"the service may still have to list what it sent\.\n"
+)
 """What is left of a settle window of ten minutes: the first look, too, takes some of it."""
 
 

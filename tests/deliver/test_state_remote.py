@@ -305,8 +305,9 @@ def test_nobody_is_texted_twice_when_the_ref_is_deleted_while_a_run_sends(
     )
     assert done.returncode == 0
     assert done.stderr.startswith(
-        "There is no refs/runner/live on origin yet, or it was deleted: waiting 7 s before it is made, since "
-        "another machine may still be sending.\n"
+        "There is no refs/runner/live on origin: it was never made, or was deleted while another machine sends. "
+        "Waiting 7 s, after which no other run can hold it and the service lists all that it sent. If you "
+        "know that nothing is being sent, `runner ci start --target live` makes it, and ends this wait.\n"
     )
 
 
@@ -446,8 +447,8 @@ def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, f
         "repository; fatal: Could not read from remote repository.\n"
         "  check the network, and that this user may use the remote: git ls-remote origin\n"
     )
-    for command in ("apply", "plan", "reconcile"):
-        done = machine.run(command)
+    for command in ("apply --record-remote none", "plan", "reconcile"):
+        done = machine.run(*command.split())
         assert (done.returncode, done.stderr) == (1, f"Error{words}")
     status = machine.run("status")
     assert (status.returncode, status.stderr) == (1, f"Warning{words}")
@@ -490,8 +491,9 @@ def test_a_ref_that_was_removed_on_purpose_is_made_again(world: World, faulty: F
     done = machine.run("apply", "--auto-approve", "--settle-window", "1m")
     assert done.returncode == 0
     assert done.stderr.startswith(
-        "There is no refs/runner/live on origin yet, or it was deleted: waiting 200 s before it is made, since "
-        "another machine may still be sending.\n"
+        "There is no refs/runner/live on origin: it was never made, or was deleted while another machine sends. "
+        "Waiting 200 s, after which no other run can hold it and the service lists all that it sent. If you "
+        "know that nothing is being sent, `runner ci start --target live` makes it, and ends this wait.\n"
     )
     assert world.list_files() == ["pulse.lock.json", "state.json"]
     assert_everybody_once(world, faulty)
@@ -546,3 +548,16 @@ def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
     assert len(faulty.guids) == 4
     assert "Record 4 texts of pulse on live" in second.run("record").stdout
     assert world.list_files() == ["pulse.lock.json", "state.json"]
+
+
+def test_a_person_makes_the_ref(world: World, faulty: FaultyService) -> None:
+    """Who knows that nothing is being sent makes it once: no run has to wait, and one that waits goes on."""
+    machine = world.clone("first")
+    machine.git.run("push", "--quiet", "origin", "--delete", REF)
+    made = machine.run("ci", "start", "--target", "live")
+    assert (made.returncode, made.stdout) == (0, "Made refs/runner/live on origin.\n"), made.stderr
+    again = machine.run("ci", "start", "--target", "live")
+    assert (again.returncode, again.stdout) == (0, "refs/runner/live on origin is there already.\n")
+    done = machine.run("apply", "--auto-approve", "--settle-window", "1m")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_everybody_once(world, faulty)

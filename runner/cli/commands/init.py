@@ -96,3 +96,4 @@ def _iterate_next(folder: Path, missing: Sequence[str], *, is_new: bool) -> Iter
     yield from missing
     yield "commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`"
     yield "there, make the settings that README.md lists: secrets, and who may send"
+    yield "once, before the first job: `runner ci start --target live`, so that it does not wait for minutes"

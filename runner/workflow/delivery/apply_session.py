@@ -260,7 +260,8 @@ class ApplySession:
         since = time.monotonic() - self._began
         left = self._window_s - since if since < self._window_s else self._window_s
         with stop_on_interrupt(self.stop):
-            is_stopped = self._wait(campaign, "launches of a run that may have been lost", left)
+            why = "if a run of another machine was lost, the service may still have to list what it sent"
+            is_stopped = self._wait(campaign, left, why)
         if is_stopped:
             raise interrupt_run()
 
@@ -268,12 +269,15 @@ class ApplySession:
         return Settler(
             self.describe(campaign, record),
             window_s=self._window_s,
-            wait=partial(self._wait, campaign, "launches of unknown outcome"),
+            wait=partial(
+                self._wait, campaign, why="the service may still have to list launches of unknown outcome"
+            ),
         )
 
-    def _wait(self, campaign: Campaign, what: str, seconds: float) -> bool:
+    def _wait(self, campaign: Campaign, seconds: float, why: str) -> bool:
         if seconds and not self.scope.quiet:
-            note(f"{campaign.name}: waiting {max(seconds, 0.1):.3g} s for {what} to be listed.")
+            time_s = f"{max(seconds, 0.1):.3g} s"
+            note(f"{campaign.name}: waiting {time_s}, so that nobody is texted twice: {why}.")
         return self.stop.wait(seconds)
 
     def _note_adopted(self, campaign: Campaign, launches: int) -> None:

@@ -131,7 +131,7 @@ class RecordRemote:
 def _describe_failure(name: str, error: GitError) -> GitError:
     return GitError(
         f"the record on the git remote {hide_credentials(name)} cannot be read, and this clone may lack a "
-        f"pause or an opt-out: {error.message}. Nothing was sent",
+        f"pause or an opt-out: {error.message.rstrip('.')}. Nothing was sent",
         hint="check git and the network; where there is no way to the remote, `--record-remote none` goes by "
         "this machine's files",
     )

@@ -24,9 +24,11 @@ from runner.git.lease import (
     Clocks,
     GitLeaseTerms,
     LeasePatience,
+    State,
     advise_removal,
     advise_timeout,
     damaged,
+    dump_state,
     hold_lease,
     read_state,
 )
@@ -170,6 +172,17 @@ class StateRemote:
             finally:
                 self._seen, self._lease = lease.files, None
 
+    def start(self) -> bool:
+        """Make the ref, free, for somebody who knows that nothing is being sent; return False if it is there.
+
+        Raises:
+            GitError: the remote cannot be used.
+        """
+        if self.ref.find() is not None:
+            return False
+        self.ref.swap(None, self.ref.compose({STATE_FILE: self.ref.store(dump_state(State()))}))
+        return True
+
     def require_held(self) -> None:
         """Check before each request, from any thread, that this run holds the ref for a moment longer.
 
@@ -295,9 +308,12 @@ class StateRemote:
         )
 
     def _note_absence(self, seconds: float) -> None:
+        command = f"runner ci start --target {self._target}"
+        command += "" if self.ref.remote == "origin" else f" --remote {self.ref.remote}"
         note(
-            f"There is no {self.ref} yet, or it was deleted: waiting {seconds:g} s before it is made, since "
-            "another machine may still be sending."
+            f"There is no {self.ref}: it was never made, or was deleted while another machine sends. Waiting "
+            f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
+            f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
         )
 
 
