@@ -139,6 +139,7 @@ class Scenario:
             self._apply_saved: 8,
             self._hide_lists: 6,
             self._delete_ref: 6,
+            self._change_files: 8,
             lambda: self._run("reconcile"): 4,
         }
         self._rng.choices(tuple(kinds), tuple(kinds.values()))[0]()
@@ -228,6 +229,20 @@ class Scenario:
         if self._records.delete_ref(self._is_known):
             self.tally.faults["state ref deleted during a run"] += 1
             self._log.append("state ref deleted")
+        self._finish(self._launchers[0])
+
+    def _change_files(self) -> None:
+        """Change the campaign's files while a run that has read them waits, or sends."""
+        command: tuple[str, ...] = ()
+        if self._rng.random() < 0.5 and self._run("plan", "--out", "plan.json").code == 0:
+            command = ("apply", "--plan", "plan.json")
+        self._start(self._launchers[0], *command, folder=self._repository.folder)
+        time.sleep(self._rng.uniform(0.2, 1.5))
+        is_running = self._launchers[0].is_running()
+        self._audience.edit(self._rng)
+        self._repository.write()
+        self.tally.faults["files changed during a run"] += is_running
+        self._log.append("files changed")
         self._finish(self._launchers[0])
 
     def _run(self, *arguments: str) -> Ended:
