@@ -70,7 +70,7 @@ def stamp_file(location: str) -> tuple[object, ...] | None:
         if not is_url(location):
             status = Path(location).stat()
             # The time of change as well: copying tools put back the time of writing.
-            return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+            return status.st_size, status.st_mtime_ns, status.st_ctime_ns
         with reach(location) as (system, path):
             told = system.info(path)
     except OSError:
