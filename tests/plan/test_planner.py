@@ -274,6 +274,21 @@ def test_an_audience_that_grows_while_it_is_sent_adds_nobody(campaign: Load, tmp
     assert {phone for launch in sent for phone in launch.phones} <= {phone_of(1), phone_of(2)}
 
 
+def test_somebody_else_with_the_same_text_is_not_sent(campaign: Load, tmp_path: Path) -> None:
+    """A row that is exchanged while launches leave has as many recipients as before, and another one."""
+    world = World([(1, "Ada"), (2, "Bob")], 1, set(), set(), set(), PlanOptions(), None)
+    planner = make_planner(campaign, world)
+    make_plan(planner)
+    launches = planner.iterate_launches()
+    sent = [next(launches)]
+    for name in ("first.csv", "second.csv"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace(phone_of(2), phone_of(9)), encoding="utf-8")
+    with pytest.raises(PlanChangedError):
+        sent += launches
+    assert len(sent) == 1
+
+
 @pytest.mark.parametrize(
     ("limits", "refusals"),
     [
