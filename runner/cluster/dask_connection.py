@@ -24,9 +24,9 @@ from distributed.versions import VersionMismatchWarning
 
 from runner.cluster.address import LEDGER, pack_call
 from runner.cluster.dask_engine import PATIENCE_S, Cluster
+from runner.cluster.plan_job import open_worker_ledger
 from runner.cluster.roster import PYTHON, refuse_version
 from runner.cluster.scheduler_probe import check_files, no_scheduler, require_listener
-from runner.cluster.worker_access import open_worker_ledger
 from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError, RunnerError
 from runner.version import __version__

@@ -1,6 +1,6 @@
 """Calls of functions on a Dask cluster, by workers that are fit for them.
 
-Each call is a Dask task named after its function's verb and its campaign: `send-spring-0003-9f2c64d1`. Calls
+Each call is a Dask task named after its function's verb and its campaign: `plan-spring-0003-9f2c64d1`. Calls
 may be made twice, even at once, so they are repeated after a worker or the scheduler was lost.
 """
 
@@ -16,7 +16,6 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from distributed import get_worker
-from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 from runner.cluster.address import TaskOutcome, make_call, pack_call
@@ -130,11 +129,10 @@ class Cluster:
             self._roster = before
             raise
 
-    def note_progress(self) -> None:
-        """Take note that calls have done something, though none of them has ended."""
+    def _note_progress(self) -> None:
         self._waiting.progress_at = time.monotonic()
 
-    def note_waiting(self, kind: str, words: str) -> None:
+    def _note_waiting(self, kind: str, words: str) -> None:
         """Tell a reason for waiting, unless one of its kind was told a short while ago."""
         now = time.monotonic()
         if now - self._waiting.told_at.get(kind, -_TELL_S) >= _TELL_S:
@@ -156,7 +154,7 @@ class Cluster:
         trace = carry()
         waiting = (_Call(place, pack_call(task, each, trace)) for place, each in enumerate(arguments))
         running = _RunningCalls(self._client, self._roster, self._name(task), next(self._runs))
-        self.note_progress()
+        self._note_progress()
         try:
             while True:
                 most = _CALLS_PER_SLOT * self._find_slots(running)
@@ -168,7 +166,7 @@ class Cluster:
                 if outcome is None:
                     self._submit(running, call)
                     continue
-                self.note_progress()
+                self._note_progress()
                 if outcome.error is not None:
                     self._repeat_elsewhere(running, call, outcome)
                 else:
@@ -177,7 +175,7 @@ class Cluster:
             running.cancel()
 
     def _name(self, task: Callable[..., object]) -> str:
-        """Return the first part of the names of a function's tasks, such as `send-spring`."""
+        """Return the first part of the names of a function's tasks, such as `plan-spring`."""
         verb = task.__name__.strip("_").partition("_")[0]
         return f"{verb}-{self._campaign}" if self._campaign else verb
 
@@ -243,7 +241,7 @@ class Cluster:
             if away > self._patience_s:
                 raise self._gone()
             if away > _TELL_S:
-                self.note_waiting(
+                self._note_waiting(
                     "scheduler", f"waiting for the scheduler, which has not answered for {away:.0f} s"
                 )
             passed = now - started
@@ -256,7 +254,7 @@ class Cluster:
                 raise self._describe_unfit()
             if passed > _LOOK_S and is_settled:
                 left = f"{self._patience_s - passed:.0f} s at most"
-                self.note_waiting("workers", f"waiting for a worker that is fit, {left}")
+                self._note_waiting("workers", f"waiting for a worker that is fit, {left}")
             time.sleep(_LOOK_S / 10)
 
     def _describe_unfit(self) -> RunnerError:
@@ -280,7 +278,7 @@ class Cluster:
         while self._client.status == "connecting":
             if time.monotonic() - started > _LOOK_S:
                 words = f"waiting for the scheduler at {self._where}, which has gone"
-                self.note_waiting("scheduler", f"{words}, {self._patience_s:g} s at most")
+                self._note_waiting("scheduler", f"{words}, {self._patience_s:g} s at most")
             time.sleep(_LOOK_S / 20)
         if self._client.status != "running":
             raise self._gone()
@@ -301,10 +299,10 @@ class Cluster:
         for worker, passed in silent.items():
             if worker in busy:
                 words = f"waiting for worker {worker}, which has not answered for {passed:.0f} s"
-                self.note_waiting(worker, words)
+                self._note_waiting(worker, words)
         others = ", ".join(sorted(busy - silent.keys()))
         if others and idle_s >= _IDLE_S:
-            self.note_waiting(
+            self._note_waiting(
                 "calls", f"waiting for {others}: nothing has come of {running.name} for {idle_s:.0f} s"
             )
 
@@ -439,16 +437,3 @@ def _find_outcome(future: Future, call: _Call, patience_s: float) -> TaskOutcome
         f"a task cannot be run on the cluster: {type(error).__name__}",
         hint="its workers need sms-campaign-runner[cluster] in the same version as here",
     )
-
-
-def watch_worker() -> Callable[[], bool]:
-    """Return a function that tells whether the worker of the calling task is leaving its cluster.
-
-    It leaves after SIGTERM, when it is retired, at the end of its lifetime, and without its scheduler. Tasks
-    outside of a cluster have none.
-    """
-    try:
-        worker = get_worker()
-    except ValueError:
-        return lambda: False
-    return lambda: worker.status not in (Status.running, Status.paused)

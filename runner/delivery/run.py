@@ -21,7 +21,7 @@ from itertools import chain, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.delivery_summary import OPTED_OUT, TOO_LATE, PartReport
+from runner.delivery.delivery_summary import OPTED_OUT, TOO_LATE, SendingReport
 from runner.delivery.guids import FindClaims, Guids, doubt_guid, read_claims
 from runner.delivery.intent_log import IntentLog, OptOutMonitor
 from runner.delivery.order import InFlightLaunch, MessageOrder
@@ -245,7 +245,7 @@ class Delivery:
         now: Callable[[], datetime],
         observe: ObserveOutcome = lambda *_: None,
         lock: RunLock | None = None,
-        report: PartReport | None = None,
+        report: SendingReport | None = None,
         gate: EligibilityCheck | None = None,
         policy: RetryPolicy = DEFAULT_POLICY,
         random: Callable[[], float] = random.random,
@@ -287,7 +287,7 @@ class Delivery:
         self._next: deque[PlannedLaunch] = deque()
         self._failure: RunnerError | None = None
         self._halted = False
-        self.report = report or PartReport()
+        self.report = report or SendingReport()
         self.unclear: list[PlannedLaunch] = []
 
     def run(self, launches: Iterator[PlannedLaunch]) -> None:

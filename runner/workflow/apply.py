@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
 from runner.delivery.delivery_summary import TOO_LATE
+from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
 from runner.errors import LimitError, ServiceError, UnknownOutcomesError, UsageError
 from runner.ledger.model import RecordedDeliveries
@@ -17,7 +19,7 @@ from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
-from runner.workflow.delivery.delivery import DeliveryRun, LocalApply
+from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -198,12 +200,12 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = _prepare(scope, options)
-    cluster = _choose_cluster(scope, workspace, saved)
+    cluster = _choose_cluster(scope, workspace)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        run = _make_run(session, cluster, saved)
+        run = _make_run(session, cluster)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -255,30 +257,27 @@ def _refuse_state_remote(scope: Scope) -> None:
         )
 
 
-def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None) -> ClusterSettings | None:
-    """Return the cluster of a run; None to send from this process.
+def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | None:
+    """Return the cluster that plans; None to plan in this process.
 
     Raises:
-        UsageError: the saved plan or the state remote cannot be used with it.
+        UsageError: the state remote cannot be used with it.
         RunnerError: it cannot be used.
     """
     cluster = choose_cluster(scope, workspace)
-    if cluster is None and saved is not None and saved.plan_set is not None:
-        raise UsageError(f"{saved.file} is a plan set: it is sent with --cluster")
     if cluster is not None:
         _refuse_state_remote(replace(scope, cluster=cluster.address.text))
     return cluster
 
 
-def _make_run(session: ApplySession, cluster: ClusterSettings | None, saved: SavedPlan | None) -> DeliveryRun:
-    failures = Failures()
+def _make_run(session: ApplySession, cluster: ClusterSettings | None) -> DeliveryRun:
+    failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
     if cluster is None:
-        return DeliveryRun(session, failures, LocalApply(session, failures))
+        return DeliveryRun(session, failures, LocalPlanning(session, failures), pace)
     # Imported here: optional, and slow to import.
-    from runner.workflow.delivery.cluster_delivery import ClusterApply
+    from runner.workflow.plans.cluster_planning import ClusterPlans
 
-    remote = ClusterApply(session, failures, cluster, saved.plan_set if saved else None)
-    return DeliveryRun(session, failures, remote)
+    return DeliveryRun(session, failures, ClusterPlans(session, failures, cluster), pace)
 
 
 def _choose_sound(
@@ -296,7 +295,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.executor.bring_forward(planned, plan_options)
+        planned = run.planning.bring_forward(planned, plan_options)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
