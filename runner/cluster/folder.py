@@ -118,25 +118,13 @@ class SharedFolder:
         if not is_wanted:
             raise self._describe_unwanted()
 
-    def exists(self) -> bool:
-        """Return whether the folder is there; an object store has it while there are files in it.
-
-        Raises:
-            RunnerError: it cannot be asked.
-        """
-        try:
-            with reach(self.url) as (system, root):
-                return bool(system.exists(root))
-        except OSError as error:
-            raise RunnerError(f"{self.url} cannot be read: {error.strerror or error}") from None
-
     def remove(self) -> None:
         """Remove the folder with its content, if it exists.
 
         Raises:
             RunnerError: it cannot be removed.
         """
-        self.give_up()
+        self._give_up()
         try:
             with reach(self.url) as (system, root):
                 system.rm(root, recursive=True)
@@ -145,7 +133,7 @@ class SharedFolder:
         except OSError as error:
             raise RunnerError(f"{self.url} cannot be removed: {error.strerror or error}") from None
 
-    def give_up(self) -> None:
+    def _give_up(self) -> None:
         """Remove the marker: what is written from now on is taken back.
 
         Raises:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from runner.delivery.delivery_summary import SendingReport
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
-from runner.delivery.pace import InFlightLimit
 from runner.delivery.run import Delivery
 from runner.delivery.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
@@ -340,7 +339,7 @@ class Sender:
             send=ref.client.send,
             pace=self._pace,
             stop=self._session.stop,
-            limit=InFlightLimit(target.concurrency),
+            concurrency=target.concurrency,
             now=self._session.workspace.now,
             observe=partial(self._observe, advance),
             lock=self._session.remote_intents.guard(ref.lock),
