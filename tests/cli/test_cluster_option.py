@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-COMMANDS = ("plan", "apply", "reconcile", "report")
+COMMANDS = ("plan", "apply")
 ADDRESS_HINT = (
     "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tls://10.0.0.5:8786; "
     "check --cluster and RUNNER_CLUSTER\n"

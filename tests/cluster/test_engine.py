@@ -92,6 +92,7 @@ def test_a_file_that_fails_on_one_worker_is_left_to_another(local_cluster: Clust
     """The call is made once more elsewhere."""
     local_cluster.admit_workers(pack_call(tasks.find_nothing, ()))
     assert list(local_cluster.run(tasks.write_nowhere, [(str(tmp_path), 1)])) == [(0, 1)]
+    local_cluster.admit_workers(pack_call(tasks.find_nothing, ()))
 
 
 def test_a_file_that_fails_on_two_workers_is_an_error_that_names_one(
@@ -106,6 +107,7 @@ def test_a_file_that_fails_on_two_workers_is_an_error_that_names_one(
         caught.value.message,
     )
     assert caught.value.hint == "check the disk, and the access to the scratch folder, of that worker"
+    local_cluster.admit_workers(pack_call(tasks.find_nothing, ()))
 
 
 @pytest.mark.parametrize("kind", list_errors(), ids=lambda kind: kind.__name__)
