@@ -65,7 +65,6 @@ bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on
 	@$(BIN)/python -m tests.benchmarks.cluster_stages
 	@$(BIN)/python -m tests.benchmarks.ledger_at_size
 	@$(BIN)/python -m tests.benchmarks.plan_again
-	@$(BIN)/python -m tests.benchmarks.cluster_report
 	@$(BIN)/python -m tests.benchmarks.client_memory
 	@$(BIN)/python -m tests.benchmarks.cluster_plan $(if $(rows),--rows $(rows))
 

@@ -127,7 +127,7 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
         assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
         message = alone["campaigns"][0]["messages"][0]
         found.append((message["to_send"], message["open_session"]))
-        assert run("reconcile", "--cluster", "local:2", cwd=shared).returncode == 0
+        assert run("reconcile", cwd=shared).returncode == 0
     (before, after) = found
     assert before == (100, 100)
     assert sum(after) == 200
@@ -136,7 +136,7 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
 
 @pytest.mark.slow
 def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, shared: Path) -> None:
-    """Three campaigns that share people: the plan is that of one process, and so is what a set sends."""
+    """Three campaigns that share people: the plan is that of one process, and so is what is sent."""
     campaigns = shared / "campaigns"
     survey = 'questions: [{tag: why, text: "Why, {{ name }}?"}]'
     (campaigns / "alpha.yaml").write_text(FIRST.replace('text: "Hi {{ name }}"', survey), encoding="utf-8")
@@ -152,7 +152,7 @@ def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, sh
     assert read(run(*options, "--cluster", "local:2", "--out", "plan.json", cwd=shared)) == alone
     counts = [each["messages"][0] for each in alone["campaigns"]]
     assert [(one["to_send"], one["open_session"]) for one in counts] == [(200, 0), (100, 100), (50, 150)]
-    done = read(run("apply", "--plan", "set", "--cluster", "local:2", "--format", "json", cwd=shared))
+    done = read(run("apply", "--plan", "plan.json", "--cluster", "local:2", "--format", "json", cwd=shared))
     assert [(one["recipients_sent"], one["open_session"]) for one in done["campaigns"]] == [
         (200, 0),
         (100, 100),
@@ -226,7 +226,7 @@ def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> 
     assert json.loads(together.stdout) == json.loads(alone.stdout)
     counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
     assert [(one["deferred"], one["to_send"]) for one in counts] == [(200, 0), (200, 0), (0, 0)]
-    send = ("apply", "--plan", "set", "--cluster", "local:2", "--quiet")
+    send = ("apply", "--plan", "plan.json", "--cluster", "local:2", "--quiet")
     held = run(*send, cwd=shared)
     assert (held.returncode, held.stdout) == (5, ""), held.stderr
     assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")
