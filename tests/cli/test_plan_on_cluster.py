@@ -210,13 +210,13 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
 
 @pytest.mark.slow
 def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> None:
-    """As in one process: the same plan and exit code; a plan set waits, too, and is sent once they are read."""
+    """As in one process: the same plan and exit code; a saved plan waits, too, and is sent once they are read."""
     survey = "messages: [{id: ask, questions: [{tag: why, text: Why?}]}]\n"
     people = 'recipients: [{phone: "+14155552671"}]\n'
     (shared / "campaigns" / "gamma.yaml").write_text(f"version: 1\n{people}{survey}", encoding="utf-8")
     assert run("apply", "campaigns/gamma.yaml", "--auto-approve", cwd=shared).returncode == 0
     beta = ("campaigns/beta.yaml", "--cluster", "local:2")
-    assert run("plan", *beta, "--out", "set", cwd=shared).returncode == 0
+    assert run("plan", *beta, "--out", "plan.json", cwd=shared).returncode == 0
     assert run("sandbox", "clock", "+25h", cwd=shared).returncode == 0
     later = run("sandbox", "clock", "--format", "json", cwd=shared)
     options = ("plan", "--format", "json", "--now", json.loads(later.stdout)["time"])
